@@ -216,7 +216,7 @@ fn every_example_passes_check() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "yaml") {
             let mut command = forebay(&["check", path.to_str().unwrap()]);
-            for name in ["CLICKHOUSE_PASSWORD", "KAFKA_USER", "KAFKA_PASSWORD"] {
+            for name in ["CLICKHOUSE_PASSWORD", "KAFKA_USER", "KAFKA_PASSWORD", "SHOP_PASSWORD"] {
                 command.env(name, "x");
             }
             let output = command.output().unwrap();

@@ -168,7 +168,7 @@ fn bounds(schema: View) -> Option<String> {
 }
 
 /// The kinds of text, each with its name in this page and an example.
-const KINDS: [(&str, &str, &str); 18] = [
+const KINDS: [(&str, &str, &str); 19] = [
     kind::<values::Period>(),
     kind::<values::Window>(),
     kind::<values::Size>(),
@@ -183,6 +183,7 @@ const KINDS: [(&str, &str, &str); 18] = [
     kind::<values::HttpUrl>(),
     kind::<values::Broker>(),
     kind::<values::PulsarUrl>(),
+    kind::<values::PostgresUrl>(),
     kind::<values::PulsarTopic>(),
     kind::<values::Consumer>(),
     kind::<values::Listen>(),

@@ -25,7 +25,7 @@ pub mod share;
 pub mod size;
 pub mod start;
 
-pub use address::{Broker, HttpUrl, Listen, PulsarUrl, StoreUrl};
+pub use address::{Broker, HttpUrl, Listen, PostgresUrl, PulsarUrl, StoreUrl};
 pub use name::{Consumer, Field, Identifier, PipelineName, PulsarTopic, TableName, Topic};
 pub use pairs::Pairs;
 pub use period::{Period, Window};
@@ -78,6 +78,7 @@ pub fn read(kind: &str, text: &str) -> Result<Option<u128>, String> {
         HttpUrl::KIND => one::<HttpUrl>(text),
         Broker::KIND => one::<Broker>(text),
         PulsarUrl::KIND => one::<PulsarUrl>(text),
+        PostgresUrl::KIND => one::<PostgresUrl>(text),
         Listen::KIND => one::<Listen>(text),
         Start::KIND => one::<Start>(text),
         other => Err(format!("is of the kind `{other}`, which this program cannot read")),

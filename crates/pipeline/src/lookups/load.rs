@@ -1,4 +1,4 @@
-//! From a file, or an answer of ClickHouse, to a table of rows.
+//! From a file, or an answer of ClickHouse or PostgreSQL, to a table of rows.
 //!
 //! Owns the reading and its bounds. A row is decoded by the format's own decoder, so its values have the rules of a record's; one that does not fit its types makes the
 //! whole unusable, for without it records would find nothing. Does not own when it is read ([`super`]).
@@ -47,6 +47,9 @@ pub enum From {
         /// The question, whose answer is JSON, an object a line.
         sql: String,
     },
+    /// In PostgreSQL.
+    #[cfg(feature = "postgres")]
+    Postgres(postgres::Side),
 }
 
 /// How the rows are read.
@@ -107,10 +110,16 @@ impl Load {
                 let bytes_max = usize::try_from(self.bytes_max).unwrap_or(usize::MAX);
                 let answer = client.query_bytes(sql, &EXACT, bytes_max).await;
                 Some(answer.map_err(|error| match error.kind {
-                    "too_long" => format!(
-                        "its rows as JSON take more than `{bytes_max}` bytes, and that is `memory` of the step; {LESS}"
-                    ),
+                    "too_long" => too_long(bytes_max),
                     _ => error.to_string(),
+                })?)
+            }
+            #[cfg(feature = "postgres")]
+            From::Postgres(side) => {
+                let bytes_max = usize::try_from(self.bytes_max).unwrap_or(usize::MAX);
+                Some(side.read(runtime, bytes_max).await.map_err(|fault| match fault {
+                    postgres::Fault::TooLong => too_long(bytes_max),
+                    postgres::Fault::Failed(why) => why,
                 })?)
             }
         };
@@ -148,6 +157,8 @@ impl Load {
         let csv = match &*self.from {
             From::File { csv, .. } => *csv,
             From::ClickHouse { .. } => None,
+            #[cfg(feature = "postgres")]
+            From::Postgres(_) => None,
         };
         let block = records(&text, csv);
         drop(text);
@@ -181,6 +192,10 @@ const LESS: &str = "raise it (and `memory` of the pipeline, of which it is at mo
 
 fn shown(path: &Path) -> String {
     format!("`{}`", path.display())
+}
+
+fn too_long(bytes_max: usize) -> String {
+    format!("its rows as JSON take more than `{bytes_max}` bytes, and that is `memory` of the step; {LESS}")
 }
 
 fn too_large(what: &str, bytes: u64, bytes_max: u64) -> String {

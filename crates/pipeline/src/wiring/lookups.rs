@@ -8,7 +8,11 @@ use operators::lookup::LookupKeyer;
 use super::{WiringError, bounds, sink, source};
 use crate::config::model::Pipeline;
 use crate::config::model::lookup::{LookupClickHouse, LookupStep};
+#[cfg(feature = "postgres")]
+use crate::config::model::lookup::{LookupPostgres, SslMode};
 use crate::config::model::source::Format;
+#[cfg(feature = "postgres")]
+use crate::config::values::TableName;
 use crate::lookups::{From, Load, Lookups};
 use crate::plan::lookups::side;
 
@@ -34,20 +38,56 @@ fn load(pipeline: &Pipeline, lookup: &LookupStep, path: &str, bytes_max: u64) ->
     let settings = |error: &dyn std::fmt::Display| WiringError::Settings(format!("`{path}`: {error}"));
     let keys: Vec<String> = lookup.pairs().into_iter().map(|(_, theirs)| theirs).collect();
     let keyer = LookupKeyer::new(&schema, &keys).map_err(|error| settings(&error))?;
-    let (from, decoder) = match (&lookup.file, &lookup.clickhouse) {
-        (Some(file), _) => {
-            let (decoder, csv) = source::of_file(&file.format, &format!("{path}.file.format"), schema)?;
+    let json = || source::of_file(&Format::default(), &format!("{path}.fields"), schema.clone());
+    let (from, decoder) = match lookup {
+        LookupStep { file: Some(file), .. } => {
+            let (decoder, csv) =
+                source::of_file(&file.format, &format!("{path}.file.format"), schema.clone())?;
             (From::File { path: file.path.clone().into(), csv }, decoder)
         }
-        (None, Some(table)) => {
-            let (decoder, _) =
-                source::of_file(&Format::default(), &format!("{path}.fields"), schema.clone())?;
+        LookupStep { clickhouse: Some(table), .. } => {
             let server = sink::server(&pipeline.sink.clickhouse)?;
-            (From::ClickHouse { server, sql: question(pipeline, table, &schema) }, decoder)
+            (From::ClickHouse { server, sql: question(pipeline, table, &schema) }, json()?.0)
         }
-        (None, None) => return Err(settings(&"write either `file` or `clickhouse`")),
+        #[cfg(feature = "postgres")]
+        LookupStep { postgres: Some(postgres), .. } => {
+            (From::Postgres(postgres_side(postgres, schema.clone())), json()?.0)
+        }
+        _ => return Err(settings(&"write either `file`, `clickhouse` or `postgres`")),
     };
     Ok(Load { from: Arc::new(from), decoder, keyer, bytes_max })
+}
+
+#[cfg(feature = "postgres")]
+fn postgres_side(of: &LookupPostgres, columns: Schema) -> postgres::Side {
+    let (host, port, database) = of.url.parts();
+    let tls = sources::tls::Tls {
+        ca: of.ca.as_ref().map(Into::into),
+        identity: of.cert.as_ref().zip(of.key.as_ref()).map(|(cert, key)| (cert.into(), key.into())),
+        verify_host: of.sslmode == SslMode::VerifyFull,
+    };
+    let trust: postgres::Trust = Arc::new(move || sources::tls::client_config(&tls));
+    let server = postgres::Server {
+        host: host.to_owned(),
+        port,
+        database: database.to_owned(),
+        user: of.user.clone(),
+        password: of.password.as_ref().map(|password| password.reveal().to_owned()),
+        tls: (of.sslmode != SslMode::Disable).then_some(trust),
+        timeout: of.timeout.duration(),
+    };
+    let rows = match &of.query {
+        Some(query) => postgres::Rows::Query(query.clone()),
+        None => {
+            let name = of.table.as_ref().map(TableName::as_str).unwrap_or_default();
+            let (schema, table) = match name.split_once('.') {
+                Some((schema, table)) => (Some(schema), table),
+                None => (None, name),
+            };
+            postgres::Rows::Table { schema: schema.map(str::to_owned), table: table.to_owned() }
+        }
+    };
+    postgres::Side { server, rows, columns }
 }
 
 /// What is asked of the server: all rows, of the columns that are read.

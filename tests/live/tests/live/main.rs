@@ -6,6 +6,7 @@
 //! | [`kill`]       | the events workload under many kills of the program and the server                |
 //! | [`faults`]     | faults that were found in other programs, by their numbers                        |
 //! | [`lookups`]    | rows of a table and of a file, with kills, and while they are away                |
+//! | [`postgres`]   | the same of a PostgreSQL server: all types, an update, away, refused              |
 //! | [`inputs`]     | several inputs in one pipeline, with kills, and while one of them is away          |
 //! | [`csv`]        | lines of CSV from a topic, and files with headers                                 |
 //! | [`otlp`]       | requests of OTLP from topics, into the tables of the collector's exporter         |
@@ -56,6 +57,7 @@ mod otel;
 mod otlp;
 mod outages;
 mod poison;
+mod postgres;
 mod problems;
 mod pulsar;
 mod refused;

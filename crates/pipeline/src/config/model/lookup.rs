@@ -4,13 +4,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::source::Format;
-use crate::config::values::{Identifier, Pairs, Period, Size};
+use crate::config::values::{Identifier, Pairs, Period, PostgresUrl, Secret, Size, TableName};
 
-/// Gives each row the columns of the row of a file or of a ClickHouse table that has the same key: a lookup join. The other side is held in memory, and read again after
+/// Gives each row the columns of the row of a file, or of a table in ClickHouse or PostgreSQL, that has the same key: a lookup join. The other side is held in memory, and read again after
 /// `refresh`. While it cannot be read, records wait: none goes on with a NULL because of that.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{"required": ["file"]}, {"required": ["clickhouse"]}], "x-later" = ["postgres"]))]
+#[schemars(extend("oneOf" = [{"required": ["file"]}, {"required": ["clickhouse"]}, {"required": ["postgres"]}]))]
 pub struct LookupStep {
     /// A file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -19,6 +19,10 @@ pub struct LookupStep {
     /// A table, view or dictionary on the server of the sink.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clickhouse: Option<LookupClickHouse>,
+
+    /// A table, view or query of a PostgreSQL server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub postgres: Option<LookupPostgres>,
 
     /// The types of the other side's columns, as ClickHouse writes types: of those of the key, and of those that rows get.
     #[schemars(extend("minProperties" = 1, "maxProperties" = 1000, "x-why" = "as many as a table has columns"))]
@@ -78,6 +82,68 @@ pub struct LookupClickHouse {
     pub dictionary: Option<Identifier>,
 }
 
+/// A table, view or query of a PostgreSQL server.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{"required": ["table"]}, {"required": ["query"]}]))]
+pub struct LookupPostgres {
+    /// The server and the database.
+    pub url: PostgresUrl,
+
+    /// The user, who needs no more than to read.
+    pub user: String,
+
+    /// The user's password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<Secret>,
+
+    /// The table or view, as `table` or `schema.table`. Without the schema it is, as in SQL, in the first one of the user's `search_path` that has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableName>,
+
+    /// A `SELECT` with the columns of `fields`: to cast types that are not read as they are, to join tables, or to leave rows out. It runs in a transaction that cannot write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+
+    /// Encryption, and what of the server's certificate is checked.
+    #[serde(default)]
+    pub sslmode: SslMode,
+
+    /// PEM file of the certificate authorities to trust (`sslrootcert`). Default: the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+
+    /// PEM file of the client's certificate (`sslcert`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert: Option<String>,
+
+    /// PEM file of the client's private key (`sslkey`), without a password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+
+    /// Allows the password to be sent unencrypted (`sslmode: disable`) to another machine; anyone on the network can read it.
+    #[serde(default)]
+    pub allow_plaintext_password: bool,
+
+    /// How long a read may take, from the connection to the last row. The server ends a statement that takes longer.
+    #[serde(default = "default_timeout")]
+    #[schemars(extend("x-least" = "1s", "x-most" = "30m", "x-why" = "shorter gives up on healthy servers, longer hides dead ones"))]
+    pub timeout: Period,
+}
+
+/// Encryption of a connection to PostgreSQL, in libpq's words. Its modes that check nothing (`require`, `prefer`, `allow`) are left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SslMode {
+    /// Encrypted; an authority that is trusted has signed the certificate, and it contains the server's host name.
+    #[default]
+    VerifyFull,
+    /// The same without the host name, for servers whose certificates contain other names.
+    VerifyCa,
+    /// Not encrypted.
+    Disable,
+}
+
 /// What becomes of rows without a match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -98,6 +164,10 @@ impl LookupStep {
 
 fn default_refresh() -> Period {
     Period { ms: 60_000 }
+}
+
+fn default_timeout() -> Period {
+    Period::seconds(180)
 }
 
 fn default_memory() -> Size {

@@ -3,6 +3,7 @@
 //! Does not own the columns of the rows and the place of the step, which the planner knows (`plan::lookups`).
 
 use super::Rules;
+use crate::config::model::lookup::{LookupPostgres, SslMode};
 use crate::config::model::source::{Format, FormatWord};
 
 impl Rules<'_> {
@@ -34,6 +35,9 @@ impl Rules<'_> {
                     self.fault(&format!("{path}.columns.{name}"), message);
                 }
             }
+            if let Some(postgres) = &lookup.postgres {
+                self.postgres(postgres, &format!("{path}.postgres"));
+            }
             let Some(file) = &lookup.file else { continue };
             let of_format = format!("{path}.file.format");
             match &file.format {
@@ -45,6 +49,30 @@ impl Rules<'_> {
                 }
                 _ => self.fault(&of_format, "a lookup reads JSON, one object a line, or CSV"),
             }
+        }
+    }
+    fn postgres(&mut self, postgres: &LookupPostgres, path: &str) {
+        let LookupPostgres { url, password, sslmode, ca, cert, key, .. } = postgres;
+        let is_clear = *sslmode == SslMode::Disable;
+        if is_clear && password.is_some() && !url.is_loopback() && !postgres.allow_plaintext_password {
+            self.fault(
+                &format!("{path}.sslmode"),
+                "the password is sent in clear to another machine; leave `sslmode` out, or write `allow_plaintext_password: true`",
+            );
+        }
+        for (name, file) in [("ca", ca), ("cert", cert), ("key", key)] {
+            if is_clear && file.is_some() {
+                self.fault(
+                    &format!("{path}.{name}"),
+                    format!("`{name}` has no effect with `sslmode: disable`"),
+                );
+            }
+        }
+        if cert.is_some() != key.is_some() {
+            self.fault(path, "`cert` and `key` go together");
+        }
+        if cfg!(not(feature = "postgres")) {
+            self.fault(path, "this program was built without PostgreSQL; build it with the feature `postgres`, as it is by default");
         }
     }
 }

@@ -159,6 +159,50 @@ impl PulsarUrl {
     }
 }
 
+name_kind!(
+    /// A database of a PostgreSQL server. User and password stand in settings of their own, where they are hidden.
+    PostgresUrl, "postgres_url", "`postgresql://host:port/database`", "postgresql://localhost:5432/shop",
+    |text| {
+        const HOW: &str = "write `postgresql://host:5432/database`";
+        let rest = text.strip_prefix("postgresql://").or_else(|| text.strip_prefix("postgres://"));
+        let rest = rest.ok_or_else(|| format!("does not begin with `postgresql://`; {HOW}"))?;
+        if rest.contains('@') {
+            return Err("holds a user or password; write them as `user` and `password`, where they stay hidden".into());
+        }
+        if rest.contains(['?', '#']) {
+            return Err("holds parameters; `sslmode` is a setting beside `url`, and others are not known".into());
+        }
+        if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err("holds a space or control character".into());
+        }
+        let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+        if authority.contains(',') {
+            return Err(format!("names several hosts; {HOW}, with the name of one"));
+        }
+        host_and_port(authority).map_err(|why| format!("{why}; {HOW}"))?;
+        match database {
+            "" => Err(format!("names no database; {HOW}")),
+            name if name.contains(['/', '%']) => Err(format!("has something behind its database; {HOW}")),
+            _ => Ok(()),
+        }
+    }
+);
+
+impl PostgresUrl {
+    /// Host, port and database.
+    pub fn parts(&self) -> (&str, u16, &str) {
+        let (_, rest) = self.as_str().split_once("://").unwrap_or_default();
+        let (authority, database) = rest.split_once('/').unwrap_or_default();
+        let (host, port) = host_and_port(authority).unwrap_or_default();
+        (host, port.unwrap_or(5432), database)
+    }
+
+    /// True when the server is this machine, so that a password in clear does not leave it.
+    pub fn is_loopback(&self) -> bool {
+        is_loopback(self.parts().0)
+    }
+}
+
 /// Whether a host is this machine, by name or by address.
 fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost")
