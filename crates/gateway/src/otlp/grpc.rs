@@ -1,4 +1,4 @@
-//! OTLP over gRPC: `Export` of the three services, one message a call, and `Check` of `grpc.health.v1`.
+//! OTLP over gRPC: `Export` of the three services, one message a call; `grpc.health.v1`; and `grpc.reflection`.
 //!
 //! Owns the words of gRPC: a message's prefix and compression ([`frame`]), codes and their details in trailers, and the deadline of a call. The calls come by
 //! HTTP/2 on the ports of the other routes, within their bounds: a message is counted by the budgets before it is kept, which is why no gRPC library stands here.
@@ -13,6 +13,8 @@
 //! `RESOURCE_EXHAUSTED` is never said: senders drop what it refused.
 
 mod frame;
+mod reflection;
+mod stream;
 
 use std::time::Duration;
 
@@ -58,6 +60,7 @@ const SERVICES: [(&str, Signal); 3] = [
 /// The words of `grpc.health.v1` for what is asked about.
 const SERVING: u8 = 1;
 const NOT_SERVING: u8 = 2;
+const SERVICE_UNKNOWN: u8 = 3;
 
 /// Bytes of a question for health: a service's name.
 const QUESTION_BYTES_MAX: usize = 1 << 10;
@@ -72,12 +75,15 @@ pub(super) fn routes() -> Router<Service> {
         });
         router.route(&format!("/{service}/Export"), call)
     });
-    exports
-        .route("/grpc.health.v1.Health/Check", post(check))
-        .route(
-            "/grpc.health.v1.Health/Watch",
-            post(async || ended(UNIMPLEMENTED, "health is asked for by `Check`", None)),
-        )
+    let asks = reflection::NAMES.into_iter().fold(exports, |router, service| {
+        let call = post(async move |request: Request| {
+            no_call(&request).unwrap_or_else(|| stream::answers(request.into_body(), reflection::answer))
+        });
+        router.route(&format!("/{service}/ServerReflectionInfo"), call)
+    });
+    asks.route(&format!("/{}/Check", reflection::HEALTH), post(check))
+        .route(&format!("/{}/List", reflection::HEALTH), post(list))
+        .route(&format!("/{}/Watch", reflection::HEALTH), post(watch))
         .layer(DefaultBodyLimit::disable())
 }
 
@@ -181,12 +187,45 @@ async fn check(State(service): State<Service>, request: Request) -> Response {
         return response;
     }
     match asked(&service.gate, request.into_body()).await {
-        Ok(name) if name.is_empty() || SERVICES.iter().any(|(known, _)| *known == name) => {
+        Ok(name) if is_service(&name) => {
             good(&[0x08, if service.gate.is_ready() { SERVING } else { NOT_SERVING }])
         }
         Ok(_) => ended(status::code(Kind::NoStream), "the gateway has no such service", None),
         Err(refusal) => ended(status::code(refusal.kind), &refusal.message, None),
     }
+}
+
+/// `grpc.health.v1.Health/Watch`: the same, and what it changes to.
+async fn watch(State(service): State<Service>, request: Request) -> Response {
+    if let Some(response) = no_call(&request) {
+        return response;
+    }
+    match asked(&service.gate, request.into_body()).await {
+        Ok(name) => stream::watch(service.gate, is_service(&name)),
+        Err(refusal) => ended(status::code(refusal.kind), &refusal.message, None),
+    }
+}
+
+/// `grpc.health.v1.Health/List`: all of them.
+async fn list(State(service): State<Service>, request: Request) -> Response {
+    if let Some(response) = no_call(&request) {
+        return response;
+    }
+    let status = if service.gate.is_ready() { SERVING } else { NOT_SERVING };
+    let mut all = Vec::new();
+    for name in [""].into_iter().chain(SERVICES.map(|(name, _)| name)) {
+        // Each is shorter than 128 bytes.
+        let (length, name) = (name.len() as u8, name.as_bytes());
+        all.extend_from_slice(&[0x0a, length + 6, 0x0a, length]);
+        all.extend_from_slice(name);
+        all.extend_from_slice(&[0x12, 2, 0x08, status]);
+    }
+    good(&all)
+}
+
+/// Whether health is known of it: a service, or by no name the gateway.
+fn is_service(name: &str) -> bool {
+    name.is_empty() || SERVICES.iter().any(|(known, _)| *known == name)
 }
 
 /// The service that a question for health names.

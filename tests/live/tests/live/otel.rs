@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use live::{Case, PATIENCE, Pipeline};
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::{HttpClient, Lcg, Process, Spawn, free_port, seed, wait_until};
 
 use super::otlp::{compare, tables};
@@ -151,4 +151,36 @@ fn kill_test_every_log_that_the_sdk_was_told_is_taken_is_in_the_table_once() {
         );
         assert_eq!(ids.lines().count() as u64, all, "{protocol}: sent again, and there twice");
     }
+}
+
+#[test]
+fn a_client_that_knows_no_protocol_finds_the_services_by_reflection_and_sends_a_log() {
+    let Some(case) = Case::begin("otel_reflection") else { return };
+    let (http, grpc) = (free_port(), free_port());
+    write_gateway(case.dir(), http, grpc);
+    let gateway = start_gateway(case.dir(), http);
+    let output = sdk(&["reflect", &format!("127.0.0.1:{grpc}")]).output().expect("Python starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told = String::from_utf8(output.stdout).expect("text");
+    let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let export = |name: &str| format!("opentelemetry.proto.collector.{name}");
+    assert_eq!(
+        lines,
+        [
+            json!({
+                "grpc.health.v1.Health": ["Check", "List", "Watch"],
+                "grpc.reflection.v1.ServerReflection": ["ServerReflectionInfo"],
+                "grpc.reflection.v1alpha.ServerReflection": ["ServerReflectionInfo"],
+                export("logs.v1.LogsService"): ["Export"],
+                export("metrics.v1.MetricsService"): ["Export"],
+                export("trace.v1.TraceService"): ["Export"],
+            }),
+            json!({ "health": 1 }),
+            json!({ "": 1, export("logs.v1.LogsService"): 1, export("metrics.v1.MetricsService"): 1, export("trace.v1.TraceService"): 1 }),
+        ]
+    );
+    live::pipeline::term(gateway);
+    let database = tables(&case, &["logs"]);
+    from(&case, "logs", &[sink(&case, "otel_logs", "")]).drain();
+    assert_eq!(database.ask("SELECT Body, SeverityText FROM {t}.otel_logs").trim(), "by reflection\tINFO");
 }

@@ -2,6 +2,7 @@
 
     python otel_sdk.py all grpc|http LOGS_URL TRACES_URL METRICS_URL     each kind of signal once, into the exporter's tables
     python otel_sdk.py batches grpc|http URL COUNT                       batches of logs, each exported until it is taken; a line for each taken
+    python otel_sdk.py reflect ADDRESS                                   a log by a client that knows no protocol but what reflection tells it
 
 Rows are in the form of the decoder's corpus: times in nanoseconds, floats as their bits, maps as lists of pairs. They are made from what the program
 told the SDK (of metrics: from the points that the SDK computed), never from the bytes that were sent.
@@ -267,9 +268,47 @@ def batches(protocol, url, count):
         print(batch, flush=True)
 
 
+def reflect(address):
+    """Nothing of OTLP is imported here: services, methods and messages are those that the server describes. Prints a line of JSON for each thing found."""
+    import grpc
+    from google.protobuf import descriptor_pool, message_factory
+    from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+    with grpc.insecure_channel(address) as channel:
+        database = ProtoReflectionDescriptorDatabase(channel)
+        pool = descriptor_pool.DescriptorPool(database)
+        services = sorted(database.get_services())
+        found = {name: [method.name for method in pool.FindServiceByName(name).methods] for name in services}
+        print(json.dumps(found))
+
+        def call(service, name, kind="unary_unary"):
+            method = pool.FindServiceByName(service).FindMethodByName(name)
+            message = message_factory.GetMessageClass
+            asking = message(method.input_type)
+            made = getattr(channel, kind)(
+                f"/{service}/{name}",
+                request_serializer=asking.SerializeToString,
+                response_deserializer=message(method.output_type).FromString,
+            )
+            return asking(), made
+
+        question, watch = call("grpc.health.v1.Health", "Watch", "unary_stream")
+        watching = watch(question, timeout=30)
+        print(json.dumps({"health": next(watching).status}))
+        watching.cancel()
+        question, listed = call("grpc.health.v1.Health", "List")
+        print(json.dumps({name: each.status for name, each in sorted(listed(question, timeout=30).statuses.items())}))
+        request, export = call("opentelemetry.proto.collector.logs.v1.LogsService", "Export")
+        log = request.resource_logs.add().scope_logs.add().log_records.add()
+        log.time_unix_nano, log.severity_text, log.body.string_value = START, "INFO", "by reflection"
+        export(request, timeout=30)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "batches":
         batches(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    elif sys.argv[1] == "reflect":
+        reflect(sys.argv[2])
     else:
         protocol, urls = sys.argv[2], sys.argv[3:]
         of_all = Resource(RESOURCE, RESOURCE_URL)

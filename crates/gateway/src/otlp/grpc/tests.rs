@@ -31,6 +31,11 @@ impl Called {
     }
 }
 
+/// A question for the health of a service.
+fn question(name: &str) -> Vec<u8> {
+    frame::framed(&[&[0x0a, name.len() as u8], name.as_bytes()].concat())
+}
+
 /// Calls on a connection of its own, as a client of gRPC does.
 async fn call(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Called {
     let tcp = TcpStream::connect(address).await.unwrap();
@@ -160,13 +165,65 @@ async fn pressure_is_unavailable_with_a_delay_and_a_deadline_ends_the_wait() {
 async fn health_is_told_of_each_service_and_of_the_gateway() {
     let store = in_memory();
     let gateway = start(options(vec![a_stream("otlp_logs", Signal::Logs, &store)])).await;
-    let question = |name: &str| frame::framed(&[&[0x0a, name.len() as u8], name.as_bytes()].concat());
     for body in [frame::framed(&[]), question(SERVICES[0].0)] {
         let called = call(gateway.address, CHECK, &[], body).await;
         assert_eq!((called.code(), called.body), (0, frame::framed(&[0x08, SERVING])));
     }
     assert_eq!(call(gateway.address, CHECK, &[], question("other.Service")).await.code(), 5);
-    assert_eq!(call(gateway.address, "/grpc.health.v1.Health/Watch", &[], question("")).await.code(), 12);
+    let all = call(gateway.address, "/grpc.health.v1.Health/List", &[], question("")).await;
+    let told = String::from_utf8_lossy(&all.body).into_owned();
+    assert_eq!((all.code(), told.matches("\u{8}\u{1}").count()), (0, 4));
+    assert!(SERVICES.iter().all(|(name, _)| told.contains(name)), "{told}");
+    gateway.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_watches_health_is_told_at_once_and_when_the_gateway_stops() {
+    let store = in_memory();
+    let gateway = start(options(vec![a_stream("otlp_logs", Signal::Logs, &store)])).await;
+    let address = gateway.address;
+    let watching = |name: &'static str| {
+        tokio::spawn(async move { call(address, "/grpc.health.v1.Health/Watch", &[], question(name)).await })
+    };
+    let watchers = [watching(""), watching(SERVICES[1].0), watching("other.Service")];
+    // Each is told at once: the gateway is asked to stop only behind that.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    gateway.stop().await.unwrap();
+    for (watcher, first) in watchers.into_iter().zip([SERVING, SERVING, SERVICE_UNKNOWN]) {
+        let called = watcher.await.unwrap();
+        let told = [frame::framed(&[0x08, first]), frame::framed(&[0x08, NOT_SERVING])].concat();
+        assert_eq!((called.code(), called.body), (0, told));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn questions_of_reflection_are_answered_in_order_and_within_bounds() {
+    let store = in_memory();
+    let gateway = start(options(vec![a_stream("otlp_logs", Signal::Logs, &store)])).await;
+    let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    let questions = [&b"\x3a\x01*"[..], b"\x1a\x01x"];
+    let sent = questions.map(frame::framed).concat();
+    let called = call(gateway.address, path, &[], sent).await;
+    let answers = questions.map(|question| frame::framed(&reflection::answer(question))).concat();
+    assert_eq!((called.code(), called.body), (0, answers));
+    let mut long = frame::framed(&[0; 5_000]);
+    for (sent, code) in [
+        (Vec::new(), 0),
+        (frame::framed(b"\x3a\x01*")[..6].to_vec(), 3),
+        (std::mem::take(&mut long), 3),
+        (vec![0, 0xff, 0xff, 0xff, 0xff], 3),
+        (vec![1, 0, 0, 0, 0], 3),
+    ] {
+        let called = call(gateway.address, path, &[], sent).await;
+        assert_eq!((called.code(), called.body), (code, Vec::new()));
+    }
+    let old = call(
+        gateway.address,
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        &[],
+        Vec::new(),
+    );
+    assert_eq!(old.await.code(), 0);
     gateway.stop().await.unwrap();
 }
 
