@@ -20,7 +20,7 @@ use crate::lookups::reports;
 pub fn side(lookup: &LookupStep) -> Schema {
     let mut columns: Vec<Column> = Vec::new();
     let keys = lookup.pairs().into_iter().map(|(_, theirs)| theirs);
-    for name in keys.chain(lookup.columns.0.iter().map(|(_, from)| from.clone())) {
+    for name in keys.chain(lookup.gives().into_iter().map(|(_, from)| from)) {
         if columns.iter().any(|column| column.name == name) {
             continue;
         }
@@ -37,7 +37,7 @@ pub(super) fn bound(input: &Schema, at: usize, lookup: &LookupStep) -> Result<Bo
     let config = LookupConfig {
         number: at as u32,
         on: lookup.pairs(),
-        columns: lookup.columns.0.iter().map(|(name, from)| (name.to_string(), from.clone())).collect(),
+        columns: lookup.gives(),
         is_outer: lookup.kind == LookupKind::Left,
     };
     // A key that the rows do not have is a field without a type, if it is one.

@@ -80,7 +80,7 @@ pub(super) fn of_select(items: &Pairs) -> Shape {
 
 /// The shape of a `lookup:`.
 pub(super) fn of_lookup(lookup: &LookupStep) -> Shape {
-    let computed = lookup.columns.0.iter().map(|(name, _)| name.as_str().to_owned()).collect();
+    let computed = lookup.gives().into_iter().map(|(name, _)| name).collect();
     Shape { computed, ..Shape::all() }
 }
 

@@ -33,7 +33,8 @@ pub struct LookupStep {
     #[schemars(length(min = 1, max = 16), extend("x-why" = "a key of more columns is the whole row"))]
     pub on: Vec<String>,
 
-    /// The columns that rows get: name to column of the other side.
+    /// The columns that rows get: name to column of the other side. Default: those of `fields` that are not in the key, under their own names.
+    #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     #[schemars(extend("minProperties" = 1, "maxProperties" = 1000, "x-why" = "as many as a table has columns"))]
     pub columns: Pairs,
 
@@ -159,6 +160,18 @@ impl LookupStep {
     /// The columns of the key, of the rows and of the other side.
     pub fn pairs(&self) -> Vec<(String, String)> {
         super::join::pairs(&self.on)
+    }
+
+    /// The columns that rows get: their names, and the columns of the other side.
+    pub fn gives(&self) -> Vec<(String, String)> {
+        let names = |(name, from): &(Identifier, String)| (name.to_string(), from.clone());
+        if !self.columns.is_empty() {
+            return self.columns.0.iter().map(names).collect();
+        }
+        let keys = self.pairs();
+        let others = self.fields.0.iter().map(|(name, _)| name.to_string());
+        let others = others.filter(|name| !keys.iter().any(|(_, theirs)| theirs == name));
+        others.map(|name| (name.clone(), name)).collect()
     }
 }
 

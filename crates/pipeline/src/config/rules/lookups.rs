@@ -28,6 +28,10 @@ impl Rules<'_> {
                     self.fault(&of_key, message);
                 }
             }
+            if lookup.gives().is_empty() {
+                let message = "rows get no column: `fields` names those of the key alone; add what they shall get to `fields`, with its type";
+                self.fault(&format!("{path}.fields"), message);
+            }
             for (name, from) in &lookup.columns.0 {
                 if !lookup.fields.has(from) {
                     let message =

@@ -53,6 +53,15 @@ fn its_key_is_decoded_and_its_columns_are_there_for_the_steps_behind_it() {
 }
 
 #[test]
+fn without_columns_rows_get_all_of_the_other_side_but_its_key() {
+    let step = LOOKUP
+        .replace(", columns: { shop_name: name }", "")
+        .replace("name: String", "city: String, shop_name: String");
+    let told = planned(&format!("{step} }} }}, {{ filter: \"city <> 'x'\" }}"));
+    assert!(told.contains("city String, shop_name String") && !told.contains("number"), "{told}");
+}
+
+#[test]
 fn a_key_without_a_type_is_a_fault_with_the_line_to_add() {
     let told = planned(&format!("{} }} }}", LOOKUP.replace("shop =", "store =")));
     assert!(told.contains("steps[0].lookup") && told.contains("fields: { store:"), "{told}");
