@@ -147,7 +147,7 @@ async fn connection(
         }
         Some(tls) => {
             let accepting = tls.acceptor().accept(Stalling::new(stream, bounds.write_wait_max));
-            match timeout(bounds.head_wait_max, accepting).await {
+            match Box::pin(timeout(bounds.head_wait_max, accepting)).await {
                 Ok(Ok(stream)) => {
                     let is_http2 = edge.http2 && stream.get_ref().1.alpn_protocol() == Some(b"h2");
                     requests(stream, is_http2, router, bounds, stopping).await;
@@ -173,36 +173,56 @@ async fn begins_http2(stream: &TcpStream, wait_max: Duration) -> bool {
     }
 }
 
+/// Serves a connection until it ends or the server does. What each kind needs is on the heap by itself: most connections rest, and one of HTTP/1.1
+/// must not take the room of HTTP/2 and TLS too.
 async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
     is_http2: bool,
     router: Router,
     bounds: Bounds,
-    mut stopping: watch::Receiver<bool>,
+    stopping: watch::Receiver<bool>,
 ) {
     let stream = TokioIo::new(stream);
-    // An error means that the sender is gone, and with it the server.
-    let mut asked = pin!(async { stopping.wait_for(|stopped| *stopped).await.map(drop) });
-    if is_http2 {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder
-            .timer(TokioTimer::new())
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_EVERY)
-            .max_concurrent_streams(STREAMS_MAX)
-            .initial_connection_window_size(WINDOW_BYTES)
-            .initial_stream_window_size(WINDOW_BYTES / 2)
-            .max_header_list_size(u32::try_from(bounds.head_bytes_max).unwrap_or(u32::MAX));
-        let mut serving = pin!(builder.serve_connection(stream, TowerToHyperService::new(router)));
-        let ended = tokio::select! {
-            ended = serving.as_mut() => ended,
-            _ = &mut asked => {
-                serving.as_mut().graceful_shutdown();
-                serving.await
-            }
-        };
-        return log_end(ended);
+    let ended = match is_http2 {
+        true => Box::pin(of_http2(stream, router, bounds, stopping)).await,
+        false => Box::pin(of_http1(stream, router, bounds, stopping)).await,
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
     }
+}
+
+async fn of_http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: TokioIo<S>,
+    router: Router,
+    bounds: Bounds,
+    mut stopping: watch::Receiver<bool>,
+) -> Result<(), hyper::Error> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PING_EVERY)
+        .max_concurrent_streams(STREAMS_MAX)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .initial_stream_window_size(WINDOW_BYTES / 2)
+        .max_header_list_size(u32::try_from(bounds.head_bytes_max).unwrap_or(u32::MAX));
+    let mut serving = pin!(builder.serve_connection(stream, TowerToHyperService::new(router)));
+    tokio::select! {
+        ended = serving.as_mut() => ended,
+        () = asked(&mut stopping) => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    }
+}
+
+async fn of_http1<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: TokioIo<S>,
+    router: Router,
+    bounds: Bounds,
+    mut stopping: watch::Receiver<bool>,
+) -> Result<(), hyper::Error> {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -210,20 +230,19 @@ async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .max_buf_size(bounds.head_bytes_max)
         .pipeline_flush(true);
     let mut serving = pin!(builder.serve_connection(stream, TowerToHyperService::new(router)));
-    let ended = tokio::select! {
+    tokio::select! {
         ended = serving.as_mut() => ended,
-        _ = &mut asked => {
+        () = asked(&mut stopping) => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }
-    };
-    log_end(ended);
+    }
 }
 
-fn log_end(ended: Result<(), hyper::Error>) {
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended early");
-    }
+/// Ends when the server is asked to. An error means that whoever asks is gone, and with it the server. The receiver stays with the connection: the
+/// server waits until no one has any.
+async fn asked(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopped| *stopped).await;
 }
 
 /// Says why, as far as the socket takes it at once, and closes. What the client has sent is not read.
