@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, get, on};
 use futures::future::join_all;
@@ -25,7 +25,8 @@ use memchr::memchr;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::gate::{Caller, Gate};
+use crate::budget::Held;
+use crate::gate::{self, Caller, Gate};
 use crate::records::{Parsed, Rows};
 use crate::refusal::{Kind, Refusal, answer};
 
@@ -91,16 +92,37 @@ enum Fate {
 }
 
 /// The documents of a body by stream, and an item for each.
-#[derive(Default)]
 struct Documents {
     items: Vec<Item>,
     rows: BTreeMap<String, Parsed>,
+    /// Why each index that is not among `rows` takes none.
+    refused: Vec<Kind>,
+    /// What holds the items, and their answer.
+    held: Held,
+}
+
+/// Documents of one request at the most: as many items are kept, and written into the answer.
+const DOCUMENTS_MAX: usize = 100_000;
+
+/// Bytes that an item takes beside its texts: itself, in a list that may have grown to twice its length, and its place in the answer.
+const ITEM_BYTES: usize = 2 * size_of::<Item>() + 128;
+
+impl Item {
+    /// Bytes that it takes, and its line of the answer.
+    fn bytes(&self) -> usize {
+        let reason = match &self.fate {
+            Fate::Row(_) => 0,
+            Fate::Refused(_, reason) => reason.len(),
+        };
+        ITEM_BYTES + 3 * (self.index.len() + self.id.as_ref().map_or(0, String::len) + reason)
+    }
 }
 
 async fn bulk(gate: Gate, index: Option<String>, request: Request) -> Response {
     of_product(match take(&gate, index, request).await {
         Ok(response) => response,
         Err(refusal) => {
+            gate::count(None, refusal.kind.word());
             let status = refusal.kind.status();
             let reason = refusal.message.clone();
             let mut response = refusal.into_response();
@@ -120,22 +142,41 @@ async fn take(gate: &Gate, index: Option<String>, request: Request) -> Result<Re
         None => gate.shared_body(&head.headers, body).await?,
     };
     let (streams, asking) = (gate.clone(), caller.clone());
+    // One request may hold as much as all of them: how many documents it has is bounded.
+    let items_held = gate.hold_shared(usize::MAX >> 1);
     let documents = gate.compute(move || {
         let (body, _held) = raw.inflate()?;
-        documents(&body, index.as_deref(), |index| {
+        documents(&body, index.as_deref(), items_held, |index| {
             let stream = streams.stream(&asking, index)?;
             stream.takes_json()?;
             Rows::new(stream.now_ms(), streams.hold(&stream), 0)
         })
     });
-    let Documents { items, rows } = documents.await?;
+    let Documents { items, rows, refused, held } = documents.await?;
+    refused.into_iter().for_each(|kind| gate::count(None, kind.word()));
     let appends = rows.into_iter().map(|(index, parsed)| append(gate, &caller, index, parsed));
-    let fates: BTreeMap<String, Result<Option<u64>, Refusal>> = join_all(appends).await.into_iter().collect();
-    let items: Vec<Value> = items.iter().map(|item| told(item, &fates)).collect();
-    let has_errors = items
-        .iter()
-        .any(|item| item.as_object().is_some_and(|item| item.values().any(|of| of.get("error").is_some())));
-    Ok(answer(StatusCode::OK, &json!({ "took": 0, "errors": has_errors, "items": items })))
+    let fates: Fates = join_all(appends).await.into_iter().collect();
+    let body = told_of_all(&items, &fates);
+    drop(held);
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    Ok((StatusCode::OK, kind, body).into_response())
+}
+
+/// What became of the documents of each stream: where its append begins.
+type Fates = BTreeMap<String, Result<Option<u64>, Refusal>>;
+
+/// The whole answer, written item by item: a tree of a hundred thousand of them would be many times as large.
+fn told_of_all(items: &[Item], fates: &Fates) -> String {
+    let has_errors = items.iter().any(|item| {
+        matches!(item.fate, Fate::Refused(..)) || fates.get(&item.index).is_some_and(Result::is_err)
+    });
+    let mut body = format!("{{\"took\":0,\"errors\":{has_errors},\"items\":[");
+    for (at, item) in items.iter().enumerate() {
+        body.push_str(if at == 0 { "" } else { "," });
+        body.push_str(&told(item, fates).to_string());
+    }
+    body.push_str("]}\n");
+    body
 }
 
 /// Appends the documents of one stream.
@@ -147,14 +188,15 @@ async fn append(
 ) -> (String, Result<Option<u64>, Refusal>) {
     let appended = async {
         let stream = gate.stream(caller, &index)?;
-        let stored = stream.append(parsed.records, None, parsed.held, gate.answer_wait_max()).await?;
-        Ok(stored.first)
+        let stored = stream.append(parsed.records, None, parsed.held, gate.answer_wait_max()).await;
+        gate::count(Some(&stream), gate::word(&stored));
+        Ok(stored?.first)
     };
     let appended = appended.await;
     (index, appended)
 }
 
-fn told(item: &Item, fates: &BTreeMap<String, Result<Option<u64>, Refusal>>) -> Value {
+fn told(item: &Item, fates: &Fates) -> Value {
     let refused = |status: u16, reason: &str| json!({ "_index": item.index, "_id": item.id, "status": status, "error": { "type": "forebay", "reason": reason } });
     let of = match (&item.fate, fates.get(&item.index)) {
         (Fate::Refused(status, reason), _) => refused(status.as_u16(), reason),
@@ -173,9 +215,11 @@ fn told(item: &Item, fates: &BTreeMap<String, Result<Option<u64>, Refusal>>) -> 
 fn documents(
     body: &[u8],
     index: Option<&str>,
+    held: Held,
     begin: impl Fn(&str) -> Result<Rows, Refusal>,
 ) -> Result<Documents, Refusal> {
-    let mut found = Documents::default();
+    let mut found = Documents { items: Vec::new(), rows: BTreeMap::new(), refused: Vec::new(), held };
+    let mut room = 0;
     let mut rows: BTreeMap<String, Result<(Rows, u64), Refusal>> = BTreeMap::new();
     let mut lines = Lines { rest: body, number: 0 };
     while let Some((number, line)) = lines.next() {
@@ -189,7 +233,7 @@ fn documents(
             }
             let reason = "only `create` and `index` are taken: a log has no documents to change";
             item.fate = Fate::Refused(StatusCode::BAD_REQUEST, reason.to_owned());
-            found.items.push(item);
+            found.push(item, &mut room)?;
             continue;
         }
         let (at, document) = lines.next().ok_or_else(|| malformed(number, "has no document behind it"))?;
@@ -214,20 +258,34 @@ fn documents(
                 }
             }
         }
-        found.items.push(item);
-        if found.items.len() > crate::records::ROWS_MAX {
-            return Err(Refusal::new(
-                Kind::TooLarge,
-                "the body has too many documents; send fewer at a time",
-            ));
-        }
+        found.push(item, &mut room)?;
     }
     for (index, rows) in rows {
-        if let Ok((rows, _)) = rows {
-            found.rows.insert(index, rows.done());
+        match rows {
+            Ok((rows, _)) => drop(found.rows.insert(index, rows.done())),
+            Err(refusal) => found.refused.push(refusal.kind),
         }
     }
     Ok(found)
+}
+
+impl Documents {
+    /// One more item, once there is room for it and its answer; `room` is what is held and not used.
+    fn push(&mut self, item: Item, room: &mut usize) -> Result<(), Refusal> {
+        if self.items.len() == DOCUMENTS_MAX {
+            let message = format!("the body has more than {DOCUMENTS_MAX} documents; send fewer at a time");
+            return Err(Refusal::new(Kind::TooLarge, message));
+        }
+        let bytes = item.bytes();
+        if bytes > *room {
+            let more = bytes.max(64 << 10);
+            self.held.take(more)?;
+            *room += more;
+        }
+        *room -= bytes;
+        self.items.push(item);
+        Ok(())
+    }
 }
 
 /// Indices of one request at the most: each is an append of its own.

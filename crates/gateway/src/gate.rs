@@ -11,6 +11,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, Uri};
 use dataflow::Runtime;
 use listener::Names;
+use metrics::counter;
 
 use crate::auth::Auth;
 use crate::body::{self, Raw};
@@ -199,6 +200,17 @@ impl Gate {
     pub(crate) fn auth(&self) -> &Auth {
         &self.0.auth
     }
+}
+
+/// Counts a request by what it was answered. Only a stream that was found becomes a label: a client cannot make up new ones.
+pub(crate) fn count(stream: Option<&Stream>, code: &'static str) {
+    let stream = stream.map_or_else(String::new, |stream| stream.name.clone());
+    counter!("forebay_gateway_requests_total", "stream" => stream, "code" => code).increment(1);
+}
+
+/// The word for what a request was answered.
+pub(crate) fn word<T>(taken: &Result<T, Refusal>) -> &'static str {
+    taken.as_ref().map_or_else(|refusal| refusal.kind.word(), |_| "ok")
 }
 
 fn tenant(text: Option<&str>) -> Result<String, Refusal> {

@@ -1,5 +1,7 @@
 //! `POST /v1/streams/NAME`: records into a stream, answered with their positions once they are durable.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
@@ -9,11 +11,11 @@ use metrics::counter;
 use serde_json::json;
 
 use crate::body::Inflated;
-use crate::gate::Gate;
+use crate::gate::{self, Gate};
 use crate::options::Format;
 use crate::records::{self, OnError, Parsed};
 use crate::refusal::{Kind, Refusal, answer};
-use crate::stream::{Packed, Stored};
+use crate::stream::{Packed, Stored, Stream};
 
 /// The name by which a client's retry is recognised.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -42,25 +44,23 @@ async fn ingest(
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Response {
-    let mut counted = "";
-    let streams = gate.clone();
-    let taken = take(&gate, &name, query.as_deref(), request).await;
-    // Only names that are known become labels: a client cannot make up new ones.
-    if let Some(stream) = streams.streams().find(|stream| stream.name == name) {
-        counted = &stream.name;
-    }
-    let (code, response) = match taken {
-        Ok(response) => ("ok", response),
-        Err(refusal) => (refusal.kind.word(), refusal.into_response()),
-    };
-    counter!("forebay_gateway_requests_total", "stream" => counted.to_owned(), "code" => code).increment(1);
-    response
+    let mut met = None;
+    let taken = take(&gate, &name, query.as_deref(), request, &mut met).await;
+    gate::count(met.as_deref(), gate::word(&taken));
+    taken.unwrap_or_else(IntoResponse::into_response)
 }
 
-async fn take(gate: &Gate, name: &str, query: Option<&str>, request: Request) -> Result<Response, Refusal> {
+/// Takes a request; `met` is its stream once that is found.
+async fn take(
+    gate: &Gate,
+    name: &str,
+    query: Option<&str>,
+    request: Request,
+    met: &mut Option<Arc<Stream>>,
+) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
     let caller = gate.admit(&head.uri, &head.headers)?;
-    let stream = gate.stream(&caller, name)?;
+    let stream = met.insert(gate.stream(&caller, name)?).clone();
     let on_error = on_error(query)?;
     let key = key_of(&head.headers)?.map(<[u8]>::to_vec);
     let raw = gate.body(&stream, &head.headers, body).await?;

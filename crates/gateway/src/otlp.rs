@@ -31,7 +31,7 @@ pub use formats::otlp::Signal;
 use metrics::counter;
 
 use crate::body::Inflated;
-use crate::gate::{Caller, Gate};
+use crate::gate::{self, Caller, Gate};
 use crate::options::{Format, OtlpStreams};
 use crate::records::{self, Parsed, Rows};
 use crate::refusal::{Kind, Refusal};
@@ -74,16 +74,13 @@ impl OtlpStreams {
 
 async fn export(service: &Service, signal: Signal, request: Request) -> Response {
     let form = Form::of(&records::media(request.headers()).0);
-    let taken = take(service, signal, form, request).await;
-    let (stream, code, response) = match taken {
-        Ok(stream) => (stream.name.clone(), "ok", status::good(form.unwrap_or(Form::Protobuf))),
-        // Of a sender that may fill nothing a stream is not looked up.
-        Err(refusal) => {
-            (String::new(), refusal.kind.word(), status::bad(form.unwrap_or(Form::Json), &refusal))
-        }
-    };
-    counter!("forebay_gateway_requests_total", "stream" => stream, "code" => code).increment(1);
-    response
+    let mut met = None;
+    let taken = take(service, signal, form, request, &mut met).await;
+    gate::count(met.as_deref(), gate::word(&taken));
+    match taken {
+        Ok(()) => status::good(form.unwrap_or(Form::Protobuf)),
+        Err(refusal) => status::bad(form.unwrap_or(Form::Json), &refusal),
+    }
 }
 
 async fn take(
@@ -91,7 +88,8 @@ async fn take(
     signal: Signal,
     form: Option<Form>,
     request: Request,
-) -> Result<Arc<Stream>, Refusal> {
+    met: &mut Option<Arc<Stream>>,
+) -> Result<(), Refusal> {
     let (head, body) = request.into_parts();
     let gate = &service.gate;
     let caller = gate.admit(&head.uri, &head.headers)?;
@@ -100,11 +98,10 @@ async fn take(
             "a request of OTLP has the `Content-Type` `application/x-protobuf` or `application/json`";
         return Err(Refusal::new(Kind::Media, message));
     };
-    let stream = stream_of(gate, &service.streams, &caller, signal)?;
+    let stream = met.insert(stream_of(gate, &service.streams, &caller, signal)?).clone();
     let raw = gate.body(&stream, &head.headers, body).await?;
     let taking = Taking { signal, form, headers: &head.headers, wait_max: gate.answer_wait_max() };
-    append(gate, &caller, &stream, taking, move || raw.inflate_and_keep().map(|body| (0, body))).await?;
-    Ok(stream)
+    append(gate, &caller, &stream, taking, move || raw.inflate_and_keep().map(|body| (0, body))).await
 }
 
 /// How a request is taken.

@@ -17,6 +17,8 @@ mod histogram;
 mod labels;
 mod series;
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -24,9 +26,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use metrics::counter;
 
-use crate::gate::Gate;
+use crate::gate::{self, Gate};
 use crate::records::{self, Parsed, Rows};
 use crate::refusal::{Kind, Refusal};
+use crate::stream::Stream;
 use series::{Found, Written};
 
 /// The stream of a request that names none.
@@ -68,10 +71,16 @@ pub fn routes(gate: Gate) -> Router {
 async fn write(gate: Gate, stream: &str, request: Request) -> Response {
     let version = version(request.headers());
     let is_two = version.as_ref().is_ok_and(|version| *version == Version::Two);
+    let mut met = None;
     let taken = match version {
-        Ok(version) => take(&gate, stream, version, request).await,
+        Ok(version) => take(&gate, stream, version, request, &mut met).await,
         Err(refusal) => Err(refusal),
     };
+    let code = match &taken {
+        Ok((_, Some(refusal))) | Err(refusal) => refusal.kind.word(),
+        Ok((_, None)) => "ok",
+    };
+    gate::count(met.as_deref(), code);
     let (written, mut response) = match taken {
         Ok((written, None)) => (written, StatusCode::NO_CONTENT.into_response()),
         Ok((written, Some(refusal))) => (written, refusal.into_response()),
@@ -116,16 +125,17 @@ fn version(headers: &HeaderMap) -> Result<Version, Refusal> {
     }
 }
 
-/// What was written, and why the rest was not.
+/// What was written, and why the rest was not; `met` is the stream once that is found.
 async fn take(
     gate: &Gate,
     name: &str,
     version: Version,
     request: Request,
+    met: &mut Option<Arc<Stream>>,
 ) -> Result<(Written, Option<Refusal>), Refusal> {
     let (head, body) = request.into_parts();
     let caller = gate.admit(&head.uri, &head.headers)?;
-    let stream = gate.stream(&caller, name)?;
+    let stream = met.insert(gate.stream(&caller, name)?).clone();
     stream.takes_json()?;
     let raw = gate.body(&stream, &head.headers, body).await?;
     let (now_ms, room) = (stream.now_ms(), gate.hold(&stream));

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use crate::budget::Held;
 use crate::options::Format;
 use crate::otlp;
+use crate::quoting::{quote, quoted_bytes};
 use crate::refusal::{Kind, Refusal};
 
 /// Errors of lines that an answer shows; it counts all.
@@ -125,13 +126,7 @@ impl Rows {
         bytes: usize,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Refusal> {
-        let needed = bytes + ROW_BYTES;
-        if needed > self.room {
-            let more = needed.max(64 << 10);
-            self.held.take(more)?;
-            self.room += more;
-        }
-        self.room -= needed;
+        self.keep(bytes + ROW_BYTES)?;
         let position = self.block.len() as u64;
         if self.block.len() == ROWS_MAX || self.block.bytes() + bytes > object_log::object::APPEND_BYTES_MAX {
             let bytes_max = object_log::object::APPEND_BYTES_MAX;
@@ -141,6 +136,17 @@ impl Rows {
             return Err(Refusal::new(Kind::TooLarge, message));
         }
         self.block.push_with(position, self.now_ms, write);
+        Ok(())
+    }
+
+    /// Holds `bytes` for what is kept until the records are done.
+    pub(crate) fn keep(&mut self, bytes: usize) -> Result<(), Refusal> {
+        if bytes > self.room {
+            let more = bytes.max(64 << 10);
+            self.held.take(more)?;
+            self.room += more;
+        }
+        self.room -= bytes;
         Ok(())
     }
 
@@ -211,7 +217,7 @@ pub(crate) fn objects(body: &[u8], now_ms: i64, held: Held) -> Result<Parsed, Re
     Ok(rows.done())
 }
 
-/// Lines of any text, each as an object with one field. Blank ones are nothing, and what is not UTF-8 is replaced.
+/// Lines of any text, each as an object with one field, whose name needs no escapes. Blank ones are nothing, and what is not UTF-8 is replaced.
 ///
 /// # Errors
 /// As [`parse`].
@@ -220,8 +226,13 @@ pub(crate) fn texts(body: &[u8], field: &str, now_ms: i64, held: Held) -> Result
     for line in body.split(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if !line.is_empty() {
-            let text = String::from_utf8_lossy(line);
-            rows.push(json!({ field: text }).to_string().as_bytes())?;
+            rows.push_with(field.len() + quoted_bytes(line) + 5, |out| {
+                out.extend_from_slice(b"{\"");
+                out.extend_from_slice(field.as_bytes());
+                out.extend_from_slice(b"\":");
+                quote(out, line);
+                out.push(b'}');
+            })?;
         }
     }
     Ok(rows.done())

@@ -10,6 +10,8 @@
 //!
 //! All events of a request go to one stream: what names another one is refused, since an append is taken at once or not at all.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, RawQuery, Request, State};
 use axum::http::StatusCode;
@@ -19,9 +21,11 @@ use dataflow::RecordBlock;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::gate::Gate;
+use crate::budget::Held;
+use crate::gate::{self, Gate};
 use crate::records::{self, Parsed};
 use crate::refusal::{Kind, Refusal, answer};
+use crate::stream::Stream;
 
 /// The stream of events without an index.
 const STREAM: &str = "splunk";
@@ -46,13 +50,20 @@ async fn health(State(gate): State<Gate>) -> Response {
 }
 
 async fn events(State(gate): State<Gate>, request: Request) -> Response {
-    answered(take(&gate, None, request, false).await)
+    counted(&gate, None, request, false).await
 }
 
 async fn lines(State(gate): State<Gate>, RawQuery(query): RawQuery, request: Request) -> Response {
     let pairs = query.as_deref().unwrap_or_default().split('&');
     let index = pairs.filter_map(|pair| pair.strip_prefix("index=")).next().map(str::to_owned);
-    answered(take(&gate, index, request, true).await)
+    counted(&gate, index, request, true).await
+}
+
+async fn counted(gate: &Gate, index: Option<String>, request: Request, is_raw: bool) -> Response {
+    let mut met = None;
+    let taken = take(gate, index, request, is_raw, &mut met).await;
+    gate::count(met.as_deref(), gate::word(&taken));
+    answered(taken)
 }
 
 /// The part of an envelope that says where its event goes.
@@ -63,7 +74,14 @@ struct Envelope {
     event: Option<serde::de::IgnoredAny>,
 }
 
-async fn take(gate: &Gate, index: Option<String>, request: Request, is_raw: bool) -> Result<(), Refusal> {
+/// Takes a request; `met` is its stream once that is found.
+async fn take(
+    gate: &Gate,
+    index: Option<String>,
+    request: Request,
+    is_raw: bool,
+    met: &mut Option<Arc<Stream>>,
+) -> Result<(), Refusal> {
     let (head, body) = request.into_parts();
     let caller = gate.admit(&head.uri, &head.headers)?;
     let raw = gate.shared_body(&head.headers, body).await?;
@@ -75,26 +93,33 @@ async fn take(gate: &Gate, index: Option<String>, request: Request, is_raw: bool
             false => index_of(&body)?,
         };
         let stream = streams.stream(&asking, &index)?;
-        stream.takes_json()?;
-        let room = streams.hold(&stream);
-        let parsed = match is_raw {
-            true => records::texts(&body, "event", stream.now_ms(), room)?,
-            false => records::objects(&body, stream.now_ms(), room)?,
-        };
+        let parsed = parse(&stream, &body, &index, is_raw, streams.hold(&stream));
         drop(held);
-        if parsed.errors.count > 0 {
-            return Err(parsed.errors.refusal());
-        }
-        if parsed.records.is_empty() {
-            return Err(Refusal::new(Kind::Malformed, "No data"));
-        }
-        if !is_raw {
-            check(&parsed.records, &index)?;
-        }
         Ok((stream, parsed))
     };
-    let (stream, Parsed { records, held, .. }) = gate.compute(work).await?;
+    let (stream, parsed) = gate.compute(work).await?;
+    *met = Some(stream.clone());
+    let Parsed { records, held, .. } = parsed?;
     stream.append(records, None, held, gate.answer_wait_max()).await.map(drop)
+}
+
+/// The events of a body for this stream.
+fn parse(stream: &Stream, body: &[u8], index: &str, is_raw: bool, room: Held) -> Result<Parsed, Refusal> {
+    stream.takes_json()?;
+    let parsed = match is_raw {
+        true => records::texts(body, "event", stream.now_ms(), room)?,
+        false => records::objects(body, stream.now_ms(), room)?,
+    };
+    if parsed.errors.count > 0 {
+        return Err(parsed.errors.refusal());
+    }
+    if parsed.records.is_empty() {
+        return Err(Refusal::new(Kind::Malformed, "No data"));
+    }
+    if !is_raw {
+        check(&parsed.records, index)?;
+    }
+    Ok(parsed)
 }
 
 /// Whether every envelope has an event, and is for this index.

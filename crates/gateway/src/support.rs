@@ -84,18 +84,19 @@ pub fn roomy() -> Held {
 /// A gateway that runs.
 pub struct Running {
     pub address: SocketAddr,
+    pub gate: crate::Gate,
     pub stop: oneshot::Sender<()>,
     pub served: tokio::task::JoinHandle<Result<End, GatewayError>>,
 }
 
 pub async fn start(options: Options) -> Running {
     let server = Server::open(options, runtime()).await.expect("opens");
-    let address = server.address();
+    let (address, gate) = (server.address(), server.gate());
     let (stop, asked) = oneshot::channel::<()>();
     let stopped = async {
         let _ = asked.await;
     };
-    Running { address, stop, served: tokio::spawn(server.serve(Router::new(), stopped)) }
+    Running { address, gate, stop, served: tokio::spawn(server.serve(Router::new(), stopped)) }
 }
 
 impl Running {
@@ -140,6 +141,41 @@ pub async fn send(
     let (head, body) = told.split_once("\r\n\r\n").unwrap_or((&told, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
     (status, head.to_ascii_lowercase(), body.to_owned())
+}
+
+/// Counters by name and labels, for a test whose tasks all run on its own thread.
+#[derive(Debug, Default)]
+pub struct Counters(std::sync::Mutex<std::collections::BTreeMap<String, Arc<std::sync::atomic::AtomicU64>>>);
+
+impl Counters {
+    /// Those of this name that are not 0: labels and values.
+    pub fn of(&self, name: &str) -> Vec<(String, u64)> {
+        let all = self.0.lock().expect("no panic");
+        let of_name = all.iter().filter_map(|(key, value)| Some((key.strip_prefix(name)?, value)));
+        of_name
+            .map(|(labels, value)| (labels.to_owned(), value.load(std::sync::atomic::Ordering::Relaxed)))
+            .collect()
+    }
+}
+
+impl metrics::Recorder for Counters {
+    fn describe_counter(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+    fn describe_gauge(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+    fn describe_histogram(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+
+    fn register_counter(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
+        let labels: Vec<&str> = key.labels().map(metrics::Label::value).collect();
+        let name = format!("{} {}", key.name(), labels.join(" "));
+        metrics::Counter::from_arc(self.0.lock().expect("no panic").entry(name).or_default().clone())
+    }
+
+    fn register_gauge(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
+        metrics::Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Histogram {
+        metrics::Histogram::noop()
+    }
 }
 
 /// Everything in partition 0 of a log.

@@ -9,7 +9,7 @@ fn parsed(body: &str, index: Option<&str>) -> Result<Told, Refusal> {
         "gone" => Err(Refusal::new(Kind::NoStream, "there is no such stream")),
         _ => Rows::new(5, support::roomy(), 0),
     };
-    let found = documents(body.as_bytes(), index, begin)?;
+    let found = documents(body.as_bytes(), index, support::roomy(), begin)?;
     let item = |item: &Item| match &item.fate {
         Fate::Row(row) => format!("{} {} {row}", item.action, item.index),
         Fate::Refused(status, _) => format!("{} {} {}", item.action, item.index, status.as_u16()),
@@ -51,6 +51,32 @@ fn every_document_has_an_item_and_goes_to_the_stream_of_its_index() {
             refusal.message
         );
     }
+}
+
+#[test]
+fn what_a_bulk_takes_beside_its_documents_is_held_and_bounded() {
+    let begin = |_: &str| Rows::new(5, support::roomy(), 0);
+    let body = "{\"index\":{}}\n{}\n".repeat(50_000);
+    let work = || {
+        let found = documents(body.as_bytes(), Some("a"), support::roomy(), begin).expect("taken");
+        let fates = found.rows.keys().map(|index| (index.clone(), Ok(Some(7)))).collect();
+        let text = told_of_all(&found.items, &fates);
+        (found, text)
+    };
+    let ((found, text), peak) = testkit::peak_bytes(work);
+    let held = found.held.bytes() + found.rows.values().map(|parsed| parsed.held.bytes()).sum::<usize>();
+    assert!(peak < held * 3 / 2 + (1 << 20), "{peak} where {held} are held");
+    let told: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((&told["errors"], told["items"].as_array().map(Vec::len)), (&json!(false), Some(50_000)));
+    assert_eq!(told["items"][49_999]["index"]["_id"], "50006");
+    let many = "{\"delete\":{}}\n".repeat(DOCUMENTS_MAX + 1);
+    let refusal = parsed(&many, Some("a")).expect_err("too many");
+    assert!(
+        refusal.kind == Kind::TooLarge && refusal.message.contains("send fewer at a time"),
+        "{refusal:?}"
+    );
+    // The way out.
+    parsed(&many[..many.len() / 2 / 14 * 14], Some("a")).expect("half of them are taken");
 }
 
 #[test]

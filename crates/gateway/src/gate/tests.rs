@@ -1,4 +1,11 @@
+use formats::otlp::Signal;
+use testkit::TestDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
 use super::*;
+use crate::options::{ClientOptions, Format, Options, SecretFile, StreamOptions};
+use crate::support::{self, in_memory, options, start};
 
 #[test]
 fn a_tenants_name_is_a_word() {
@@ -10,4 +17,171 @@ fn a_tenants_name_is_a_word() {
         assert_eq!(tenant(Some(name)).unwrap_err().kind, Kind::Malformed);
     }
     assert_eq!(tenant(None).unwrap_err().kind, Kind::Malformed);
+}
+
+/// On one thread, which is that of the recorder.
+#[tokio::test]
+async fn requests_of_every_protocol_are_counted_for_the_stream_that_they_meant() {
+    let counters = crate::support::Counters::default();
+    let _guard = metrics::set_default_local_recorder(&counters);
+    let store = in_memory();
+    let logs =
+        StreamOptions { format: Format::Otlp(Signal::Logs), ..support::stream("otlp_logs", &in_memory()) };
+    let tenant = HeaderName::from_static("x-scope-orgid");
+    let gateway = start(Options {
+        tenant_header: Some(tenant),
+        ..options(vec![support::stream("web", &store), support::stream("acme.web", &in_memory()), logs])
+    })
+    .await;
+    let json = ("Content-Type", "application/json");
+    let push = br#"{"streams":[{"stream":{},"values":[["1","x"]]}]}"#;
+    let bulk = b"{\"create\":{\"_index\":\"web\"}}\n{}\n{\"create\":{\"_index\":\"none\"}}\n{}\n";
+    let otlp = br#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"a"}}]}]}]}"#;
+    let protobuf = ("Content-Type", "application/x-protobuf");
+    for (path, headers, body, status) in [
+        ("/v1/streams/web", &[json][..], &b"{}"[..], 200),
+        ("/v1/streams/web", &[json, ("X-Scope-OrgID", "acme")], b"{}", 200),
+        ("/v1/streams/none", &[json], b"{}", 404),
+        ("/web/loki/api/v1/push", &[json], push, 204),
+        ("/web/loki/api/v1/push", &[json], b"[]", 400),
+        ("/_bulk", &[], bulk, 200),
+        ("/_bulk", &[], b"no action\n", 400),
+        ("/services/collector/event", &[], b"{\"event\":1,\"index\":\"web\"}", 200),
+        ("/services/collector/event", &[], b"{\"time\":1,\"index\":\"web\"}", 400),
+        ("/web/api/v1/write", &[protobuf], b"no snappy", 400),
+        ("/v1/logs", &[json], otlp, 200),
+        ("/v1/logs", &[json], b"{\"resourceLogs\":1}", 400),
+    ] {
+        let (found, _, text) = gateway.send(path, headers, body).await;
+        assert_eq!(found, status, "{path}: {text}");
+    }
+    gateway.stop().await.unwrap();
+    let expected = [
+        (" no_stream", 2),
+        (" malformed", 1),
+        ("acme.web ok", 1),
+        ("web ok", 4),
+        ("web malformed", 3),
+        ("otlp_logs ok", 1),
+        ("otlp_logs malformed", 1),
+    ];
+    let mut found = counters.of("forebay_gateway_requests_total ");
+    let mut expected = expected.map(|(labels, count)| (labels.to_owned(), count)).to_vec();
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
+async fn lokis_senders_hear_that_a_gateway_stops() {
+    let gateway = start(options(vec![support::stream("loki", &in_memory())])).await;
+    let get = async || {
+        let mut stream = TcpStream::connect(gateway.address).await.expect("connects");
+        stream
+            .write_all(b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .await
+            .unwrap();
+        let mut told = String::new();
+        stream.read_to_string(&mut told).await.expect("an answer");
+        told
+    };
+    assert!(get().await.contains("200 OK"));
+    gateway.gate.drain();
+    assert!(get().await.contains("503"));
+    gateway.stop().await.unwrap();
+}
+
+/// A path, headers and a body.
+type Sent<'s> = (&'s str, &'s [(&'s str, &'s str)], &'s str);
+
+/// What a sender is told, and what it sends after the advice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_way_out_that_an_answer_names_is_one() {
+    let dir = TestDir::new("gateway-ways").unwrap();
+    let path = dir.path().join("tokens");
+    std::fs::write(&path, "token-of-shop").unwrap();
+    let client = ClientOptions {
+        name: "shop".to_owned(),
+        secret: SecretFile::Tokens(path),
+        streams: None,
+        tenant: None,
+    };
+    let logs =
+        StreamOptions { format: Format::Otlp(Signal::Logs), ..support::stream("otlp_logs", &in_memory()) };
+    let streams = vec![support::stream("web", &in_memory()), support::stream("splunk", &in_memory()), logs];
+    let gateway = start(Options { clients: vec![client], ..options(streams) }).await;
+    let (web, skip) = ("/v1/streams/web", "/v1/streams/web?on_error=skip");
+    let (loki, bulk, hec) = ("/web/loki/api/v1/push", "/_bulk", "/services/collector/event");
+    let json = ("Content-Type", "application/json");
+    let (key, other) = (("Idempotency-Key", "a"), ("Idempotency-Key", "b"));
+    let (long, large) = ("k".repeat(300), format!("{{\"a\":\"{}\"}}\n", "x".repeat(100)).repeat(12_000));
+    let long = ("Idempotency-Key", long.as_str());
+    let push = r#"{"streams":[{"stream":{},"values":[["1","x"]]}]}"#;
+    let otlp = r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"a"}}]}]}]}"#;
+    let two = r#"{"event":1,"index":"web"}{"event":2,"index":"splunk"}"#;
+    let items = "{\"create\":{\"_index\":\"web\"}}\n{}\n";
+    let many = "{\"index\":{}}\n{}\n".repeat(70_000);
+    let good: Sent<'_> = (web, &[json, key], "{\"id\":1}");
+    assert_eq!(sent(&gateway, good).await.0, 200);
+    let cases: [(u16, &str, Sent<'_>, Sent<'_>); 12] = [
+        (400, "send with `?on_error=skip` to leave them out", (web, &[], "{}\nx\n"), (skip, &[], "{}\nx\n")),
+        (400, "mend them", (web, &[], "{}\nx\n"), (web, &[], "{}\n{}\n")),
+        (
+            400,
+            "it takes `on_error=refuse` or `on_error=skip`",
+            ("/v1/streams/web?skip", &[], "{}"),
+            (skip, &[], "{}"),
+        ),
+        (413, "send less at a time", (web, &[], &large), (web, &[], &large[..large.len() / 2 / 109 * 109])),
+        (
+            415,
+            "use `gzip`, `zstd`, `deflate`, `snappy` or none",
+            (web, &[("Content-Encoding", "br")], "{}"),
+            (web, &[], "{}"),
+        ),
+        (
+            422,
+            "give each request one of its own",
+            (web, &[json, key], "{\"id\":2}"),
+            (web, &[json, other], "{\"id\":2}"),
+        ),
+        (400, "it takes 1 to", (web, &[long], "{}"), (web, &[("Idempotency-Key", "c")], "{}")),
+        (415, "`application/json` or `application/x-protobuf`", (loki, &[], push), (loki, &[json], push)),
+        (
+            400,
+            "it takes `{\\\"create\\\": {\\\"_index\\\": \\\"NAME\\\"}}`",
+            (bulk, &[], "x\n"),
+            (bulk, &[], items),
+        ),
+        (
+            413,
+            "send less at a time",
+            ("/web/_bulk", &[], &many),
+            ("/web/_bulk", &[], &many[..many.len() / 2]),
+        ),
+        (400, "send one index at a time", (hec, &[], two), (hec, &[], r#"{"event":1,"index":"web"}"#)),
+        (
+            415,
+            "`application/x-protobuf` or `application/json`",
+            ("/v1/logs", &[], otlp),
+            ("/v1/logs", &[json], otlp),
+        ),
+    ];
+    for (status, words, bad, good) in &cases {
+        let (found, text) = sent(&gateway, *bad).await;
+        assert!(found == *status && text.contains(words), "`{words}`: {found} {text}");
+        let (found, text) = sent(&gateway, *good).await;
+        assert!((200..300).contains(&found), "after `{words}`: {found} {text}");
+    }
+    // Who does not say who it is, is told how.
+    let (found, _, text) = gateway.send(web, &[], b"{}").await;
+    assert!(found == 401 && text.contains("send it in the header `Authorization`"), "{text}");
+    gateway.stop().await.unwrap();
+}
+
+/// What a client is answered that says who it is.
+async fn sent(gateway: &support::Running, (path, headers, body): Sent<'_>) -> (u16, String) {
+    let headers = [headers, &[("Authorization", "Bearer token-of-shop")]].concat();
+    let (status, _, text) = gateway.send(path, &headers, body.as_bytes()).await;
+    (status, text)
 }

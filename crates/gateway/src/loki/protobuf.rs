@@ -76,7 +76,8 @@ fn entry(bytes: &[u8], labels: &str, rows: &mut Rows) -> Result<(), Refusal> {
     }
     let time = nanoseconds(seconds, nanos)
         .ok_or_else(|| malformed("Entry", "has a timestamp before 1970 or after 2262"))?;
-    write_record(rows, &time.to_string(), line, labels, metadata)
+    let metadata = if metadata.is_empty() { String::new() } else { Json::Object(metadata).to_string() };
+    write_record(rows, &time.to_string(), line, labels, &metadata)
 }
 
 /// Reads a timestamp into what was read before: pieces of a message are one message.

@@ -16,6 +16,7 @@ mod frame;
 mod reflection;
 mod stream;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -28,15 +29,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use formats::otlp::Signal;
 use http_body_util::{BodyExt, Full};
-use metrics::counter;
 use tokio::time::Instant;
 
 use super::status::{self, Form};
 use super::{Service, Taking};
 use crate::body::{self, BodyBounds, Inflated};
-use crate::gate::Gate;
+use crate::gate::{self, Gate};
 use crate::records;
 use crate::refusal::{Kind, Refusal};
+use crate::stream::Stream;
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -107,23 +108,26 @@ async fn export(service: &Service, signal: Signal, request: Request) -> Response
     if let Some(response) = no_call(&request) {
         return response;
     }
-    let (stream, word, response) = match take(service, signal, request).await {
-        Ok(stream) => (stream, "ok", good(&[])),
-        Err(fault) => {
-            let retry_after = status::retry_after(fault.refusal.kind);
-            let response = ended(fault.code, &fault.refusal.message, retry_after);
-            (String::new(), fault.refusal.kind.word(), response)
-        }
-    };
-    counter!("forebay_gateway_requests_total", "stream" => stream, "code" => word).increment(1);
-    response
+    let mut met = None;
+    let taken = take(service, signal, request, &mut met).await;
+    let word = taken.as_ref().map_or_else(|fault| fault.refusal.kind.word(), |()| "ok");
+    gate::count(met.as_deref(), word);
+    match taken {
+        Ok(()) => good(&[]),
+        Err(fault) => ended(fault.code, &fault.refusal.message, status::retry_after(fault.refusal.kind)),
+    }
 }
 
-async fn take(service: &Service, signal: Signal, request: Request) -> Result<String, Fault> {
+async fn take(
+    service: &Service,
+    signal: Signal,
+    request: Request,
+    met: &mut Option<Arc<Stream>>,
+) -> Result<(), Fault> {
     let (head, body) = request.into_parts();
     let gate = &service.gate;
     let caller = gate.admit(&head.uri, &head.headers)?;
-    let stream = super::stream_of(gate, &service.streams, &caller, signal)?;
+    let stream = met.insert(super::stream_of(gate, &service.streams, &caller, signal)?).clone();
     let encoding = frame::encoding(&head.headers)?;
     let deadline = timeout(&head.headers)?.map(|wait| Instant::now() + wait);
     let left =
@@ -138,7 +142,7 @@ async fn take(service: &Service, signal: Signal, request: Request) -> Result<Str
     let taking = Taking { signal, form: Form::Protobuf, headers: &head.headers, wait_max };
     let taken = super::append(gate, &caller, &stream, taking, move || frame::message(raw, encoding)).await;
     match taken {
-        Ok(()) => Ok(stream.name.clone()),
+        Ok(()) => Ok(()),
         Err(refusal) if refusal.kind == Kind::NotYet && left().is_zero() => {
             Err(Fault { code: DEADLINE_EXCEEDED, refusal })
         }

@@ -35,7 +35,8 @@ fn an_entry_is_the_same_record_as_of_json() {
         [push_of(r#"{n="1", app="web"}"#, &entries), push_of("{}", &[entry_of(0, 4, b"d", &[])])].concat();
     let json = r#"{"streams":[{"stream":{"n":"1","app":"web"},"values":[["1700000000000000001","a \"b\"\n\u0001"],
         ["2","c",{"trace":"t","a":"ü"}],["3000000000",""]]},{"stream":{},"values":[["4","d"]]}]}"#;
-    let by_json = super::super::entries(json.as_bytes(), Rows::new(5, roomy(), json.len()).unwrap()).unwrap();
+    let by_json =
+        super::super::json::entries(json.as_bytes(), Rows::new(5, roomy(), json.len()).unwrap()).unwrap();
     let text = |row| String::from_utf8(by_json.records.payloads.get(row).to_vec()).unwrap();
     let by_json: Vec<String> = (0..by_json.records.len()).map(text).collect();
     assert_eq!(parsed(&body).unwrap(), by_json);
