@@ -9,6 +9,8 @@ use super::values::reference::Surroundings;
 use super::values::{Start, Window};
 use super::{Checked, check, schema};
 
+mod ways;
+
 const SECRET: &str = "v3ry-h1dd3n";
 
 fn env(name: &str) -> Result<Option<String>, String> {
