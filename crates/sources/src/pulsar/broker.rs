@@ -17,7 +17,7 @@ use dataflow::{Event, Partition, RecordBlock, Runtime, SourceError};
 use super::PulsarOptions;
 use super::client::{Route, reader_name};
 use super::connection::{Connection, Lost};
-use super::entry::{Entries, EntryError};
+use super::entry::{self, Entries, EntryError};
 use super::errors::{self, Trouble};
 use super::frame::Frame;
 use super::lead::{self, Came, Lead, Slot, Standing};
@@ -194,7 +194,10 @@ impl Broker {
                 let why = format!("entry `{}:{}`: {why}", at.ledger, at.entry);
                 match is_of_the_frame && !lead.slot.is_garbled_for_good(at) {
                     true => Next::Reconnect(why),
-                    false => Next::Back(partition.clone(), Trouble::Unreadable(why)),
+                    false => {
+                        let why = format!("{why}. Or {}", entry::way_behind(partition, at));
+                        Next::Back(partition.clone(), Trouble::Unreadable(why))
+                    }
                 }
             }
         }

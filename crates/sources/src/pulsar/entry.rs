@@ -16,7 +16,7 @@
 //! A record's time is the event time if its producer gave one, else the time of publishing.
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{BlockBuilder, RecordBlock};
+use dataflow::{BlockBuilder, Partition, RecordBlock, position};
 
 use super::fields::{Fields, Malformed, Value, take, u32_be};
 use super::frame::{self, FrameError};
@@ -35,18 +35,23 @@ pub(super) enum EntryError {
     Malformed,
     #[error(transparent)]
     Inflate(#[from] InflateError),
-    #[error(
-        "it is encrypted by its producer, and this source has no keys; publish without encryption, or give the messages up with \
-         `forebay forget`"
-    )]
+    #[error("it is encrypted by its producer, and this source has no keys; publish without encryption")]
     Encrypted,
     #[error(
         "it is a piece of a chunked message, and those are not put together; turn `chunkingEnabled` off at the producer and raise the \
-         broker's `maxMessageSize`, or give the messages up with `forebay forget`"
+         broker's `maxMessageSize`"
     )]
     Chunked,
     #[error("its batch has `{0}` messages, and at most `{INDEX_MAX}` can be told apart")]
     TooMany(u64),
+}
+
+/// How to go on behind an entry of `partition` that can never be read. To forget the partition would not do: it would be read up to the same entry again.
+pub(super) fn way_behind(partition: &Partition, at: Entry) -> String {
+    let next = position::shown(at.end());
+    format!(
+        "to give up what is in it and read on behind it, run `forebay reset FILE --to '{partition}={next}'`"
+    )
 }
 
 impl From<Malformed> for EntryError {

@@ -105,7 +105,7 @@ fn batches_of_another_client_are_read_whatever_packs_them() {
 fn what_cannot_be_read_is_refused_and_says_what_to_do() {
     let encrypted = messages::Metadata { encryption_keys: vec![Default::default()], ..plain() };
     let why = read(&entry(&encrypted, b"x"), 0).expect_err("is encrypted").to_string();
-    assert!(why.contains("encrypted") && why.contains("forebay forget"), "{why}");
+    assert!(why.contains("encrypted") && why.contains("publish without encryption"), "{why}");
     let chunk = messages::Metadata { chunks: Some(2), chunk: Some(0), ..plain() };
     let why = read(&entry(&chunk, b"x"), 0).expect_err("is a piece").to_string();
     assert!(why.contains("chunkingEnabled"), "{why}");
@@ -118,6 +118,18 @@ fn what_cannot_be_read_is_refused_and_says_what_to_do() {
     let mut damaged = entry(&plain(), b"x");
     *damaged.last_mut().expect("a byte") ^= 1;
     assert!(matches!(read(&damaged, 0), Err(EntryError::Frame(FrameError::Checksum))));
+}
+
+/// The position that is printed is the one that `reset` reads, and a partition that stands there skips the entry unread.
+#[test]
+fn the_way_behind_an_entry_that_cannot_be_read_leads_behind_it() {
+    let (partition, at) = (Partition::new("public/default/orders", 3), Entry { ledger: 17, entry: 4 });
+    let way = way_behind(&partition, at);
+    let to = way.split('\'').nth(1).expect("what stands behind --to");
+    let (named, next) = to.split_once('=').expect("a partition and its position");
+    assert_eq!(named, "public/default/orders/3");
+    let next = position::parse(next).expect("a position");
+    assert_eq!((next, Entry::at(next)), (at.end(), Entry { ledger: 17, entry: 5 }));
 }
 
 #[test]
