@@ -483,7 +483,7 @@ fn walk(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn what_works_record_by_record_refuses_a_pipeline_with_a_join_before_it_asks_anybody() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/paid-joined.yaml");
-    let refused = run(&["try", example]);
+    let refused = run(&["verify", example]);
     assert_ne!(code(&refused), 0);
     assert!(err(&refused).contains("`join`"), "{}", err(&refused));
 }
@@ -496,4 +496,28 @@ fn what_works_record_by_record_refuses_requests_of_many_rows() {
         assert_ne!(code(&refused), 0);
         assert!(err(&refused).contains("OTLP"), "{command:?}: {}", err(&refused));
     }
+}
+
+#[test]
+fn a_file_that_two_inputs_match_is_a_fault_of_their_patterns() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-shared-files", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("orders-1.jsonl"), "{\"id\": 1}\n").expect("written");
+    let table = "sink:\n  clickhouse:\n    url: http://localhost:8123\n    table: t\n    create: { columns: { id: UInt64 }, order_by: id }\n";
+    let text = |more: &str| {
+        format!(
+            "pipeline: shared\ninputs:\n  orders: {{ file: {{ paths: \"orders-*.jsonl\" }} }}\n  all: {{ file: {{ paths: {more} }} }}\n{table}"
+        )
+    };
+    let file = folder.join("shared.yaml");
+    std::fs::write(&file, text("\"*.jsonl\"")).expect("written");
+    let output = run(&["check", file.to_str().expect("UTF-8")]);
+    assert_eq!(code(&output), 2, "{}", err(&output));
+    assert!(err(&output).contains("`orders-1.jsonl` is read by input `all` already"), "{}", err(&output));
+    assert!(err(&output).contains("shared.yaml:3:"), "with its line: {}", err(&output));
+    // The way out.
+    std::fs::write(&file, text("\"other-*.jsonl\"")).expect("written");
+    let output = run(&["check", file.to_str().expect("UTF-8")]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    std::fs::remove_dir_all(&folder).expect("removed");
 }

@@ -110,8 +110,9 @@ pub async fn assemble(
 ) -> Result<engine::Pipeline, WiringError> {
     // What needs no server first, so that a fault there shows at once.
     let inputs = pipeline.inputs();
+    let claims = Arc::default();
     let source = |input: &config::Input<'_>| {
-        let source = source::source(pipeline, input, &runtime)?;
+        let source = source::source_beside(pipeline, input, &runtime, &claims)?;
         Ok(match reads {
             Reads::All => source,
             Reads::Replays => Arc::new(Aside::new(source)) as Arc<dyn Source>,

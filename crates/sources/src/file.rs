@@ -21,9 +21,11 @@
 //! | file appended to         | goes on: the `identity` covers only bytes that were there                         |
 //! | rotated away             | followed in its folder; may go once it was read to its end (`place`)              |
 //! | cut; gone before its end | refused                                                                           |
+//! | matched by two inputs, or under two names | refused, by device and inode (`claims`)                         |
 //! | an empty file            | no partition yet: nothing is known to know it by                                  |
 //! | `-`                      | standard input: from position 0 only, since what was read is gone                 |
 
+mod claims;
 mod find;
 mod identity;
 mod inflate;
@@ -35,7 +37,7 @@ mod reader;
 mod verified;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
@@ -45,6 +47,7 @@ use dataflow::{
 };
 
 use crate::thread;
+pub use claims::{Claims, shared};
 use place::Place;
 pub use quoted::Csv;
 
@@ -86,6 +89,8 @@ pub struct FileSource {
     options: FileOptions,
     /// The index of the file that stands under a name, where it is not 0.
     namesakes: Mutex<BTreeMap<String, u32>>,
+    /// The files that the inputs of the pipeline read, and the name of the one that this is the source of.
+    claims: (Arc<Claims>, String),
 }
 
 impl FileSource {
@@ -103,7 +108,13 @@ impl FileSource {
             return config("`-` (standard input) must be the only path of a file source");
         }
         let options = FileOptions { threads: options.threads.max(1), ..options };
-        Ok(Self { options, namesakes: Mutex::default() })
+        Ok(Self { options, namesakes: Mutex::default(), claims: Default::default() })
+    }
+
+    /// The source of the input `name`, beside others that share `claims`: none reads what another one does.
+    #[must_use]
+    pub fn beside(self, claims: Arc<Claims>, name: &str) -> Self {
+        Self { claims: (claims, name.to_owned()), ..self }
     }
 
     fn is_stdin(&self) -> bool {
@@ -156,7 +167,9 @@ impl Source for FileSource {
             return Ok(shown);
         }
         let paths = self.options.paths.clone();
-        let recognized = thread::run("file-look", move || recognize(&paths, shown, &known)).await?;
+        let (claims, name) = self.claims.clone();
+        let look = move || recognize(&paths, shown, &known, (&claims, &name));
+        let recognized = thread::run("file-look", look).await?;
         let index = |start: &PartitionStart| (start.partition.stream.to_string(), start.partition.index);
         *self.namesakes.lock().unwrap_or_else(PoisonError::into_inner) =
             recognized.iter().map(index).collect();
@@ -217,6 +230,7 @@ fn recognize(
     paths: &[String],
     shown: Vec<PartitionStart>,
     known: &[ReadFrom],
+    (claims, name): (&Claims, &str),
 ) -> Result<Vec<PartitionStart>, SourceError> {
     let streams: Vec<&str> = known.iter().map(|from| &*from.partition.stream).collect();
     find::check(paths, &streams)?;
@@ -229,6 +243,9 @@ fn recognize(
             Place::Finished => {}
         }
     }
+    // A file that was rotated is its input's still, under the name that it has now.
+    let paths = by_path.keys().map(String::as_str).chain(shown.iter().map(|start| &*start.partition.stream));
+    claims.take(name, paths).map_err(|why| SourceError::new(SourceFault::Config, why))?;
     let mut recognized = Vec::new();
     for start in &shown {
         let path = &start.partition.stream;

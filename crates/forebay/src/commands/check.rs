@@ -110,6 +110,17 @@ fn plan(checked: &mut Checked) -> bool {
     false
 }
 
+/// Adds the files that would be read twice, of those that are there; false if there are any.
+fn files(checked: &mut Checked) -> bool {
+    let Some(pipeline) = &checked.pipeline else { return true };
+    let shared = wiring::source::shared_files(pipeline);
+    for (path, why) in &shared {
+        let at = checked.place_in(path, None);
+        checked.faults.fault(at, path.as_str(), format!("`{path}`: {why}"));
+    }
+    shared.is_empty()
+}
+
 struct Report {
     file: String,
     /// The settings, if the file has no fault, and the places in the file.
@@ -136,7 +147,7 @@ impl Report {
             Ok(text) if config::is_gateway(&text) => Self::of_gateway(path, &text),
             Ok(text) => {
                 let mut checked = place::within(path, || config::check(&text, &Surroundings::of_process()));
-                let does_plan = plan(&mut checked);
+                let does_plan = plan(&mut checked) & place::within(path, || files(&mut checked));
                 let exit = if checked.pipeline.is_some() && does_plan { Exit::Done } else { Exit::Fault };
                 let text = checked.faults.render(&file);
                 let mut report = Self { text, json: json!({}), file, checked: Some(checked), exit, notes };

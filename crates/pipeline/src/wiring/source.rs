@@ -12,7 +12,7 @@ use formats::csv::{CsvDecoder, CsvOptions};
 use formats::json::{JsonDecoder, JsonOptions};
 use formats::otlp::{OtlpDecoder, OtlpOptions};
 use registry::{Client, WithSchemas};
-use sources::file::{Csv, FileOptions, FileSource};
+use sources::file::{Claims, Csv, FileOptions, FileSource};
 use sources::generator::GeneratorSource;
 use sources::kafka::{FetchBy, KafkaOptions, KafkaSource, TokenSource};
 use sources::log::{Access, LogOptions, LogSource};
@@ -38,6 +38,19 @@ pub fn source(
     input: &Input<'_>,
     runtime: &Arc<dyn Runtime>,
 ) -> Result<Arc<dyn Source>, WiringError> {
+    source_beside(pipeline, input, runtime, &Arc::default())
+}
+
+/// The same beside those of other inputs that share `claims`: a file that two of them match is refused.
+///
+/// # Errors
+/// As [`source`].
+pub fn source_beside(
+    pipeline: &Pipeline,
+    input: &Input<'_>,
+    runtime: &Arc<dyn Runtime>,
+    claims: &Arc<Claims>,
+) -> Result<Arc<dyn Source>, WiringError> {
     let (path, format) = (&input.path, &input.source.format);
     let settings = |error: dataflow::SourceError| WiringError::Settings(format!("`{path}`: {error}"));
     match input.source {
@@ -61,7 +74,8 @@ pub fn source(
                 ahead_bytes_max: bounds::ahead_bytes(pipeline),
                 ..FileOptions::new(files.paths.as_slice().to_vec())
             };
-            Ok(Arc::new(FileSource::new(options).map_err(settings)?))
+            let source = FileSource::new(options).map_err(settings)?;
+            Ok(Arc::new(source.beside(claims.clone(), input.name)))
         }
         model::Source { generator: Some(generator), .. } => {
             let workload = Arc::new(workload(generator, path)?);
@@ -73,6 +87,17 @@ pub fn source(
         }
         _ => Err(WiringError::Settings(format!("`{path}` names no source"))),
     }
+}
+
+/// Files that the inputs of a pipeline would read twice, of those that are there now: the key in the file and the words for people.
+pub fn shared_files(pipeline: &Pipeline) -> Vec<(String, String)> {
+    let inputs = pipeline.inputs();
+    let of_files = inputs.iter().filter_map(|input| Some((input, input.source.file.as_ref()?)));
+    let of_files: Vec<_> = of_files.collect();
+    let named: Vec<(&str, &[String])> =
+        of_files.iter().map(|(input, files)| (input.name, files.paths.as_slice())).collect();
+    let shared = sources::file::shared(&named).into_iter();
+    shared.map(|(at, why)| (format!("{}.file.paths", of_files[at].0.path), why)).collect()
 }
 
 /// A decoder, and what has to be fetched before it decodes.
