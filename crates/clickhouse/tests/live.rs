@@ -801,6 +801,7 @@ async fn dead_letters_have_a_table_of_their_own() {
     let table = clickhouse::dead_letters::open(config, "default", "rejects", RealTime::shared()).await;
     let table = table.unwrap_or_else(|f| panic!("{f:?}"));
     let reject = dataflow::Reject {
+        item: None,
         partition: dataflow::Partition::new("events", 2),
         position: 17,
         time_ms: 1_700_000_000_123,

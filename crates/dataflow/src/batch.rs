@@ -25,6 +25,9 @@ pub struct Batch {
     /// The record's time of each row in Unix milliseconds, or [`TIME_UNKNOWN_MS`](crate::block::TIME_UNKNOWN_MS):
     /// the broker's until a step takes it from a column.
     pub times_ms: Vec<i64>,
+    /// For rows that a step made of a record's array: which item of it each row was made of, from 0, ascending within a record; same length as `rows`
+    /// then. Empty where each row is all of its record.
+    pub items: Vec<u32>,
 }
 
 impl Batch {
@@ -38,7 +41,12 @@ impl Batch {
         position::position(self.era, self.positions[row])
     }
 
-    /// The row of the record at this position; `None` if it is not here.
+    /// The item of its record's array that a row was made of; `None` if it is all of its record.
+    pub fn item(&self, row: usize) -> Option<u32> {
+        self.items.get(row).copied()
+    }
+
+    /// The row of the record at this position, or one of them; `None` if it is not here.
     pub fn row_of(&self, at: Position) -> Option<usize> {
         let row = self.positions.binary_search(&position::low(at)).ok()?;
         (position::era(at) == self.era).then_some(row)
@@ -47,6 +55,13 @@ impl Batch {
     /// True if there is no row.
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
+    }
+
+    /// The same without any row.
+    #[must_use]
+    pub fn without_all(self) -> Self {
+        let rows = self.rows.slice(0, 0);
+        Self { rows, positions: Vec::new(), times_ms: Vec::new(), items: Vec::new(), ..self }
     }
 
     /// Takes rows out, in place where nobody else holds the columns. `dropped` are row numbers, ascending and below `len()`.
@@ -58,13 +73,15 @@ impl Batch {
             return Ok(self);
         }
         if dropped.len() == self.len() {
-            let rows = self.rows.slice(0, 0);
-            return Ok(Self { rows, positions: Vec::new(), times_ms: Vec::new(), ..self });
+            return Ok(self.without_all());
         }
         let stay: Vec<_> = without::stretches(dropped, self.len()).collect();
         self.rows = without::keep(self.rows, &stay)?;
         without::keep_items(&mut self.positions, &stay);
         without::keep_items(&mut self.times_ms, &stay);
+        if !self.items.is_empty() {
+            without::keep_items(&mut self.items, &stay);
+        }
         Ok(self)
     }
 
@@ -79,13 +96,15 @@ impl Batch {
         }
         let mut positions = Vec::with_capacity(rows.num_rows());
         let mut times_ms = Vec::with_capacity(rows.num_rows());
+        let mut items = Vec::with_capacity(if self.items.is_empty() { 0 } else { rows.num_rows() });
         for row in 0..keep.len() {
             if keep.is_valid_true(row) {
                 positions.push(self.positions[row]);
                 times_ms.push(self.times_ms[row]);
+                items.extend(self.item(row));
             }
         }
-        Ok(Self { rows, positions, times_ms, ..self })
+        Ok(Self { rows, positions, times_ms, items, ..self })
     }
 }
 

@@ -26,6 +26,9 @@ pub const HEADERS_CUT: &str = "forebay.headers_cut";
 /// The header by which a dead letter keeps the first line of its file ([`RecordBlock::head`]).
 pub const HEAD_HEADER: &str = "forebay.first_line";
 
+/// The header by which a dead letter keeps which item of its record's array it was the row of.
+pub const ITEM_HEADER: &str = "forebay.item";
+
 /// Stands for "the source gave this record no time".
 pub const TIME_UNKNOWN_MS: i64 = i64::MIN;
 
@@ -128,6 +131,9 @@ pub struct RecordBlock {
     pub leader_epoch: i32,
     /// What was found elsewhere for its records, for steps that look them up.
     pub found: Found,
+    /// Which item of the record's array is wanted, if the block has one record and a row of one item alone is read again: a step that makes rows
+    /// of the array makes no other then.
+    pub item: Option<u32>,
 }
 
 /// What whoever hands a block on has found elsewhere for its records: for each step that looks records up, by the step's number, what it takes its answers from.
@@ -194,6 +200,7 @@ impl RecordBlock {
         let is_absent = self.absent.binary_search(&(row as u32)).is_ok();
         let cut = self.cut.iter().find(|(cut, _)| *cut == row as u32).map(|(_, whole)| (0, *whole));
         Some(RecordBlock {
+            item: self.item,
             partition: self.partition.clone(),
             payloads: only(&self.payloads),
             absent: if is_absent { vec![0] } else { Vec::new() },
@@ -274,6 +281,7 @@ impl BlockBuilder {
     /// An empty builder for records of `partition` from position `next` on, all of its era.
     pub fn new(partition: Partition, next: Position) -> Self {
         let block = RecordBlock {
+            item: None,
             partition,
             payloads: Spans::default(),
             absent: Vec::new(),

@@ -20,7 +20,8 @@ use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
 use crate::{
-    Batch, Decoded, Decoder, Metadata, OperatorError, RecordBlock, Reject, Schema, Several, Transform, reject,
+    Batch, Decoded, Decoder, Metadata, OperatorError, Reason, RecordBlock, Reject, Schema, Several,
+    Transform, Transformed, reject,
 };
 
 /// What a block became before the lane.
@@ -207,7 +208,10 @@ impl Intake {
         let mut of_rows = Vec::new();
         for step in &self.steps {
             let rows = batch.len();
-            let made = step.apply_of(batch, block)?;
+            let mut made = step.apply_of(batch, block)?;
+            if let Some(item) = block.item.filter(|_| step.multiplies() && rows > 0) {
+                made = only(made, item, block)?;
+            }
             let dropped = made.filtered as usize + made.rejects.len();
             if !step.multiplies() && made.batch.len() + dropped != rows {
                 let message =
@@ -233,14 +237,14 @@ impl Intake {
             }
             match multiplied {
                 Some(_) => of_rows.extend(made.rejects),
-                None => rejects.extend(made.rejects.into_iter().map(|reject| reject.completed(block))),
+                None => rejects.extend(reject::of_items(made.rejects, block)),
             }
         }
         if is_of_decoder && !of_rows.is_empty() {
             let apart = self.apart(block, &of_rows, read_ms);
             rejects.extend(apart.unwrap_or_else(|| reject::of_rows(of_rows, block)));
         } else {
-            rejects.extend(of_rows.into_iter().map(|reject| reject.completed(block)));
+            rejects.extend(reject::of_items(of_rows, block));
         }
         let multiplied = multiplied.map(Box::new);
         Ok(Prepared { batch, rejects, filtered, records, multiplied, ahead: None, times })
@@ -297,6 +301,27 @@ impl Intake {
         let message = format!("of `{rows}` rows it lets `{}` pass, and has to keep all", timed.len());
         Err(OperatorError { step: time.name().to_owned(), message })
     }
+}
+
+/// The row of one item, of what a step made of the only record of a block. Without it the record is a reject, whatever the step has made of it: its
+/// other rows are in the tables, so that nothing is left to be said of it but that this row is not made any more.
+fn only(made: Transformed, item: u32, block: &RecordBlock) -> Result<Transformed, OperatorError> {
+    let Transformed { batch, filtered, rejects } = made;
+    if !rejects.is_empty() {
+        return Ok(Transformed { batch: batch.without_all(), filtered: 0, rejects });
+    }
+    let keep: Vec<bool> = (0..batch.len()).map(|row| batch.item(row) == Some(item)).collect();
+    let count = batch.len();
+    let failed = |error: ArrowError| OperatorError { step: "unnest".to_owned(), message: error.to_string() };
+    let batch = batch.filter(&keep.into()).map_err(failed)?;
+    if !batch.is_empty() || block.is_empty() {
+        return Ok(Transformed { batch, filtered, rejects });
+    }
+    let message = format!(
+        "the row of item `{item}` of the record's array is read again, and the record has `{count}` rows now; other rows of it were written before"
+    );
+    let rejects = vec![Reject::of(block, 0, Reason::Missing, "", message)];
+    Ok(Transformed { batch, filtered: 0, rejects })
 }
 
 /// The accounts of a decoder that gives `rows` and `rejects` for a block of so many records; `None` if each record is one row after all.

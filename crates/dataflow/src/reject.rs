@@ -8,7 +8,9 @@ use std::sync::Arc;
 use arrow_array::builder::{BinaryBuilder, MapBuilder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMillisecondArray, UInt32Array, UInt64Array};
 
-use crate::block::{ERA_HEADER, HEAD_HEADER, KEY_BYTES_MAX, TIME_UNKNOWN_MS, headers, push_header};
+use crate::block::{
+    ERA_HEADER, HEAD_HEADER, ITEM_HEADER, KEY_BYTES_MAX, TIME_UNKNOWN_MS, headers, push_header,
+};
 use crate::position::{self, Position};
 use crate::{Column, ColumnType, Partition, RecordBlock, Schema, Spans};
 
@@ -68,6 +70,9 @@ pub struct Reject {
     pub position: Position,
     /// Its time from the source in Unix milliseconds, or [`TIME_UNKNOWN_MS`].
     pub time_ms: i64,
+    /// Of a row that a step made of an item of the record's array, the item's number; `None` if the record is at fault. Its dead letter has it in a
+    /// header ([`ITEM_HEADER`]).
+    pub item: Option<u32>,
     /// The rule that it broke.
     pub reason: Reason,
     /// The column concerned, or empty.
@@ -100,7 +105,7 @@ impl Reject {
             ),
             key => (key, message),
         };
-        let mut headers = block.headers.as_ref().map(|h| h.get(row).to_vec()).unwrap_or_default();
+        let mut headers = block.headers.as_ref().map(|h| without_item(h.get(row))).unwrap_or_default();
         if block.era != 0 {
             push_header(&mut headers, ERA_HEADER, Some(block.era.to_string().as_bytes()));
         }
@@ -108,25 +113,41 @@ impl Reject {
             // The record cannot be read again without it.
             push_header(&mut headers, HEAD_HEADER, Some(head));
         }
-        Self {
+        let whole = Self {
             partition: block.partition.clone(),
             position: block.position(row),
             time_ms: block.times_ms[row],
+            item: None,
             reason,
             column: column.to_owned(),
             message,
             key: key.map(<[u8]>::to_vec),
             headers,
             raw: raw.to_vec(),
+        };
+        match block.item {
+            Some(item) => whole.of_item(item),
+            None => whole,
         }
     }
 
     /// The same with the record's time, bytes, key and headers from its block: steps see columns alone.
     pub fn completed(self, block: &RecordBlock) -> Self {
-        match block.row_of(self.position) {
-            Some(row) => Self { column: self.column, ..Self::of(block, row, self.reason, "", self.message) },
-            None => self,
+        let Some(row) = block.row_of(self.position) else { return self };
+        let item = self.item;
+        let done = Self { column: self.column, ..Self::of(block, row, self.reason, "", self.message) };
+        match item {
+            Some(item) if done.item.is_none() => done.of_item(item),
+            Some(_) | None => done,
         }
+    }
+
+    /// The same as the dead letter of the row of one item alone.
+    #[must_use]
+    pub fn of_item(mut self, item: u32) -> Self {
+        push_header(&mut self.headers, ITEM_HEADER, Some(item.to_string().as_bytes()));
+        self.message += &format!("; this is the row of item `{item}` of its record's array alone");
+        Self { item: Some(item), ..self }
     }
 }
 
@@ -162,6 +183,52 @@ pub fn each_row(block: &RecordBlock, row: usize, of_rows: Vec<RowReject>) -> Vec
         }
     }
     rejects
+}
+
+/// Rows of one record whose dead letters repeat its bytes: a copy for each of thousands would be as many times the record.
+const COPIES_MAX: usize = 16;
+
+/// Bytes of a record, with its key and headers, from which on only one of these has them.
+const COPIED_BYTES_MAX: usize = 1 << 20;
+
+/// The rejects of rows that a step made of the items of records' arrays, and of whole records: as [`Reject::completed`], but of the rows of one record
+/// only the first few have its bytes, key and headers. The others name their item, and say where the record is.
+pub fn of_items(rejects: Vec<Reject>, block: &RecordBlock) -> Vec<Reject> {
+    let mut copies = std::collections::BTreeMap::<Position, (usize, usize)>::new();
+    let mut done: Vec<Reject> = Vec::with_capacity(rejects.len());
+    for mut reject in rejects {
+        let Some(item) = reject.item else {
+            done.push(reject.completed(block));
+            continue;
+        };
+        let (count, bytes) = copies.entry(reject.position).or_default();
+        if *count == 0 || (*count < COPIES_MAX && *count * *bytes < COPIED_BYTES_MAX) {
+            reject = reject.completed(block);
+            *bytes = reject.raw.len() + reject.headers.len() + reject.key.as_ref().map_or(0, Vec::len);
+        } else {
+            let (whole, message) = (block.row_of(reject.position), std::mem::take(&mut reject.message));
+            reject.time_ms = whole.map_or(reject.time_ms, |row| block.times_ms[row]);
+            reject.message = message + "; `raw` is with another row of its record";
+            if block.era != 0 {
+                push_header(&mut reject.headers, ERA_HEADER, Some(block.era.to_string().as_bytes()));
+            }
+            reject = reject.of_item(item);
+        }
+        *count += 1;
+        done.push(reject);
+    }
+    done
+}
+
+/// A record's headers, but for one that only dead letters have: a record that was sent again with the headers of its dead letter is whole.
+fn without_item(encoded: &[u8]) -> Vec<u8> {
+    if headers(encoded).all(|(name, _)| name != ITEM_HEADER) {
+        return encoded.to_vec();
+    }
+    let mut kept = Vec::with_capacity(encoded.len());
+    let others = headers(encoded).filter(|(name, _)| *name != ITEM_HEADER);
+    others.for_each(|(name, value)| push_header(&mut kept, name, value));
+    kept
 }
 
 /// One empty body.

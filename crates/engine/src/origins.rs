@@ -8,11 +8,16 @@
 //! |---------------------------|--------------------------------------------------------------|----------------------------------|
 //! | partition                 | once for each stretch of ascending positions                 | nearly 0                         |
 //! | position, source's time   | the gap to the row before, in runs of "the next one" / "the same time" | 0.01 for an untouched topic, 3 for lines of files |
+//! | item of the record's array, of rows made of such | the step from the item before, or from none, in runs of "the next one" | 1 a record |
 //! | order of a frame that is sorted or cut | a permutation, ⌈log₂ rows⌉ bits each                    | 2.4 at 500,000 rows              |
 //!
-//! Bytes: version `2`; flags (1: permuted); the watermark that the frame's rows were judged by (zigzag varint); rows; stretches,
+//! Bytes: version `2`, or `3` for a frame with rows of items; flags (1: permuted); the watermark that the frame's rows were judged by (zigzag varint); rows; stretches,
 //! each with partition, rows, era, first place in it, first time; the gaps of the positions and of the times, each behind its length; the
 //! permutation; CRC-32C (little-endian) of everything before it. Numbers are LEB128 varints. Another version is refused.
+//!
+//! In version `3` rows of one record may follow each other in a stretch: the gap of the positions is 0 there, and one more than in version `2` elsewhere.
+//! Behind the times stand the items, behind their length too: a number for every row. An item counts from 1, and 0 is none; the number is what it is more
+//! than the next one of the row before, if that is of the same record in the same stretch, and the item itself otherwise.
 
 use std::ops::Range;
 
@@ -21,6 +26,9 @@ use dataflow::position::{self, Position};
 
 /// The version that is written.
 const VERSION: u8 = 2;
+
+/// The version that is written where rows were made of items of their records' arrays.
+const VERSION_OF_ITEMS: u8 = 3;
 
 /// Set if the rows stand in another order than the records.
 const PERMUTED: u8 = 1;
@@ -42,6 +50,8 @@ pub struct Origin {
     pub era: u64,
     /// Its place in the era.
     pub low: u64,
+    /// The item of the record's array that the row was made of; `None` if it is all of its record.
+    pub item: Option<u32>,
     /// The time that the source gave it, Unix milliseconds.
     pub time_ms: i64,
 }
@@ -69,6 +79,8 @@ pub struct Part {
     pub positions: Vec<u64>,
     /// The source's time of each row, Unix milliseconds; same length as `positions`.
     pub times_ms: Vec<i64>,
+    /// The item of its record's array that each row was made of; same length as `positions`, or empty if each row is all of its record.
+    pub items: Vec<u32>,
 }
 
 impl Part {
@@ -82,6 +94,8 @@ impl Part {
         self.positions.retain(|_| stays.next().unwrap_or(true));
         let mut stays = retain(self.times_ms.len());
         self.times_ms.retain(|_| stays.next().unwrap_or(true));
+        let mut stays = retain(self.items.len());
+        self.items.retain(|_| stays.next().unwrap_or(true));
     }
 }
 
@@ -106,15 +120,16 @@ pub struct FrameOrigins {
 impl Origins {
     /// The bytes for a frame with these rows of the cut.
     pub fn encode(&self, rows: &RowsFrom) -> Vec<u8> {
+        let head = Head { watermark_ms: self.watermark_ms, has_items: self.has_items() };
         match rows {
             RowsFrom::Run(range) => {
                 let (skip, count) = (range.start as usize, range.len());
-                encode(self.watermark_ms, self.iter().skip(skip).take(count), None)
+                encode(head, self.iter().skip(skip).take(count), None)
             }
             RowsFrom::Picked(picked) if picked.is_sorted() => {
                 let mut wanted = picked.iter().copied().peekable();
                 let chosen = (0u32..).zip(self.iter()).filter(|(n, _)| wanted.next_if_eq(n).is_some());
-                encode(self.watermark_ms, chosen.map(|(_, origin)| origin), None)
+                encode(head, chosen.map(|(_, origin)| origin), None)
             }
             RowsFrom::Picked(picked) => {
                 // The rank of each picked row among those picked: what the permutation counts in.
@@ -125,18 +140,23 @@ impl Origins {
                 }
                 let chosen = ranks.iter().zip(self.iter()).filter(|(rank, _)| **rank != u32::MAX);
                 let order: Vec<u32> = picked.iter().map(|row| ranks[*row as usize]).collect();
-                encode(self.watermark_ms, chosen.map(|(_, origin)| origin), Some(&order))
+                encode(head, chosen.map(|(_, origin)| origin), Some(&order))
             }
         }
     }
 
+    fn has_items(&self) -> bool {
+        self.parts.iter().any(|part| !part.items.is_empty())
+    }
+
     fn iter(&self) -> impl Iterator<Item = Origin> + '_ {
         self.parts.iter().flat_map(|part| {
-            let rows = part.positions.iter().zip(&part.times_ms);
-            rows.map(|(position, time_ms)| Origin {
+            let rows = part.positions.iter().zip(&part.times_ms).enumerate();
+            rows.map(|(row, (position, time_ms))| Origin {
                 partition: part.partition,
                 era: part.era,
                 low: *position,
+                item: part.items.get(row).copied(),
                 time_ms: *time_ms,
             })
         })
@@ -160,22 +180,34 @@ impl FrameOrigins {
             order[*row as usize] = rank as u32;
         }
         let order = (!is_sorted).then_some(order.as_slice());
-        encode(self.watermark_ms, sorted.into_iter().map(|(origin, _)| origin), order)
+        let has_items = sorted.iter().any(|(origin, _)| origin.item.is_some());
+        let head = Head { watermark_ms: self.watermark_ms, has_items };
+        encode(head, sorted.into_iter().map(|(origin, _)| origin), order)
     }
 
-    /// Reads what an `encode` wrote for a frame of `rows` rows. Takes 32 bytes of memory a row, and a few bytes may stand for any
+    /// Reads what an `encode` wrote for a frame of `rows` rows. Takes 40 bytes of memory a row, and a few bytes may stand for any
     /// number of rows: `rows` is to be what the frame's own body holds, and not what a journal record claims.
     ///
     /// # Errors
     /// When the bytes are damaged, of another version, or for another number of rows.
     pub fn decode(bytes: &[u8], rows: usize) -> Result<Self, String> {
-        let Parsed { watermark_ms, stretches, mut positions, mut times, order } = parse(bytes, rows as u64)?;
+        let Parsed { watermark_ms, stretches, least, mut positions, mut times, mut items, order } =
+            parse(bytes, rows as u64)?;
         let mut origins = Vec::with_capacity(rows);
         for Stretch { first, rows } in stretches {
             let mut origin = first;
+            if let Some(items) = &mut items {
+                origin.item = item(items.next()?);
+            }
             origins.push(origin);
             for _ in 1..rows {
-                let low = origin.low.checked_add(positions.next()?).and_then(|p| p.checked_add(1));
+                let gap = positions.next()?.checked_add(least).ok_or("a position beyond any")?;
+                if let Some(items) = &mut items {
+                    let number = items.next()?;
+                    let next = if gap == 0 { code(origin.item).wrapping_add(1) } else { 0 };
+                    origin.item = item(next.wrapping_add(number));
+                }
+                let low = origin.low.checked_add(gap);
                 origin.low = low.ok_or("a position beyond any")?;
                 origin.time_ms = origin.time_ms.wrapping_add(unzigzag(times.next()?));
                 origins.push(origin);
@@ -193,12 +225,14 @@ impl FrameOrigins {
     /// # Errors
     /// As [`decode`](Self::decode).
     pub fn verify(bytes: &[u8], rows: u64) -> Result<(), String> {
-        let Parsed { stretches, mut positions, mut times, order, .. } = parse(bytes, rows)?;
+        let Parsed { stretches, least, mut positions, mut times, mut items, order, .. } = parse(bytes, rows)?;
         for Stretch { first, rows } in stretches {
             let gaps = positions.sum(rows - 1)?;
-            let last = gaps.checked_add(rows - 1).and_then(|further| first.low.checked_add(further));
+            let further = (rows - 1).checked_mul(least).and_then(|further| gaps.checked_add(further));
+            let last = further.and_then(|further| first.low.checked_add(further));
             last.ok_or("a position beyond any")?;
             times.skip(rows - 1)?;
+            items.iter_mut().try_for_each(|items| items.skip(rows))?;
         }
         order.into_iter().flatten().try_for_each(|at| at.map(drop))
     }
@@ -208,6 +242,33 @@ impl FrameOrigins {
 #[inline]
 fn goes_on(before: &Origin, origin: &Origin) -> bool {
     (origin.partition, origin.era) == (before.partition, before.era) && origin.low > before.low
+}
+
+/// The same where rows may be of items: further ones of the same record too.
+#[inline]
+fn goes_on_in_items(before: &Origin, origin: &Origin) -> bool {
+    let is_further = origin.low == before.low && origin.item > before.item;
+    goes_on(before, origin)
+        || (is_further && (origin.partition, origin.era) == (before.partition, before.era))
+}
+
+/// An item as it is written: 0 is none.
+fn code(item: Option<u32>) -> u64 {
+    item.map_or(0, |item| u64::from(item) + 1)
+}
+
+/// The item that a number stands for. Numbers beyond all items are none that is written; they stand for some item, so that bytes can be checked without
+/// being read row by row.
+fn item(code: u64) -> Option<u32> {
+    code.checked_sub(1).map(|item| item as u32)
+}
+
+/// What all rows of a frame have in common.
+#[derive(Clone, Copy)]
+struct Head {
+    watermark_ms: i64,
+    /// Whether any row was made of an item.
+    has_items: bool,
 }
 
 /// Ascending positions of one partition and one era.
@@ -222,8 +283,12 @@ struct Parsed<'a> {
     watermark_ms: i64,
     /// Together as many rows as the frame has.
     stretches: Vec<Stretch>,
+    /// What a position is at least more than the one before, in a stretch.
+    least: u64,
     positions: Ungaps<'a>,
     times: Ungaps<'a>,
+    /// Of every row, if rows were made of items.
+    items: Option<Ungaps<'a>>,
     order: Option<Order<'a>>,
 }
 
@@ -233,20 +298,26 @@ fn parse(bytes: &[u8], rows: u64) -> Result<Parsed<'_>, String> {
         return Err("damaged (checksum)".into());
     }
     let mut from = Bytes(head);
-    match from.byte()? {
-        VERSION => {}
-        other => return Err(format!("of version `{other}`, this program reads `{VERSION}`")),
-    }
+    let has_items = match from.byte()? {
+        VERSION => false,
+        VERSION_OF_ITEMS => true,
+        other => {
+            return Err(format!(
+                "of version `{other}`, this program reads `{VERSION}` and `{VERSION_OF_ITEMS}`"
+            ));
+        }
+    };
     let flags = from.byte()?;
     let watermark_ms = unzigzag(from.number()?);
     if from.number()? != rows {
         return Err(format!("not for `{rows}` rows"));
     }
     let stretches = stretches(&mut from, rows)?;
-    let positions = Ungaps { from: Bytes(from.part()?), zeros: 0, value: None };
-    let times = Ungaps { from: Bytes(from.part()?), zeros: 0, value: None };
+    let mut gaps = || Ok::<_, String>(Ungaps { from: Bytes(from.part()?), zeros: 0, value: None });
+    let (positions, times) = (gaps()?, gaps()?);
+    let (least, items) = if has_items { (0, Some(gaps()?)) } else { (1, None) };
     let order = if flags & PERMUTED == 0 { None } else { Some(Order::new(from.0, rows)?) };
-    Ok(Parsed { watermark_ms, stretches, positions, times, order })
+    Ok(Parsed { watermark_ms, stretches, least, positions, times, items, order })
 }
 
 fn stretches(from: &mut Bytes<'_>, rows: u64) -> Result<Vec<Stretch>, String> {
@@ -260,7 +331,7 @@ fn stretches(from: &mut Bytes<'_>, rows: u64) -> Result<Vec<Stretch>, String> {
         }
         left -= rows;
         let (era, low) = (from.number()?, from.number()?);
-        let first = Origin { partition, era, low, time_ms: unzigzag(from.number()?) };
+        let first = Origin { partition, era, low, item: None, time_ms: unzigzag(from.number()?) };
         stretches.push(Stretch { first, rows });
     }
     if left > 0 {
@@ -270,12 +341,13 @@ fn stretches(from: &mut Bytes<'_>, rows: u64) -> Result<Vec<Stretch>, String> {
 }
 
 /// Writes origins in the order of the records; `order` says for each row of the frame which of them is its own.
-fn encode(watermark_ms: i64, origins: impl Iterator<Item = Origin>, order: Option<&[u32]>) -> Vec<u8> {
+fn encode(head: Head, origins: impl Iterator<Item = Origin>, order: Option<&[u32]>) -> Vec<u8> {
+    let Head { watermark_ms, has_items } = head;
     let mut stretches = Vec::new();
-    let (mut positions, mut times) = (Gaps::default(), Gaps::default());
+    let (mut positions, mut times, mut items) = (Gaps::default(), Gaps::default(), Gaps::default());
     let mut stretch: Option<(Origin, u64)> = None;
     let (mut count, mut stretch_count) = (0, 0);
-    let mut before = Origin { partition: 0, era: 0, low: 0, time_ms: 0 };
+    let mut before = Origin { partition: 0, era: 0, low: 0, item: None, time_ms: 0 };
     let mut end = |stretch: Option<(Origin, u64)>| {
         if let Some((first, rows)) = stretch {
             stretch_count += 1;
@@ -288,8 +360,19 @@ fn encode(watermark_ms: i64, origins: impl Iterator<Item = Origin>, order: Optio
     };
     for origin in origins {
         count += 1;
+        if has_items {
+            let is_of_same =
+                stretch.is_some() && goes_on_in_items(&before, &origin) && origin.low == before.low;
+            let next = if is_of_same { code(before.item) + 1 } else { 0 };
+            items.push(code(origin.item) - next);
+        }
         match &mut stretch {
-            Some((_, rows)) if goes_on(&before, &origin) => {
+            Some((_, rows)) if has_items && goes_on_in_items(&before, &origin) => {
+                *rows += 1;
+                positions.push(origin.low - before.low);
+                times.push(zigzag(origin.time_ms.wrapping_sub(before.time_ms)));
+            }
+            Some((_, rows)) if !has_items && goes_on(&before, &origin) => {
                 *rows += 1;
                 positions.push(origin.low - before.low - 1);
                 times.push(zigzag(origin.time_ms.wrapping_sub(before.time_ms)));
@@ -299,15 +382,16 @@ fn encode(watermark_ms: i64, origins: impl Iterator<Item = Origin>, order: Optio
         before = origin;
     }
     end(stretch);
-    let (positions, times) = (positions.finish(), times.finish());
+    let (positions, times, items) = (positions.finish(), times.finish(), items.finish());
     let mut out =
         Vec::with_capacity(32 + stretches.len() + positions.len() + times.len() + count as usize * 3);
-    out.extend_from_slice(&[VERSION, if order.is_some() { PERMUTED } else { 0 }]);
+    let version = if has_items { VERSION_OF_ITEMS } else { VERSION };
+    out.extend_from_slice(&[version, if order.is_some() { PERMUTED } else { 0 }]);
     put(&mut out, zigzag(watermark_ms));
     put(&mut out, count);
     put(&mut out, stretch_count);
     out.extend_from_slice(&stretches);
-    for gaps in [positions, times] {
+    for gaps in [Some(positions), Some(times), Some(items).filter(|_| has_items)].into_iter().flatten() {
         put(&mut out, gaps.len() as u64);
         out.extend_from_slice(&gaps);
     }

@@ -11,7 +11,7 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 use bytes::Bytes;
 use dataflow::position;
-use dataflow::{Encoded, FrameId, Layout, Partition, Table, TableError};
+use dataflow::{Encoded, FrameId, Layout, Partition, RecordBlock, Table, TableError};
 use protocol::lane::{PIECES_MAX, Piece};
 use protocol::names;
 use protocol::record::{Body, RecordPlace, Refusal, Split};
@@ -170,7 +170,9 @@ async fn from_source(context: &Context, origins: &FrameOrigins) -> Option<Refuse
     }
     let at = reread::place(context.journal.lock().await.lane(), &origin)?;
     let partition = at.partition.clone();
+    // Of a record of which steps make several rows the refused one alone is made again.
     let record = context.reread.record(at).await;
+    let record = record.map(|record| RecordBlock { item: origin.item.or(record.item), ..record });
     if let Err(why) = &record {
         tracing::warn!(%partition, position = %position::shown(origin.position()), why, "a refused row's record cannot be read again");
     }

@@ -49,6 +49,11 @@ impl Refused {
         self.source.as_ref()?.origin.step()
     }
 
+    /// The item of its record's array that the row was made of.
+    pub fn item(&self) -> Option<u32> {
+        self.source.as_ref()?.origin.item
+    }
+
     /// The record that it was made from, if it can be read again.
     pub fn record(&self) -> Option<&RecordBlock> {
         self.source.as_ref()?.record.as_ref().ok()
@@ -58,6 +63,7 @@ impl Refused {
     pub fn batch(&self) -> Batch {
         let place = self.source.as_ref();
         Batch {
+            items: place.and_then(|from| from.origin.item).into_iter().collect(),
             era: place.map_or(0, |from| from.origin.era),
             partition: place.map_or_else(|| Partition::new("", 0), |from| from.partition.clone()),
             rows: self.row.clone(),
@@ -94,18 +100,26 @@ impl Refused {
             Some(RefusedFrom { record: Ok(record), .. }) => {
                 Reject::of(&record, 0, Reason::Refused, "", message)
             }
-            Some(RefusedFrom { partition, origin, record: Err(why), step, .. }) => Reject {
-                partition,
-                position: origin.position(),
-                time_ms: origin.time_ms,
-                reason: Reason::Refused,
-                column: String::new(),
-                message: as_sent(&step, &why),
-                key: None,
-                headers: Vec::new(),
-                raw: json.into_bytes(),
-            },
+            Some(RefusedFrom { partition, origin, record: Err(why), step, .. }) => {
+                let reject = Reject {
+                    item: None,
+                    partition,
+                    position: origin.position(),
+                    time_ms: origin.time_ms,
+                    reason: Reason::Refused,
+                    column: String::new(),
+                    message: as_sent(&step, &why),
+                    key: None,
+                    headers: Vec::new(),
+                    raw: json.into_bytes(),
+                };
+                match origin.item {
+                    Some(item) => reject.of_item(item),
+                    None => reject,
+                }
+            }
             None => Reject {
+                item: None,
                 partition: Partition::new("", 0),
                 position: 0,
                 time_ms: TIME_UNKNOWN_MS,

@@ -34,6 +34,7 @@ impl Waiting {
 }
 
 /// What has had its turn.
+#[allow(clippy::large_enum_variant, reason = "nearly all of them are blocks, and nothing keeps them")]
 pub enum Ready {
     /// A block and what it became.
     Block { partition: usize, block: Arc<RecordBlock>, prepared: Made },

@@ -36,7 +36,14 @@ pub(crate) fn decoded(
     let rows = RecordBatch::try_new(Arc::clone(schema.arrow()), arrays)
         .expect("columns are compiled from the same schema and refuse nulls that it does not take");
     Decoded {
-        batch: Batch { era: block.era, partition: block.partition.clone(), rows, positions, times_ms },
+        batch: Batch {
+            items: Vec::new(),
+            era: block.era,
+            partition: block.partition.clone(),
+            rows,
+            positions,
+            times_ms,
+        },
         rejects,
         several: None,
     }
@@ -54,7 +61,14 @@ pub(crate) fn of_several(
     let rows = RecordBatch::try_new(Arc::clone(schema.arrow()), arrays)
         .expect("columns are compiled from the same schema and refuse nulls that it does not take");
     Decoded {
-        batch: Batch { era: block.era, partition: block.partition.clone(), rows, positions, times_ms },
+        batch: Batch {
+            items: Vec::new(),
+            era: block.era,
+            partition: block.partition.clone(),
+            rows,
+            positions,
+            times_ms,
+        },
         rejects,
         several: Some(several),
     }

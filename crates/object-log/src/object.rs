@@ -358,6 +358,7 @@ fn block(
     let [payloads, keys, headers] = spans;
     let end = first + rows as u64;
     Ok(RecordBlock {
+        item: None,
         partition: partition.clone(),
         payloads: payloads.unwrap_or_default(),
         absent,

@@ -120,9 +120,35 @@ impl Transform for Ahead {
         &self.schema
     }
 
-    fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
+    fn apply(&self, mut batch: Batch) -> Result<Transformed, OperatorError> {
+        if batch.items.is_empty() {
+            return self.matched(batch);
+        }
+        // Rows are matched by position, which the rows of one record share. So each has its number in place of it meanwhile.
+        let items = std::mem::take(&mut batch.items);
+        let numbers = (0..batch.positions.len() as u64).collect();
+        let positions = std::mem::replace(&mut batch.positions, numbers);
+        let mut done = self.matched(batch)?;
+        let era = done.batch.era;
+        let row = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let place = |number: u64| Some((*positions.get(row(number))?, *items.get(row(number))?));
+        let unknown = || Self::failed("a step has given a row another position");
+        for reject in &mut done.rejects {
+            let (low, item) = place(position::low(reject.position)).ok_or_else(unknown)?;
+            (reject.position, reject.item) = (position::position(era, low), Some(item));
+        }
+        let places: Option<Vec<(u64, u32)>> =
+            done.batch.positions.iter().map(|number| place(*number)).collect();
+        (done.batch.positions, done.batch.items) = places.ok_or_else(unknown)?.into_iter().unzip();
+        Ok(done)
+    }
+}
+
+impl Ahead {
+    /// As [`Transform::apply`], for rows with positions of their own.
+    fn matched(&self, batch: Batch) -> Result<Transformed, OperatorError> {
         let (mut parts, rejects) = self.chain(batch.clone())?;
-        // Positions ascend, and no step makes several rows of one record: each of these is a part of the batch's.
+        // Positions ascend, and no step here makes several rows of one: each of these is a part of the batch's.
         let mut failed: Vec<u64> = rejects.iter().map(|reject| position::low(reject.position)).collect();
         failed.sort_unstable();
         let (positions, times_ms) = if failed.is_empty() {
@@ -150,7 +176,14 @@ impl Transform for Ahead {
         let options = RecordBatchOptions::new().with_row_count(Some(positions.len()));
         let rows = RecordBatch::try_new_with_options(self.schema.arrow().clone(), columns, &options);
         let rows = rows.map_err(Self::failed)?;
-        let batch = Batch { era: batch.era, partition: batch.partition, rows, positions, times_ms };
+        let batch = Batch {
+            items: Vec::new(),
+            era: batch.era,
+            partition: batch.partition,
+            rows,
+            positions,
+            times_ms,
+        };
         Ok(Transformed { batch, filtered: 0, rejects })
     }
 }

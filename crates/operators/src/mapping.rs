@@ -251,6 +251,7 @@ impl Mapping {
     fn reject(&self, batch: &Batch, row: usize, why: &(usize, Reason, String)) -> Reject {
         let (place, reason, message) = why;
         Reject {
+            item: batch.item(row),
             partition: batch.partition.clone(),
             position: batch.position(row),
             time_ms: batch.times_ms[row],

@@ -151,6 +151,8 @@ pub struct Stage {
     pub reads: Vec<String>,
     /// The columns of its rows.
     pub output: Schema,
+    /// Whether a record may become several rows (`UNNEST`).
+    pub multiplies: bool,
 }
 
 impl Stage {

@@ -73,6 +73,10 @@ pub struct Replayed {
     /// The input that it belongs to; empty in a pipeline with one.
     #[prost(string, tag = "8")]
     pub input: String,
+    /// Of a letter of one row that a step made of an item of the record's array: the item's number and one. The row of that item alone is made again.
+    /// 0 for all others.
+    #[prost(uint64, tag = "9")]
+    pub item: u64,
 }
 
 /// What tells one dead letter of a pipeline from all others.
@@ -87,7 +91,8 @@ pub struct Letter {
     /// The position; without a stream, how many equal letters stand before it.
     #[prost(uint64, tag = "3")]
     pub position: u64,
-    /// A hash of time, message and body for a letter without a stream, or of a row that a step made of several records; 0 for all others.
+    /// A hash of time, message and body for a letter without a stream, or of a row that a step made of several records; of the row of an item
+    /// of a record's array the item's number and one; 0 for all others.
     #[prost(fixed64, tag = "4")]
     pub print: u64,
 }

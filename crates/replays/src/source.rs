@@ -442,7 +442,8 @@ fn block(position: u64, record: &Replayed) -> RecordBlock {
         builder.header(INPUT_HEADER, Some(record.input.as_bytes()));
     }
     builder.header(ORIGIN_HEADER, Some(record.origin.as_bytes()));
-    builder.take()
+    let item = record.item.checked_sub(1).map(|item| u32::try_from(item).unwrap_or(u32::MAX));
+    RecordBlock { item, ..builder.take() }
 }
 
 fn fault(error: LogError) -> SourceError {

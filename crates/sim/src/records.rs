@@ -151,6 +151,7 @@ impl Decoder for TextDecoder {
             }
         }
         let batch = Batch {
+            items: Vec::new(),
             era: block.era,
             partition: block.partition.clone(),
             rows: to_columns(&rows),

@@ -64,7 +64,7 @@ impl Operator for Twice {
     }
 
     fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
-        let Batch { partition, era, rows, positions, times_ms } = probed.batch;
+        let Batch { partition, era, rows, positions, times_ms, .. } = probed.batch;
         let (mut all, mut places) = (Vec::new(), Vec::new());
         for (row, place) in from_columns(&rows).into_iter().zip(positions.into_iter().zip(times_ms)) {
             all.push(row);
@@ -76,7 +76,7 @@ impl Operator for Twice {
         }
         let added = (all.len() - rows.num_rows()) as u64;
         let (positions, times_ms) = places.into_iter().unzip();
-        let batch = Batch { era, partition, rows: to_columns(&all), positions, times_ms };
+        let batch = Batch { items: Vec::new(), era, partition, rows: to_columns(&all), positions, times_ms };
         Ok(Output { added, ..Output::all(batch) })
     }
 

@@ -18,10 +18,11 @@
 //! | `operand` | columns as expressions read them: UUID, IP, Enum as text         |
 //! | `program` | the evaluation of batches, and the rows that fail                |
 //! | `step`    | [`Step`]: which rows go on with which columns                    |
+//! | `unnest`  | the rows of a record's array, and how many they may be           |
 //! | `fault`   | [`Fault`]: what is wrong, where, and what was probably meant     |
 //!
 //! A step is deterministic: the same record gives the same rows, whichever records stand beside it. Functions of the clock or of chance
-//! are refused, and whether a record fails is decided for it alone.
+//! are refused, and whether a record fails is decided for it alone (but for a batch whose rows of `UNNEST` would not fit into memory).
 
 mod compile;
 mod exact;
@@ -36,6 +37,7 @@ mod reference;
 mod step;
 mod text;
 mod types;
+mod unnest;
 mod windowed;
 
 use dataflow::Schema;

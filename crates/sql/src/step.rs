@@ -1,15 +1,15 @@
 //! Steps: what is made of a batch.
 //!
-//! Owns which rows go on, with which columns, and the accounts of the others. Does not own values (`program`) or texts (`compile`).
+//! Owns which rows go on, with which columns, and the accounts of the others. Does not own values (`program`), texts (`compile`) or the rows of an
+//! array (`unnest`).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::ArrowError;
-use arrow_select::take::take;
 use dataflow::{Batch, Column, ColumnType, OperatorError, Reason, Reject, Schema, Transform, Transformed};
 
 use datafusion_expr::Expr;
@@ -18,7 +18,7 @@ use datafusion_sql::sqlparser::ast::Expr as Written;
 use crate::compile::{Scope, compile};
 use crate::program::{Compiled, Failed, Program};
 use crate::text::Text;
-use crate::{Fault, query};
+use crate::{Fault, query, unnest};
 
 /// The input's name in texts.
 pub(crate) const INPUT: &str = "input";
@@ -167,7 +167,7 @@ impl Step {
         });
         let mut arrays: Vec<ArrayRef> = arrays.collect();
         if let Some(at) = columns.unnested {
-            unnest(&mut done, &mut arrays, at).map_err(|error| self.fault(error))?;
+            unnest::unnest(&mut done, &mut arrays, at).map_err(|error| self.fault(error))?;
         }
         let fields = self.schema.arrow().fields().iter().zip(&arrays).map(|(field, array)| {
             // A String may be held as bytes.
@@ -347,33 +347,9 @@ fn filtered(batch: Batch, keep: &BooleanArray) -> Result<Batch, ArrowError> {
     batch.filter(keep)
 }
 
-/// One row for each item of the arrays in column `at`; a record whose array has none is filtered.
-fn unnest(done: &mut Transformed, arrays: &mut [ArrayRef], at: usize) -> Result<(), ArrowError> {
-    let lists = arrays[at].as_list_opt::<i32>();
-    let lists = lists.ok_or_else(|| ArrowError::InvalidArgumentError("UNNEST of no Array".into()))?.clone();
-    let (mut rows, mut items) = (Vec::new(), Vec::new());
-    for row in 0..lists.len() {
-        let range = lists.value_offsets()[row] as u32..lists.value_offsets()[row + 1] as u32;
-        if lists.is_null(row) || range.is_empty() {
-            done.filtered += 1;
-            continue;
-        }
-        rows.extend(std::iter::repeat_n(row as u32, range.len()));
-        items.extend(range);
-    }
-    let batch = &mut done.batch;
-    batch.positions = rows.iter().map(|row| batch.positions[*row as usize]).collect();
-    batch.times_ms = rows.iter().map(|row| batch.times_ms[*row as usize]).collect();
-    let (rows, items) = (UInt32Array::from(rows), UInt32Array::from(items));
-    for (n, array) in arrays.iter_mut().enumerate() {
-        let taken = if n == at { take(lists.values(), &items, None) } else { take(array, &rows, None) };
-        *array = taken?;
-    }
-    Ok(())
-}
-
 fn reject(batch: &Batch, failed: Failed) -> Reject {
     Reject {
+        item: batch.item(failed.row),
         partition: batch.partition.clone(),
         position: batch.position(failed.row),
         time_ms: batch.times_ms[failed.row],

@@ -1,8 +1,8 @@
 //! Cases are data: `cases/*.txt`, run by [`cases`]. What is more than one expression and its rows is tested here.
 
 mod calls;
-mod cases;
+pub(crate) mod cases;
 mod speed;
 mod steps;
-mod types;
+pub(crate) mod types;
 mod whole;

@@ -2,7 +2,7 @@
 //!
 //! Owns the choice: oldest first, up to the limit, leaving out what an earlier replay has taken. Does not own the log.
 
-use dataflow::block::{TIME_UNKNOWN_MS, push_header};
+use dataflow::block::{ITEM_HEADER, TIME_UNKNOWN_MS, push_header};
 use pipeline::replays::STREAM;
 use pipeline::replays::memory::Memory;
 use pipeline::replays::object::{BYTES_MAX, RECORDS_MAX, Replayed};
@@ -92,7 +92,7 @@ pub fn record(whole: &Whole, input_of: &dyn Fn(&str) -> String) -> Replayed {
             origin = String::from_utf8_lossy(value).into_owned();
         } else if Some(at) == named {
             input = String::from_utf8_lossy(value).into_owned();
-        } else {
+        } else if name.as_slice() != ITEM_HEADER.as_bytes() {
             push_header(&mut headers, &String::from_utf8_lossy(name), Some(value));
         }
     }
@@ -106,6 +106,7 @@ pub fn record(whole: &Whole, input_of: &dyn Fn(&str) -> String) -> Replayed {
         body: has_body.then(|| whole.raw.clone()),
         reason: head.reason.clone(),
         input,
+        item: head.item(),
     }
 }
 

@@ -53,6 +53,18 @@ pub struct Whole {
     pub raw: Vec<u8>,
 }
 
+impl Head {
+    /// The item, and one, if the letter is of the row of one item of its record's array; otherwise 0.
+    pub fn item(&self) -> u64 {
+        if is_placeless(&self.letter.source) { 0 } else { self.letter.print }
+    }
+
+    /// Whether the letter is of such a row, and leaves its record to another letter of the same record.
+    pub fn is_bare(&self) -> bool {
+        self.item() > 0 && self.raw_bytes == 0
+    }
+}
+
 /// Where a page ends: time, source, partition, position, print.
 type Place = (i64, String, u32, u64, u64);
 
@@ -64,7 +76,7 @@ pub struct Pages<'a> {
     table: &'a Table,
     condition: String,
     after: Option<Place>,
-    /// How letters without a record's place are told apart; a constant where there are none, so that no body is read for it.
+    /// How letters are told apart whose place is not enough; a constant where there are none, so that no body is read for it.
     print: &'static str,
     is_over: bool,
 }
@@ -72,7 +84,10 @@ pub struct Pages<'a> {
 /// Letters whose places name no one record: rows that steps made of several have the number that they had in their batch.
 const PLACELESS: &str = "(source = '' OR (startsWith(source, '@') AND source != '@replays'))";
 const PRINT: &str = "if(source = '' OR (startsWith(source, '@') AND source != '@replays'), \
-                     sipHash64(toUnixTimestamp64Milli(time), message, raw), toUInt64(0))";
+                     sipHash64(toUnixTimestamp64Milli(time), message, raw), \
+                     if(mapContains(headers, 'forebay.item'), toUInt64OrZero(headers['forebay.item']) + 1, toUInt64(0)))";
+/// Letters that are rows of items: their records have others.
+const OF_ITEMS: &str = "mapContains(headers, 'forebay.item')";
 const NO_PRINT: &str = "toUInt64(0)";
 
 /// Whether letters of this stream are told apart by what is in them.
@@ -122,8 +137,8 @@ impl Table {
 
     /// Begins to read the letters that the condition names.
     pub async fn pages(&self, condition: &str) -> anyhow::Result<Pages<'_>> {
-        let placeless = self.count(&format!("{condition} AND {PLACELESS}")).await?;
-        let print = if placeless > 0 { PRINT } else { NO_PRINT };
+        let alike = self.count(&format!("{condition} AND ({PLACELESS} OR {OF_ITEMS})")).await?;
+        let print = if alike > 0 { PRINT } else { NO_PRINT };
         Ok(Pages { table: self, condition: condition.to_owned(), after: None, print, is_over: false })
     }
 
@@ -131,8 +146,7 @@ impl Table {
     pub async fn whole(&self, condition: &str, heads: &[Head]) -> anyhow::Result<Vec<Whole>> {
         let (Some(first), Some(last)) = (heads.first(), heads.last()) else { return Ok(Vec::new()) };
         let is_large = heads.iter().any(|head| head.raw_bytes > PAGE_BYTES);
-        let placeless = heads.iter().any(|head| is_placeless(&head.letter.source));
-        let print = if placeless { PRINT } else { NO_PRINT };
+        let print = if heads.iter().any(is_told_by_print) { PRINT } else { NO_PRINT };
         let names: Vec<String> = heads.iter().map(name).collect();
         let raw = if is_large { "''" } else { "hex(raw)" };
         let sql = format!(
@@ -148,7 +162,7 @@ impl Table {
             names.join(", ")
         );
         let rows: Vec<Row> = self.ask(&sql).await?;
-        let mut all = Vec::with_capacity(heads.len());
+        let mut all: Vec<Whole> = Vec::with_capacity(heads.len());
         for head in heads {
             let Some(row) = rows.iter().find(|row| row.is(head)) else {
                 bail!("the dead letter `{}` was deleted while it was read; try again", head.letter);
@@ -157,14 +171,53 @@ impl Table {
             if is_large {
                 whole.raw = self.raw(condition, head).await?;
             }
+            if head.is_bare() {
+                self.borrow(&mut whole, all.last()).await?;
+            }
             all.push(whole);
         }
         Ok(all)
     }
 
+    /// The record of a letter that leaves it to another one of the same record; `before` may have it already.
+    async fn borrow(&self, bare: &mut Whole, before: Option<&Whole>) -> anyhow::Result<()> {
+        let Letter { source, partition, position, .. } = &bare.head.letter;
+        let place = |letter: &Letter| (letter.source.clone(), letter.partition, letter.position);
+        if let Some(before) = before.filter(|one| place(&one.head.letter) == place(&bare.head.letter)) {
+            (bare.raw, bare.key, bare.headers) =
+                (before.raw.clone(), before.key.clone(), before.headers.clone());
+            return Ok(());
+        }
+        let source = clickhouse::types::quote(source);
+        let of_record = format!(
+            "{} AND source = {source} AND partition = {partition} AND position = {position} AND {OF_ITEMS}",
+            self.of
+        );
+        let sql = format!(
+            "SELECT toUnixTimestamp64Milli(time), toUInt64OrZero(headers['forebay.item']) + 1, length(raw) FROM {} \
+             WHERE {of_record} AND raw != '' ORDER BY length(raw) LIMIT 1",
+            self.quoted
+        );
+        let rows: Vec<(i64, u64, u64)> = self.ask(&sql).await?;
+        let Some((time_ms, print, raw_bytes)) = rows.first().copied() else {
+            bail!(
+                "the record of the dead letter `{}` was with another letter of the same record, which is not in the table any more; choose other \
+                 letters, or publish the record again",
+                bare.head.letter
+            );
+        };
+        let letter = Letter { print, ..bare.head.letter.clone() };
+        let head = Head { letter, time_ms, raw_bytes, ..bare.head.clone() };
+        let found = Box::pin(self.whole(&of_record, std::slice::from_ref(&head))).await?;
+        if let Some(found) = found.into_iter().next() {
+            (bare.raw, bare.key, bare.headers) = (found.raw, found.key, found.headers);
+        }
+        Ok(())
+    }
+
     /// A large body, in pieces.
     async fn raw(&self, condition: &str, head: &Head) -> anyhow::Result<Vec<u8>> {
-        let print = if is_placeless(&head.letter.source) { PRINT } else { NO_PRINT };
+        let print = if is_told_by_print(head) { PRINT } else { NO_PRINT };
         let mut raw = Vec::new();
         while (raw.len() as u64) < head.raw_bytes {
             let sql = format!(
@@ -226,17 +279,27 @@ impl Pages<'_> {
     }
 }
 
+/// Whether the letter's place is not enough to tell it from others.
+fn is_told_by_print(head: &Head) -> bool {
+    head.letter.print > 0 || is_placeless(&head.letter.source)
+}
+
+/// Letters without their record in one piece: each may get one of a megabyte and more.
+const BARE_MAX: usize = 16;
+
 /// Cuts letters into pieces that [`Table::whole`] takes; a large one stands alone.
 pub fn batches(heads: &[Head]) -> Vec<&[Head]> {
     let mut batches = Vec::new();
     let mut begin = 0;
-    let mut bytes = 0;
+    let (mut bytes, mut bare) = (0, 0);
     for (at, head) in heads.iter().enumerate() {
-        if at > begin && (bytes + head.raw_bytes > PAGE_BYTES || at - begin >= BODIES_MAX) {
+        let is_full = bytes + head.raw_bytes > PAGE_BYTES || at - begin >= BODIES_MAX || bare >= BARE_MAX;
+        if at > begin && is_full {
             batches.push(&heads[begin..at]);
-            (begin, bytes) = (at, 0);
+            (begin, bytes, bare) = (at, 0, 0);
         }
         bytes += head.raw_bytes;
+        bare += usize::from(head.is_bare());
     }
     if begin < heads.len() {
         batches.push(&heads[begin..]);

@@ -73,6 +73,7 @@ impl Intake {
             Some(Some(each))
         };
         let narrow = RecordBlock {
+            item: None,
             partition: block.partition.clone(),
             absent: Vec::new(),
             cut: Vec::new(),

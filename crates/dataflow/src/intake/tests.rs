@@ -35,7 +35,14 @@ impl Decoder for Numbers {
         let column: ArrayRef = Arc::new(Int64Array::from(values));
         let rows = RecordBatch::try_new(self.0.arrow().clone(), vec![column]).unwrap();
         Decoded {
-            batch: Batch { era: 0, partition: block.partition.clone(), rows, positions, times_ms },
+            batch: Batch {
+                items: Vec::new(),
+                era: 0,
+                partition: block.partition.clone(),
+                rows,
+                positions,
+                times_ms,
+            },
             rejects,
             several: None,
         }
@@ -84,6 +91,7 @@ impl Transform for Even {
         let mut rejects = Vec::new();
         for (row, _) in numbers.iter().enumerate().filter(|(_, n)| **n % 10 == 0 && !self.forgets) {
             rejects.push(Reject {
+                item: batch.item(row),
                 partition: batch.partition.clone(),
                 position: batch.position(row),
                 time_ms: batch.times_ms[row],
@@ -243,7 +251,14 @@ impl Decoder for Lists {
         rejects.extend(of_rows);
         let column: ArrayRef = Arc::new(Int64Array::from(values));
         let rows = RecordBatch::try_new(self.0.arrow().clone(), vec![column]).unwrap();
-        let batch = Batch { era: 0, partition: block.partition.clone(), rows, positions, times_ms };
+        let batch = Batch {
+            items: Vec::new(),
+            era: 0,
+            partition: block.partition.clone(),
+            rows,
+            positions,
+            times_ms,
+        };
         Decoded { batch, rejects, several: Some(several) }
     }
 
@@ -307,4 +322,131 @@ fn a_key_that_is_no_text_is_one_reject_for_all_rows_of_its_record() {
     let expected = Multiplied { records: 2, added: 2, filtered: 0, rejects: 2 };
     assert_eq!(prepared.multiplied.as_deref(), Some(&expected));
     assert_eq!(prepared.rejects.len(), 2);
+}
+
+/// Makes rows of the numbers from 1 to a record's own; of 0 none, and it fails on negative ones.
+struct UpTo(Schema);
+
+impl Transform for UpTo {
+    fn name(&self) -> &str {
+        "up_to"
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.0
+    }
+
+    fn multiplies(&self) -> bool {
+        true
+    }
+
+    fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
+        let mut made =
+            Transformed::all(Batch { positions: Vec::new(), times_ms: Vec::new(), ..batch.clone() });
+        let mut values = Vec::new();
+        for (row, number) in numbers(&batch).into_iter().enumerate() {
+            made.filtered += u64::from(number == 0);
+            if number < 0 {
+                made.rejects.push(Reject {
+                    item: None,
+                    partition: batch.partition.clone(),
+                    position: batch.position(row),
+                    time_ms: 0,
+                    reason: Reason::TooLarge,
+                    column: String::new(),
+                    message: "negative".into(),
+                    key: None,
+                    headers: Vec::new(),
+                    raw: Vec::new(),
+                });
+            }
+            for item in 0..number.max(0) {
+                values.push(item + 1);
+                made.batch.positions.push(batch.positions[row]);
+                made.batch.times_ms.push(batch.times_ms[row]);
+                made.batch.items.push(item as u32);
+            }
+        }
+        let column: ArrayRef = Arc::new(Int64Array::from(values));
+        made.batch.rows = RecordBatch::try_new(self.0.arrow().clone(), vec![column]).unwrap();
+        Ok(made)
+    }
+}
+
+fn up_to(behind: Vec<Arc<dyn Transform>>) -> Intake {
+    let mut steps: Vec<Arc<dyn Transform>> = vec![Arc::new(UpTo(schema()))];
+    steps.extend(behind);
+    Intake::new(Arc::new(Numbers(schema()))).with_steps(steps)
+}
+
+fn even() -> Arc<dyn Transform> {
+    Arc::new(Even { schema: schema(), forgets: false })
+}
+
+#[test]
+fn rows_of_items_are_counted_beside_their_records_and_each_dead_letter_names_its_item() {
+    let block = block(&["3", "0", "-1", "20"]);
+    let prepared = up_to(vec![even()]).prepare(&block, 0).unwrap();
+    assert_eq!(numbers(&prepared.batch), [2, 2, 4, 6, 8, 12, 14, 16, 18]);
+    assert_eq!(prepared.batch.items, [1, 1, 3, 5, 7, 11, 13, 15, 17]);
+    assert_eq!((prepared.records, prepared.filtered), (4, 1));
+    // Of two records there are 23 rows, of which the filter drops the odd ones and fails on 10 and 20.
+    let expected = Multiplied { records: 2, added: 21, filtered: 12, rejects: 2 };
+    assert_eq!(prepared.multiplied.as_deref(), Some(&expected));
+    let told: Vec<_> = prepared.rejects.iter().map(|one| (one.position, one.item, &*one.raw)).collect();
+    assert_eq!(told, [(7, None, &b"-1"[..]), (8, Some(9), b"20"), (8, Some(19), b"20")]);
+    let header: Vec<_> = crate::block::headers(&prepared.rejects[1].headers).collect();
+    assert_eq!(header, [(crate::block::ITEM_HEADER, Some(&b"9"[..]))]);
+    assert!(prepared.rejects[1].message.ends_with("this is the row of item `9` of its record's array alone"));
+    assert_eq!(prepared.rejects[0].headers, b"");
+}
+
+#[test]
+fn a_record_that_is_read_again_for_one_item_becomes_its_row_alone() {
+    let again = |text: &str, item: u32| {
+        let block = RecordBlock { item: Some(item), ..block(&[text]) };
+        up_to(vec![even()]).prepare(&block, 0).unwrap()
+    };
+    let prepared = again("20", 3);
+    assert_eq!((numbers(&prepared.batch), &*prepared.batch.items), (vec![4], &[3][..]));
+    // It counts as a record with one row, whatever becomes of that.
+    assert!(prepared.multiplied.is_none() && prepared.filtered == 0 && prepared.rejects.is_empty());
+    let prepared = again("20", 2);
+    assert_eq!((prepared.batch.len(), prepared.filtered, prepared.rejects.len()), (0, 1, 0));
+    let prepared = again("20", 9);
+    assert_eq!((prepared.batch.len(), prepared.filtered, prepared.rejects.len()), (0, 0, 1));
+    assert_eq!((prepared.rejects[0].item, &*prepared.rejects[0].raw), (Some(9), &b"20"[..]));
+}
+
+#[test]
+fn a_row_that_is_not_made_any_more_is_a_dead_letter_again() {
+    for text in ["3", "0", "-1"] {
+        let block = RecordBlock { item: Some(5), ..block(&[text]) };
+        let prepared = up_to(Vec::new()).prepare(&block, 0).unwrap();
+        assert_eq!((prepared.batch.len(), prepared.filtered, prepared.rejects.len()), (0, 0, 1), "{text}");
+        assert_eq!((prepared.rejects[0].item, &*prepared.rejects[0].raw), (Some(5), text.as_bytes()));
+    }
+}
+
+#[test]
+fn dead_letters_of_many_rows_of_a_record_repeat_it_some_times_only() {
+    let block = with_keys(&["1000", "10"], &[b"a", b"b"]);
+    let prepared = up_to(vec![even()]).prepare(&block, 0).unwrap();
+    assert_eq!(prepared.rejects.len(), 101);
+    let whole = prepared.rejects.iter().filter(|one| one.raw == b"1000" && one.key.is_some()).count();
+    assert_eq!(whole, 16);
+    let bare = &prepared.rejects[50];
+    assert!(bare.raw.is_empty() && bare.key.is_none() && bare.item == Some(509), "{bare:?}");
+    assert!(bare.message.contains("`raw` is with another row of its record"), "{}", bare.message);
+    assert_eq!(prepared.rejects[100].raw, b"10", "each record by itself");
+    // A record with the headers of a dead letter is whole.
+    let mut spans = Spans::default();
+    let mut headers = Vec::new();
+    crate::block::push_header(&mut headers, crate::block::ITEM_HEADER, Some(b"7"));
+    crate::block::push_header(&mut headers, "other", Some(b"x"));
+    spans.push(&headers);
+    let block = RecordBlock { headers: Some(spans), ..self::block(&["-1"]) };
+    let prepared = up_to(Vec::new()).prepare(&block, 0).unwrap();
+    let found: Vec<_> = crate::block::headers(&prepared.rejects[0].headers).collect();
+    assert_eq!((prepared.rejects[0].item, found), (None, vec![("other", Some(&b"x"[..]))]));
 }

@@ -176,7 +176,7 @@ impl LaneTask {
             let mut rejects = std::mem::take(&mut output.rejects);
             if let From::Block { block, .. } = from
                 && !rejects.is_empty()
-                && !was_derived
+                && (!was_derived || rejects.iter().all(|reject| reject.item.is_some()))
             {
                 self.forget_rejected(at, block, &mut rejects).await?;
             }
@@ -184,9 +184,7 @@ impl LaneTask {
                 (From::Block { block, .. }, _) if was_derived && self.holds_several(block) => {
                     reject::of_rows(rejects, block)
                 }
-                (From::Block { block, .. }, _) => {
-                    rejects.into_iter().map(|reject| reject.completed(block)).collect()
-                }
+                (From::Block { block, .. }, _) => reject::of_items(rejects, block),
                 (From::Step { .. }, rows) => {
                     rejects.into_iter().map(|reject| with_row(&self.context, reject, rows.as_ref())).collect()
                 }
@@ -224,7 +222,8 @@ impl LaneTask {
             return Ok(());
         }
         for reject in rejects {
-            let record = block.one(reject.position);
+            // Of a record with several rows the one that is rejected.
+            let record = block.one(reject.position).map(|record| RecordBlock { item: reject.item, ..record });
             let (Some(record), Some(intake)) = (record, self.intake_of(block.partition.input)) else {
                 return Err(EngineError::Internal("a step that rejects a record it was not given"));
             };
@@ -277,7 +276,8 @@ impl LaneTask {
         self.builder.passed(len as u64, 0, 0, is_derived);
         self.builder.late_rows(len as u64);
         counter!("forebay_records_late_kept_total").increment(len as u64);
-        let origins = part(partition, made.batch.positions, &rows, block, is_derived);
+        let places = (made.batch.positions, &*made.batch.items);
+        let origins = part(partition, places, &rows, block, is_derived);
         self.put(table, rows, origins, sample)
     }
 
@@ -334,7 +334,7 @@ impl LaneTask {
         if output.dropped.len() * DROPPED_ONE_IN > output.batch.len() {
             output = accounted(Stage::Steps, runtime, status, || dense(output))?;
         }
-        let Batch { rows, mut positions, times_ms, .. } = output.batch;
+        let Batch { rows, mut positions, times_ms, items, .. } = output.batch;
         let rows = Selected::without(rows, &output.dropped);
         if rows.is_empty() {
             return Ok(());
@@ -349,11 +349,12 @@ impl LaneTask {
             let positions = if left == 0 { std::mem::take(&mut positions) } else { positions.clone() };
             let (origins, sample) = match from {
                 From::Block { partition, block, sample } => {
-                    (part(partition, positions, &rows, block, is_derived), sample)
+                    (part(partition, (positions, &items), &rows, block, is_derived), sample)
                 }
                 From::Step { number, sample } => {
                     let (positions, times_ms) = (rows.gather(&positions), rows.gather(&times_ms));
-                    (Part { era: 0, partition: origins::of_step(number), positions, times_ms }, sample)
+                    let partition = origins::of_step(number);
+                    (Part { era: 0, partition, positions, times_ms, items: Vec::new() }, sample)
                 }
             };
             let rows = written(rows, self.columns_written[place])?;
@@ -385,7 +386,7 @@ impl LaneTask {
             refused.step().is_none() && self.steps.iter_mut().any(|step| step.seen_keys().is_some());
         let late_at = self.late_at(&refused);
         let again = if stateful { self.again(&refused, late_at.is_some())? } else { None };
-        let is_shared = stateful && self.is_shared(again.as_ref(), late_at.is_some())?;
+        let is_shared = stateful && self.is_shared(&refused, again.as_ref(), late_at.is_some())?;
         let is_forgotten = again.is_some() || !stateful;
         let is_kept_behind = refused.step().is_some_and(|step| self.has_keys_behind(step));
         let place = again.as_ref().and_then(|batch| match refused.record() {
@@ -414,7 +415,8 @@ impl LaneTask {
             }
         }
         counter!("forebay_refused_duplicates_total").increment(duplicates.count);
-        let is_of_several = refused.record().is_some_and(|record| self.holds_several(record));
+        let is_of_several =
+            refused.item().is_none() && refused.record().is_some_and(|record| self.holds_several(record));
         let (refusal, mut reject) = refused.into_reject(&duplicates, is_of_several);
         if is_shared {
             reject.message += SHARED;
@@ -482,9 +484,16 @@ impl LaneTask {
     }
 
     /// Whether a table may have another row of a record; the record as the first step of the lane saw it, if it is known.
-    fn is_shared(&self, again: Option<&Batch>, is_late: bool) -> Result<bool, EngineError> {
+    fn is_shared(
+        &self,
+        refused: &Refused,
+        again: Option<&Batch>,
+        is_late: bool,
+    ) -> Result<bool, EngineError> {
+        // A row of an item has a key of its own, and is made again without the rows beside it.
+        let is_of_item = refused.item().is_some();
         let multiplies = self.steps.iter().any(|step| step.multiplies())
-            || self.feeds.iter().any(|feed| feed.intake.multiplies());
+            || (!is_of_item && self.feeds.iter().any(|feed| feed.intake.multiplies()));
         let tables = self.tables();
         match again {
             _ if multiplies => Ok(true),
@@ -519,12 +528,19 @@ fn dense(output: Output) -> Result<Output, EngineError> {
     output.dense().map_err(|_| EngineError::Internal("a batch whose rows cannot be taken out"))
 }
 
-/// Where the `rows` of a batch come from, each of which stands at its entry of `positions`; their times are those that the source gave,
-/// whatever the steps took.
-fn part(partition: u32, positions: Vec<u64>, rows: &Selected, block: &RecordBlock, is_derived: bool) -> Part {
+/// Where the `rows` of a batch come from, each of which stands at its entry of `positions`, and of `items` if there are any; their times are those that
+/// the source gave, whatever the steps took.
+fn part(
+    partition: u32,
+    (positions, items): (Vec<u64>, &[u32]),
+    rows: &Selected,
+    block: &RecordBlock,
+    is_derived: bool,
+) -> Part {
     // As many rows as records: each row's record has the row's number.
     let is_whole = positions.len() == block.len() && !is_derived;
     let positions = if rows.is_all() { positions } else { rows.gather(&positions) };
+    let items = if items.is_empty() { Vec::new() } else { rows.gather(items) };
     let times_ms = if is_whole {
         rows.gather(&block.times_ms)
     } else {
@@ -536,7 +552,7 @@ fn part(partition: u32, positions: Vec<u64>, rows: &Selected, block: &RecordBloc
         };
         positions.iter().map(&mut time).collect()
     };
-    Part { partition, era: block.era, positions, times_ms }
+    Part { partition, era: block.era, positions, times_ms, items }
 }
 
 /// The time that the source gave the last record of a batch; latency is counted from it.

@@ -5,7 +5,7 @@ use super::*;
 fn part(partition: u32, positions: impl IntoIterator<Item = u64>, time_ms: i64) -> Part {
     let positions: Vec<u64> = positions.into_iter().collect();
     let times_ms = positions.iter().map(|p| time_ms + (*p / 10) as i64).collect();
-    Part { era: 0, partition, positions, times_ms }
+    Part { era: 0, partition, positions, times_ms, items: Vec::new() }
 }
 
 fn in_era(era: u64, part: Part) -> Part {
@@ -102,9 +102,9 @@ fn every_damaged_byte_is_noticed() {
 fn another_version_is_named_as_such() {
     let mut bytes = sample().encode(&RowsFrom::Run(0..3));
     bytes.truncate(bytes.len() - 4);
-    bytes[0] = 3;
+    bytes[0] = 4;
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
-    assert!(FrameOrigins::decode(&bytes, 3).expect_err("later").contains("version `3`"));
+    assert!(FrameOrigins::decode(&bytes, 3).expect_err("later").contains("version `4`"));
 }
 
 #[test]
@@ -122,14 +122,21 @@ fn an_untouched_topic_costs_next_to_nothing_and_a_sorted_frame_less_than_three_b
 
 prop_compose! {
     fn parts()(parts in prop::collection::vec(
-        (0u32..5, any::<u64>(), prop::collection::vec((0u64..400, any::<i64>(), 0u8..8), 0..40)), 0..6)
+        (0u32..5, any::<u64>(), any::<bool>(), prop::collection::vec((0u64..400, any::<i64>(), 0u8..8), 0..40)), 0..6)
     ) -> Vec<Part> {
-        parts.into_iter().map(|(partition, first, rows)| {
+        parts.into_iter().map(|(partition, first, has_items, rows)| {
             let mut part = Part { partition, ..Part::default() };
             let (mut position, mut time) = (first, 0);
             for (gap, odd_time, kind) in rows {
-                let Some(next) = position.checked_add(1 + gap / 40 * gap) else { break };
+                // Of some records there are several rows.
+                let is_further = has_items && gap % 3 == 0 && !part.items.is_empty();
+                let gap = if is_further { 0 } else { 1 + gap / 40 * gap };
+                let Some(next) = position.checked_add(gap) else { break };
                 position = next;
+                if has_items {
+                    let least = if is_further { part.items.last().map_or(0, |item| item.saturating_add(1)) } else { 0 };
+                    part.items.push(least.saturating_add((odd_time as u32) >> (odd_time.unsigned_abs() % 32)));
+                }
                 time = match kind { 0 => odd_time, 1 => i64::MIN, 2 => time.wrapping_add(1), _ => time };
                 part.positions.push(position);
                 part.times_ms.push(time);
@@ -179,7 +186,9 @@ fn fuzz_origins() {
         RowsFrom::Picked(vec![7, 3, 150, 20]),
         RowsFrom::Picked((0..160).rev().collect()),
     ];
-    let examples = examples.iter().map(|rows| origins.encode(rows));
+    let of_items =
+        [RowsFrom::Run(0..13), RowsFrom::Picked(vec![5, 9, 3, 4])].map(|rows| of_items().encode(&rows));
+    let examples = examples.iter().map(|rows| origins.encode(rows)).chain(of_items);
     testkit::Fuzz::new("origins").examples(examples).memory_max(64 << 10, 64).run(20_000, |bytes| {
         assert!(
             claimed(bytes).is_none_or(|rows| FrameOrigins::verify(bytes, rows).is_err())
@@ -195,6 +204,66 @@ fn fuzz_origins() {
         let again = FrameOrigins::decode(&decoded.encode(&RowsFrom::Run(0..rows as u32)), rows);
         assert_eq!(again.as_ref(), Ok(&decoded), "what was read can be written and read");
     });
+}
+
+/// Three records with three rows each, one of them without the first two, and records of another input that are one row each.
+fn of_items() -> Origins {
+    let rows: Vec<(u64, u32)> =
+        vec![(10, 0), (10, 1), (10, 2), (11, 2), (13, 0), (13, 1), (13, 1_000_000), (14, u32::MAX)];
+    let items = Part {
+        era: 0,
+        partition: 4,
+        positions: rows.iter().map(|(position, _)| *position).collect(),
+        times_ms: rows.iter().map(|(position, _)| *position as i64 * 7).collect(),
+        items: rows.iter().map(|(_, item)| *item).collect(),
+    };
+    Origins { parts: vec![part(1, [5, 6, 9], 1_000), items, part(1, [10, 11], 5)], watermark_ms: 3 }
+}
+
+#[test]
+fn rows_of_items_know_their_items_in_any_order() {
+    let origins = of_items();
+    for rows in [
+        RowsFrom::Run(0..13),
+        RowsFrom::Run(4..8),
+        RowsFrom::Picked((0..13).rev().collect()),
+        RowsFrom::Picked(vec![5, 9, 3, 4]),
+    ] {
+        let read = FrameOrigins::decode(&origins.encode(&rows), rows.len()).expect("reads back");
+        assert_eq!(read.rows, expected(&origins, &rows), "{rows:?}");
+        assert_eq!(FrameOrigins::verify(&origins.encode(&rows), rows.len() as u64), Ok(()));
+        let half = read.slice(0..2);
+        let again = FrameOrigins::decode(&half.encode(&RowsFrom::Run(0..2)), 2).expect("reads back");
+        assert_eq!(again.rows, expected(&origins, &rows)[..2]);
+    }
+    assert_eq!(read_items(&origins, 0..4), [None, None, None, Some(0)]);
+    assert_eq!(read_items(&origins, 9..12), [Some(1_000_000), Some(u32::MAX), None]);
+}
+
+fn read_items(origins: &Origins, rows: Range<u32>) -> Vec<Option<u32>> {
+    let count = rows.len();
+    let read = FrameOrigins::decode(&origins.encode(&RowsFrom::Run(rows)), count).expect("reads back");
+    read.rows.iter().map(|origin| origin.item).collect()
+}
+
+/// As with those of whole records.
+#[test]
+fn origins_of_items_keep_their_golden_bytes() {
+    let golden = "0300060d0301030005d00f0408000a8c010102000a0c0610301220121005e4f00de2010e133210f1af843df0f1ffffff0f02697c4e02";
+    assert_eq!(hex(&of_items().encode(&RowsFrom::Run(0..13))), golden);
+}
+
+#[test]
+fn rows_of_items_cost_some_bytes_a_record() {
+    let items = Part {
+        era: 0,
+        partition: 0,
+        positions: (0..100_000).map(|row| row / 10).collect(),
+        times_ms: (0..100_000).map(|row| row / 10).collect(),
+        items: (0..100_000).map(|row| row % 10).collect(),
+    };
+    let bytes = Origins { parts: vec![items], watermark_ms: 0 }.encode(&RowsFrom::Run(0..100_000)).len();
+    assert!(bytes < 4 * 10_000, "{bytes} bytes for 10,000 records");
 }
 
 #[test]
@@ -233,7 +302,7 @@ fn what_origins_cost() {
                 .filter(|p| p.wrapping_mul(0x9e37_79b9) >> 7 & 15 > 1)
                 .collect();
             let times_ms = positions.iter().map(|p| 1_750_000_000_000 + (p / 9) as i64).collect();
-            Part { era: 0, partition: (n % 3) as u32, positions, times_ms }
+            Part { era: 0, partition: (n % 3) as u32, positions, times_ms, items: Vec::new() }
         })
         .collect();
     let origins = Origins { parts, watermark_ms: 1 };

@@ -48,6 +48,7 @@ impl Transform for Keyed {
         let filtered = all.iter().copied().filter(|id| of(8)(id)).count() as u64;
         let failed = all.iter().enumerate().filter(|(_, id)| of(9)(id));
         let rejects = failed.map(|(row, id)| Reject {
+            item: None,
             partition: batch.partition.clone(),
             position: batch.position(row),
             time_ms: batch.times_ms[row],

@@ -51,6 +51,7 @@ impl Decoder for Numbers {
         }
         let rows = RecordBatch::try_new(self.0.arrow().clone(), vec![Arc::new(UInt64Array::from(ids))]);
         let batch = Batch {
+            items: Vec::new(),
             era: 0,
             partition: block.partition.clone(),
             rows: rows.expect("one column"),

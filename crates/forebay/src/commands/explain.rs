@@ -231,7 +231,8 @@ impl OfInput<'_> {
             } else {
                 format!("reads {}", stage.reads.join(", "))
             };
-            steps.push([stage.path.clone(), place.to_owned(), reads]);
+            let many = if stage.multiplies { ", a row of each item of the array" } else { "" };
+            steps.push([stage.path.clone(), format!("{place}{many}"), reads]);
         }
         if steps.is_empty() {
             out += "  none\n";
@@ -260,7 +261,10 @@ impl OfInput<'_> {
                 Place::Results => "lane_results",
                 Place::Joined => "lane_joined",
             };
-            json!({ "step": stage.path, "runs_in": place, "reads": stage.reads, "columns": schema(&stage.output) })
+            json!({
+                "step": stage.path, "runs_in": place, "reads": stage.reads, "columns": schema(&stage.output),
+                "multiplies": stage.multiplies
+            })
         });
         let tables = plan.tables.iter().zip(self.pipeline.targets()).map(|(table, target)| {
             let mapping = table.mapping.iter().zip(table.columns.columns()).map(|(mapped, column)| {

@@ -3,6 +3,8 @@
 //! Owns the report and the reading of a sample. Does not own the plan or the steps. Reads the source from its beginning, or a file; writes
 //! nothing, moves no position and creates nothing.
 
+mod stateful;
+
 use dataflow::position;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
@@ -14,11 +16,12 @@ use anyhow::Context;
 use clap::Args;
 use dataflow::block::{Found, NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
 use dataflow::{
-    BlockBuilder, Event, Partition, ReadFrom, RecordBlock, Reject, Runtime, Selected, SourceFault, printing,
+    Batch, BlockBuilder, Event, Partition, ReadFrom, RecordBlock, Reject, Runtime, Selected, SourceFault,
+    printing,
 };
 use engine::TokioRuntime;
 use pipeline::config::model::{Input, Pipeline};
-use pipeline::plan::{Place, Plan};
+use pipeline::plan::{LaneStep, Place, Plan, Plans};
 use pipeline::wiring;
 use pipeline::wiring::source::Decoding;
 use pipeline::wiring::steps::{Chain, InputChain};
@@ -45,7 +48,8 @@ Examples:
   forebay try shop.yaml --input payments --records bad.jsonl    # one of several inputs
 
 Reads the oldest records of the source, or the lines of a file. Steps without state run as they do in the pipeline. Duplicates are not \
-detected, because that would need all earlier records. Nothing is written, and no position changes.
+detected, because that would need all earlier records. With a window or a join all steps run on the sample alone, as if every input ended \
+there, and the results are shown behind the records. Nothing is written, and no position changes.
 
 Exit codes: 0; 2 if the file has an error; 1 if the source or ClickHouse does not answer.")]
 pub struct Try {
@@ -81,16 +85,6 @@ impl Try {
         let lines = self.records.as_ref().map(|path| lines(path, wanted + 1)).transpose()?;
         let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
         anyhow::ensure!(
-            pipeline.steps.iter().all(|step| step.window.is_none()),
-            "`try` shows what becomes of each record, and a `window` makes one row of many when it closes; take the `window` out to see what \
-             goes into it, and `forebay explain` for the columns of its results"
-        );
-        anyhow::ensure!(
-            pipeline.steps.iter().all(|step| step.join.is_none()),
-            "`try` shows what becomes of each record, and a `join` makes one row of two; see `forebay explain` for what it takes of each side and the \
-             columns of its rows"
-        );
-        anyhow::ensure!(
             !pipeline.has_records_of_several_rows(),
             "`try` shows what becomes of each record as one line, and a request of OTLP has many rows; see `forebay explain` for the columns that they fill"
         );
@@ -104,12 +98,13 @@ impl Try {
                 }
             };
             let is_of_several = plans.common().tables.len() > 1;
-            let chain = wiring::steps::chain(&pipeline, &tables, 1)?;
+            let mut chain = wiring::steps::chain(&pipeline, &tables, 1)?;
+            let is_stateful = pipeline.steps.iter().any(|step| step.window.is_some() || step.join.is_some());
             let inputs = pipeline.inputs();
             let chosen = self.chosen(&inputs, lines.is_some())?;
             let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
             let read_ms = runtime.wall_ms();
-            let mut tried = Vec::new();
+            let (mut tried, mut batches) = (Vec::new(), Vec::new());
             for at in chosen {
                 let (input, own) = (&inputs[at], &chain.inputs[at]);
                 let blocks = match &lines {
@@ -121,23 +116,40 @@ impl Try {
                 let found = found.with_context(|| {
                     format!("what the records look up was not read within {} seconds", WAIT_MAX.as_secs())
                 })??;
+                let mut left = wanted;
                 for block in blocks {
                     let block = RecordBlock { found: found.clone(), ..block };
-                    of_input.extend(outcomes(&plans.inputs[at].plan, &chain, own, (&block, read_ms))?);
+                    let onward = if is_stateful { Some(onward(&pipeline, &plans, &chain, at)) } else { None };
+                    of_input.extend(outcomes(
+                        &plans.inputs[at].plan,
+                        (&chain, own),
+                        (&block, read_ms),
+                        onward,
+                    )?);
+                    if is_stateful {
+                        batches.push((at, sample_of(own, &block, read_ms, left)?));
+                        left = left.saturating_sub(block.len());
+                    }
                 }
-                of_input.truncate(wanted);
+                truncate(&mut of_input, wanted);
                 if inputs.len() > 1 {
                     of_input.iter_mut().for_each(|one| one.place = format!("{}:{}", input.name, one.place));
                 }
                 tried.extend(of_input);
             }
-            match self.json {
-                true => print(&format!(
-                    "{:#}\n",
-                    json!({ "records": tried.iter().map(Tried::json).collect::<Vec<_>>() })
-                )),
-                false => print(&text(&tried, is_of_several)),
+            let results = match is_stateful {
+                true => Some(stateful::run(&mut chain, &plans, batches)?),
+                false => None,
+            };
+            if !self.json {
+                let results = results.map_or(String::new(), |results| results.text());
+                return print(&(text(&tried, is_of_several) + &results));
             }
+            let mut json = json!({ "records": tried.iter().map(Tried::json).collect::<Vec<_>>() });
+            if let Some(results) = results {
+                json["results"] = results.json();
+            }
+            print(&format!("{json:#}\n"))
         })
     }
 }
@@ -160,6 +172,31 @@ impl Try {
             None => Ok((0..inputs.len()).collect()),
         }
     }
+}
+
+/// The step that the rows of the input at this place go to behind the decode job, by its key in the file.
+fn onward(pipeline: &Pipeline, plans: &Plans, chain: &Chain, input: usize) -> String {
+    let steps = plans.common().lane_steps.iter().skip(chain.flow.entry(input).step);
+    let at = steps.filter_map(LaneStep::at).next();
+    at.map_or(String::new(), |at| format!("steps[{at}].{}", pipeline.steps[at].word()))
+}
+
+/// The rows of the first records of a block, `records` in number, as they go on behind the decode job.
+fn sample_of(own: &InputChain, block: &RecordBlock, read_ms: i64, records: usize) -> anyhow::Result<Batch> {
+    let batch = own.intake.prepare(block, read_ms)?.batch;
+    let end = block.positions.get(records).copied().unwrap_or(u64::MAX);
+    let keep: Vec<bool> = batch.positions.iter().map(|position| *position < end).collect();
+    batch.filter(&keep.into()).context("a batch cannot be filtered")
+}
+
+/// Leaves what is of the first records.
+fn truncate(tried: &mut Vec<Tried>, records: usize) {
+    let mut places = BTreeSet::new();
+    let end = tried.iter().position(|one| {
+        places.insert(one.place.clone());
+        places.len() > records
+    });
+    tried.truncate(end.unwrap_or(tried.len()));
 }
 
 /// The first lines of a file as records.
@@ -231,44 +268,59 @@ async fn from_source(
     Ok(blocks)
 }
 
-/// What became of a record.
+/// What became of a record, or of a row of it.
 enum Outcome {
     /// Table and row, for each table that takes it.
     Rows(Vec<(String, String)>),
     Filtered(String),
     Rejected(Reject),
+    /// It goes into the state of this step.
+    Onward(String),
 }
 
+/// A record and what became of it; or, if it has become several rows, one of them.
 struct Tried {
     place: String,
     before: String,
+    /// The item of the record's array that this is the row of.
+    item: Option<u32>,
     outcome: Outcome,
 }
 
 /// Runs the work before the lane on a block, step by step, so that it is known which one drops a record.
 fn outcomes(
     plan: &Plan,
-    Chain { router, .. }: &Chain,
-    InputChain { intake, .. }: &InputChain,
+    (Chain { router, .. }, InputChain { intake, .. }): (&Chain, &InputChain),
     (block, read_ms): (&RecordBlock, i64),
+    onward: Option<String>,
 ) -> anyhow::Result<Vec<Tried>> {
-    let mut dropped: BTreeMap<u64, String> = BTreeMap::new();
+    // By the item of the record's array, of rows of items.
+    let mut dropped: BTreeMap<(u64, Option<u32>), String> = BTreeMap::new();
     let stages = plan.stages.iter().filter(|stage| stage.place == Place::DecodeJob);
-    let mut before: Option<BTreeSet<u64>> = None;
+    let mut before: Option<BTreeSet<(u64, Option<u32>)>> = None;
     let names = std::iter::once("decoding").chain(stages.map(|stage| stage.path.as_str()));
     for (steps, name) in names.enumerate() {
         let part = intake.clone().with_steps(intake.steps()[..steps].to_vec());
-        let left: BTreeSet<u64> = part.prepare(block, read_ms)?.batch.positions.into_iter().collect();
-        for position in before.iter().flatten().filter(|position| !left.contains(position)) {
-            dropped.insert(*position, name.to_owned());
+        let batch = part.prepare(block, read_ms)?.batch;
+        let left: BTreeSet<(u64, Option<u32>)> =
+            (0..batch.len()).map(|row| (batch.positions[row], batch.item(row))).collect();
+        let is_left = |place: &(u64, Option<u32>)| {
+            let has_rows = || left.range((place.0, None)..).next().is_some_and(|(at, _)| *at == place.0);
+            left.contains(place) || (place.1.is_none() && has_rows())
+        };
+        for place in before.iter().flatten().filter(|place| !is_left(place)) {
+            dropped.insert(*place, name.to_owned());
         }
         before = Some(left);
     }
     let prepared = intake.prepare(block, read_ms)?;
-    let mut rejects: BTreeMap<u64, Reject> =
-        prepared.rejects.into_iter().map(|reject| (position::low(reject.position), reject)).collect();
+    let mut rejects: BTreeMap<u64, Vec<Reject>> = BTreeMap::new();
+    for reject in prepared.rejects {
+        rejects.entry(position::low(reject.position)).or_default().push(reject);
+    }
     let batch = prepared.batch;
     let parts = match router {
+        _ if onward.is_some() => Vec::new(),
         Some(router) => router.route(&Selected::all(batch.rows.clone())),
         None => vec![(0, Selected::all(batch.rows.clone()))],
     };
@@ -285,24 +337,32 @@ fn outcomes(
     };
     let mut tried = Vec::with_capacity(block.len());
     for (row, position) in block.positions.iter().enumerate() {
-        let outcome = match (rejects.remove(position), batch.positions.binary_search(position)) {
-            (Some(reject), _) => Outcome::Rejected(reject),
-            (None, Ok(row)) => match rows_of(row) {
-                rows if rows.is_empty() => Outcome::Filtered("a step behind `dedup`".to_owned()),
-                rows => Outcome::Rows(rows),
-            },
-            (None, Err(_)) => {
-                let by =
-                    dropped.remove(position).unwrap_or_else(|| "sinks, for no table takes it".to_owned());
-                Outcome::Filtered(by)
+        let rejected = rejects.remove(position).unwrap_or_default().into_iter();
+        let mut all: Vec<(Option<u32>, Outcome)> =
+            rejected.map(|reject| (reject.item, Outcome::Rejected(reject))).collect();
+        let first = batch.positions.partition_point(|other| other < position);
+        let count = batch.positions[first..].iter().take_while(|other| *other == position).count();
+        all.extend((first..first + count).map(|row| match rows_of(row) {
+            _ if onward.is_some() => (batch.item(row), Outcome::Onward(onward.clone().unwrap_or_default())),
+            rows if rows.is_empty() => {
+                (batch.item(row), Outcome::Filtered("a step behind `dedup`".to_owned()))
             }
-        };
-        let before = String::from_utf8_lossy(block.payloads.get(row)).into_owned();
-        tried.push(Tried {
-            place: format!("{}/{}", block.partition, position::shown(block.position(row))),
-            before,
-            outcome,
-        });
+            rows => (batch.item(row), Outcome::Rows(rows)),
+        }));
+        let known: BTreeSet<Option<u32>> = all.iter().map(|(item, _)| *item).collect();
+        let dropped = dropped.range((*position, None)..=(*position, Some(u32::MAX)));
+        let dropped = dropped.filter(|((_, item), _)| !known.contains(item));
+        all.extend(dropped.map(|((_, item), by)| (*item, Outcome::Filtered(by.clone()))));
+        if all.is_empty() {
+            all.push((None, Outcome::Filtered("sinks, for no table takes it".to_owned())));
+        }
+        all.sort_by_key(|(item, _)| *item);
+        let mut before = String::from_utf8_lossy(block.payloads.get(row)).into_owned();
+        let place = format!("{}/{}", block.partition, position::shown(block.position(row)));
+        for (item, outcome) in all {
+            let before = std::mem::replace(&mut before, "(as above)".to_owned());
+            tried.push(Tried { place: place.clone(), before, item, outcome });
+        }
     }
     Ok(tried)
 }
@@ -310,6 +370,9 @@ fn outcomes(
 impl Tried {
     fn json(&self) -> Value {
         let mut told = json!({ "record": self.place, "before": self.before });
+        if let Some(item) = self.item {
+            told["item"] = item.into();
+        }
         match &self.outcome {
             Outcome::Rows(rows) => {
                 told["becomes"] = "row".into();
@@ -323,6 +386,10 @@ impl Tried {
                 told["becomes"] = "filtered".into();
                 told["by"] = step.as_str().into();
             }
+            Outcome::Onward(step) => {
+                told["becomes"] = "state".into();
+                told["of"] = step.as_str().into();
+            }
             Outcome::Rejected(reject) => {
                 told["becomes"] = "dead_letter".into();
                 told["reason"] = reject.reason.as_str().into();
@@ -331,6 +398,12 @@ impl Tried {
             }
         }
         told
+    }
+
+    /// The record's place, and the item of its array.
+    fn shown_place(&self) -> String {
+        let item = self.item.map_or(String::new(), |item| format!(" [{item}]"));
+        printing::escaped(&self.place, SHOWN_MAX).into_owned() + &item
     }
 
     fn after(&self, is_of_several: bool) -> String {
@@ -344,6 +417,7 @@ impl Tried {
                 }
             },
             Outcome::Filtered(step) => format!("filtered by {step}"),
+            Outcome::Onward(step) => format!("goes into {step}"),
             Outcome::Rejected(reject) => {
                 format!("dead letter: {}: {}", reject.reason.as_str(), reject.message)
             }
@@ -358,18 +432,23 @@ fn text(tried: &[Tried], is_of_several: bool) -> String {
     rows.extend(
         tried
             .iter()
-            .map(|record| [cell(&record.place), cell(&record.before), cell(&record.after(is_of_several))]),
+            .map(|record| [record.shown_place(), cell(&record.before), cell(&record.after(is_of_several))]),
     );
     let mut out = String::new();
     explain::columns_of(&mut out, &rows);
     let of =
         |wanted: fn(&Outcome) -> bool| tried.iter().filter(|record| wanted(&record.outcome)).count() as u64;
+    let records: BTreeSet<&str> = tried.iter().map(|record| record.place.as_str()).collect();
     out + &format!(
-        "{}: {}, {} filtered, {}; duplicates are not looked for, nothing was written\n",
-        counted(tried.len() as u64, "record"),
+        "{}: {}, {} filtered, {}; {}, nothing was written\n",
+        counted(records.len() as u64, "record"),
         counted(of(|outcome| matches!(outcome, Outcome::Rows(_))), "row"),
         of(|outcome| matches!(outcome, Outcome::Filtered(_))),
         counted(of(|outcome| matches!(outcome, Outcome::Rejected(_))), "dead letter"),
+        match of(|outcome| matches!(outcome, Outcome::Onward(_))) {
+            0 => "duplicates are not looked for".to_owned(),
+            rows => format!("{rows} go into steps with state"),
+        },
     )
 }
 

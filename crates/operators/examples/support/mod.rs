@@ -21,6 +21,7 @@ pub const SAMPLE: u64 = 1_000_000;
 
 pub fn batch(schema: &Schema, ids: Range<u64>, time: &dyn Fn(u64) -> i64) -> Batch {
     Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         rows: keys(schema, ids.clone()),

@@ -20,6 +20,7 @@ impl Transform for Tenfold {
     fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
         let numbers = batch.rows.column(0).as_primitive::<Int64Type>().clone();
         let reject = |row: usize| Reject {
+            item: None,
             partition: batch.partition.clone(),
             position: batch.position(row),
             time_ms: 0,
@@ -62,6 +63,7 @@ fn apply(ahead: &Ahead, numbers: &[i64]) -> Transformed {
     );
     let positions = (100..100 + numbers.len() as u64).collect();
     let batch = Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         rows: rows.unwrap(),
@@ -77,6 +79,37 @@ fn numbers(made: &Transformed, column: usize) -> Vec<Option<i64>> {
 
 fn passes(made: &Transformed) -> Vec<Option<bool>> {
     made.batch.rows.column(2).as_boolean().iter().collect()
+}
+
+#[test]
+fn rows_of_one_record_are_not_taken_for_each_other() {
+    let input = Schema::new(vec![Column::new("n", ColumnType::Int64)]);
+    let tenfold = Tenfold(Schema::new(vec![Column::new("n", ColumnType::Int64)]));
+    let nullable = |column: &Column| Column {
+        column_type: ColumnType::Nullable(Box::new(column.column_type.clone())),
+        ..column.clone()
+    };
+    let kept = vec![(0, "key".into())];
+    let segment = Segment { kept, steps: vec![Arc::new(tenfold)], flag: "passes".into() };
+    let ahead = Ahead::new(&input, vec![segment], nullable);
+    // One record with four rows, of which the step drops the first and fails on the third; and one with two.
+    let numbers_in = Int64Array::from(vec![0, 3, 5, 7, 1, 4]);
+    let batch = Batch {
+        era: 9,
+        partition: Partition::new("t", 0),
+        rows: RecordBatch::try_new(input.arrow().clone(), vec![Arc::new(numbers_in) as ArrayRef]).unwrap(),
+        positions: vec![100, 100, 100, 100, 101, 101],
+        times_ms: vec![0; 6],
+        items: vec![0, 1, 2, 5, 0, 1],
+    };
+    let made = ahead.apply(batch).unwrap();
+    assert_eq!(made.batch.positions, [100, 100, 100, 101, 101]);
+    assert_eq!(made.batch.items, [0, 1, 5, 0, 1]);
+    assert_eq!(numbers(&made, 0), [None, Some(30), Some(70), None, Some(40)]);
+    assert_eq!(numbers(&made, 1), [Some(0), Some(3), Some(7), Some(1), Some(4)]);
+    assert_eq!(passes(&made), [false, true, true, false, true].map(Some));
+    let rejects: Vec<_> = made.rejects.iter().map(|reject| (reject.position, reject.item)).collect();
+    assert_eq!(rejects, [(position::position(9, 100), Some(2))]);
 }
 
 #[test]
@@ -114,6 +147,7 @@ impl Transform for Even {
         let numbers = batch.rows.column(0).as_primitive::<Int64Type>().clone();
         let failed = |n: i64| n == 40;
         let reject = |row: usize| Reject {
+            item: None,
             partition: batch.partition.clone(),
             position: batch.position(row),
             time_ms: 0,

@@ -271,6 +271,7 @@ impl Dedup {
 fn late_letter(batch: &Batch, row: usize) -> Reject {
     let time_ms = batch.times_ms[row];
     Reject {
+        item: batch.item(row),
         partition: batch.partition.clone(),
         position: batch.position(row),
         time_ms,

@@ -46,6 +46,7 @@ fn batch(partition: u32, rows: &[(Option<i64>, i64)]) -> Batch {
     let ids: ArrayRef = Arc::new(rows.iter().map(|(id, _)| *id).collect::<Int64Array>());
     let notes: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows.len() as i64));
     Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", partition),
         rows: RecordBatch::try_new(schema().arrow().clone(), vec![ids, notes]).unwrap(),

@@ -13,6 +13,7 @@ fn times(column_type: ColumnType, values: ArrayRef) -> Vec<i64> {
     let schema = Schema::new(vec![Column::new("at", ColumnType::Nullable(Box::new(column_type)))]);
     let mut step = EventTime::new(&schema, "at").unwrap();
     let batch = Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         positions: (0..values.len() as u64).collect(),
@@ -77,8 +78,14 @@ fn a_batch_of_another_schema_is_an_error() {
     let mut step = EventTime::new(&schema, "at").unwrap();
     let rows =
         RecordBatch::try_new(other.arrow().clone(), vec![Arc::new(Int32Array::from(vec![1]))]).unwrap();
-    let batch =
-        Batch { era: 0, partition: Partition::new("t", 0), rows, positions: vec![0], times_ms: vec![0] };
+    let batch = Batch {
+        items: Vec::new(),
+        era: 0,
+        partition: Partition::new("t", 0),
+        rows,
+        positions: vec![0],
+        times_ms: vec![0],
+    };
     let probed = step.probe(batch).unwrap();
     let error = step.finish(probed, &[]).unwrap_err().to_string();
     assert_eq!(error, "step `event_time`: the column `at` came as `Int32`, expected `Int64`");

@@ -15,6 +15,7 @@ fn passed(flags: Vec<Option<bool>>) -> Output {
     let rows = rows.expect("two columns");
     let len = rows.num_rows();
     let batch = Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         rows,

@@ -144,6 +144,7 @@ fn reject(batch: &Batch, row: usize, time_ms: i64) -> Reject {
         (Reason::OutOfRange, format!("the event time `{time_ms}` ms is beyond all intervals of a join"))
     };
     Reject {
+        item: batch.item(row),
         partition: batch.partition.clone(),
         position: batch.position(row),
         time_ms,

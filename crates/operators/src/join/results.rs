@@ -160,6 +160,7 @@ pub(super) fn batch(
         }
     };
     Ok(Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new(format!("@{NAME}"), 0),
         rows,

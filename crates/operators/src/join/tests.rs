@@ -65,6 +65,7 @@ pub(super) fn batch(side: JoinSide, rows: &[Row]) -> Batch {
         }
     };
     Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         rows: RecordBatch::try_new(schema.arrow().clone(), columns).unwrap(),

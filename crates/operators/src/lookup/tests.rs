@@ -51,6 +51,7 @@ fn batch(shops: &[Option<i64>]) -> Batch {
         Arc::new(shops.iter().copied().collect::<Int64Array>()),
     ];
     Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         rows: RecordBatch::try_new(rows().arrow().clone(), columns).unwrap(),

@@ -28,6 +28,7 @@ fn map(from: T, values: ArrayRef, to: Column) -> Transformed {
     let fill = Fill { type_name: "THE TYPE".into(), ..Fill::of(Some(0), &to) };
     let mapping = Mapping::new(&input, Schema::new(vec![to]), vec![fill], None).expect("a mapping");
     let batch = Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         positions: (10..10 + values.len() as u64).collect(),
@@ -200,7 +201,14 @@ fn a_column_that_nothing_fills_needs_null_or_a_default() {
         RecordBatch::try_new(input.arrow().clone(), vec![Arc::new(Int8Array::from(vec![1, 2]))]).unwrap();
     let partition = Partition::new("t", 0);
     let made = mapping
-        .apply(Batch { era: 0, partition, rows, positions: vec![0, 1], times_ms: vec![0, 0] })
+        .apply(Batch {
+            items: Vec::new(),
+            era: 0,
+            partition,
+            rows,
+            positions: vec![0, 1],
+            times_ms: vec![0, 0],
+        })
         .unwrap();
     assert_eq!(made.batch.rows.column(0).null_count(), 2);
 }

@@ -221,6 +221,7 @@ impl Operator for Window {
         let taken = self.fresh.take(&self.plan, before, &came, parts).map_err(failed)?;
         let Taken { absorbed, late } = taken;
         let batch = Batch {
+            items: Vec::new(),
             era: came.era,
             partition: came.partition.clone(),
             rows: RecordBatch::new_empty(self.plan.output.arrow().clone()),

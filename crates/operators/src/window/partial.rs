@@ -126,6 +126,7 @@ fn reject(batch: &Batch, row: usize, time_ms: i64) -> Reject {
         format!("the event time `{time_ms}` ms is beyond all windows")
     };
     Reject {
+        item: batch.item(row),
         partition: batch.partition.clone(),
         position: batch.position(row),
         time_ms,

@@ -103,6 +103,7 @@ impl Plan {
         let rows = RecordBatch::try_new(Arc::new(arrow_schema::Schema::new(fields)), columns)
             .map_err(|error| failed(error.to_string()))?;
         let batch = Batch {
+            items: Vec::new(),
             era: 0,
             partition: Partition::new(format!("@{NAME}"), 0),
             rows,
@@ -125,7 +126,7 @@ impl Plan {
         for (column, rows) in too_large {
             let name = &self.output.columns()[*column].name;
             for row in rows {
-                rejects.entry(*row).or_insert_with(|| Reject {
+                rejects.entry(*row).or_insert_with(|| Reject { item: None,
                     partition: Partition::new(format!("@{NAME}"), 0),
                     position: Position::from(*row),
                     time_ms: times_ms[*row as usize],

@@ -46,6 +46,7 @@ pub(super) fn batch(rows: &[Row]) -> Batch {
     let evens = rows.iter().map(|row| row.1.map(|amount| amount % 2 == 0)).collect::<BooleanArray>();
     let columns = vec![devices, amounts, heats, prices, Arc::new(evens) as ArrayRef];
     Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         rows: RecordBatch::try_new(schema().arrow().clone(), columns).unwrap(),
@@ -393,6 +394,7 @@ fn texts_that_are_not_utf_8_stay_what_they_are() {
     let names: ArrayRef = Arc::new(BinaryArray::from_iter_values([b"\xff\x00", b"ab"]));
     let rows = RecordBatch::try_from_iter([("name", names)]).unwrap();
     let batch = Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         rows,
@@ -453,7 +455,14 @@ fn an_open_pair_of_an_id_and_seven_aggregates_takes_at_most_100_bytes() {
         let positions = (0..5_000).collect();
         put(
             &mut step,
-            Batch { era: 0, partition: Partition::new("t", 0), rows, positions, times_ms: vec![0; 5_000] },
+            Batch {
+                items: Vec::new(),
+                era: 0,
+                partition: Partition::new("t", 0),
+                rows,
+                positions,
+                times_ms: vec![0; 5_000],
+            },
         );
         cut(&mut step, 0);
     }
@@ -515,6 +524,7 @@ fn the_dead_letter_of_a_result_shows_its_key_as_the_server_would() {
     let mut step = Window::new(&schema, &config).unwrap();
     let rows = RecordBatch::try_new(schema.arrow().clone(), arrays).unwrap();
     let of = Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         rows,
@@ -556,7 +566,10 @@ fn bytes_of_an_open_pair() {
         let column = || -> ArrayRef { Arc::new(Int64Array::from_iter_values(from..from + 5_000)) };
         let rows = RecordBatch::try_new(schema.arrow().clone(), vec![column(), column(), column()]).unwrap();
         let (positions, times_ms) = ((0..5_000).collect(), vec![10; 5_000]);
-        put(&mut step, Batch { era: 0, partition: Partition::new("t", 0), rows, positions, times_ms });
+        put(
+            &mut step,
+            Batch { items: Vec::new(), era: 0, partition: Partition::new("t", 0), rows, positions, times_ms },
+        );
         cut(&mut step, 0);
     }
     eprintln!("{} bytes a pair", step.memory_bytes() as f64 / step.entries() as f64);

@@ -103,6 +103,7 @@ fn rank(block: &RecordBlock, shop: i64) -> Option<i64> {
     let step = Lookup::new(&input, &side(), &config).expect("a step");
     let rows = RecordBatch::try_new(input.arrow().clone(), vec![Arc::new(Int64Array::from(vec![shop]))]);
     let batch = Batch {
+        items: Vec::new(),
         era: 0,
         partition: block.partition.clone(),
         rows: rows.expect("a row"),

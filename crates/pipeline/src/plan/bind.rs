@@ -5,7 +5,9 @@
 
 use dataflow::{Column, Metadata, Schema};
 
-use super::{Bound, Fault, Faults, Kind, MARK, Origin, Planner, TextFault, fault, lookups, shape, union};
+use super::{
+    Bound, Fault, Faults, Kind, MARK, Origin, Planned, Planner, TextFault, fault, lookups, shape, union,
+};
 
 impl Planner<'_> {
     /// What a query lets pass is known once it is bound: to all fields that it could read, whether they are decoded in the end or not.
@@ -46,14 +48,44 @@ impl Planner<'_> {
     /// Binds every step without state, one after the other.
     pub(super) fn bind(&self, input: &Schema) -> Result<Vec<Bound>, Faults> {
         let bound = self.texts_bound(input).map_err(|found| vec![self.text_fault(*found)])?;
-        for (step, bound) in self.stateless().zip(&bound) {
-            if bound.step.multiplies() {
-                let message = "this step makes several rows of one record, which is not supported yet: records and rows are counted as one; \
-                               write the array into an Array column and use `arrayJoin` in ClickHouse";
-                return Err(vec![fault(&step.path, message)]);
-            }
-        }
+        self.unnested(&bound)?;
         Ok(bound)
+    }
+
+    /// A row of an item is told by its record and the number of the item (`UNNEST`). So one step may make such rows, of records that come as one row,
+    /// and before any step that keeps or makes rows of several.
+    fn unnested(&self, bound: &[Bound]) -> Result<(), Faults> {
+        const INSTEAD: &str = "write the array into an Array column, and use `arrayJoin` in ClickHouse";
+        let mut first: Option<&Planned<'_>> = None;
+        let steps = self.steps.iter().enumerate().filter(|(_, step)| step.is_stateless());
+        for ((at, step), _) in steps.zip(bound).filter(|(_, bound)| bound.step.multiplies()) {
+            let before = self.steps[..at].iter().find(|step| matches!(step.kind, Kind::Dedup(_)));
+            let message = match (&self.results_of, before, first) {
+                (Some(of), ..) => format!(
+                    "UNNEST makes rows of records, and behind `{of}` a row is made of several: put it before `{of}`, or {INSTEAD}"
+                ),
+                (None, Some(dedup), _) => format!(
+                    "UNNEST behind `{0}` is not supported: rows of one record would be its duplicates. Put it before `{0}`, whose `key` then has to tell \
+                     the rows of a record apart, as in `key: [id, item]`; or {INSTEAD}",
+                    dedup.path
+                ),
+                (None, None, Some(first)) => format!(
+                    "the rows of `{}` are made of items already, and one step with UNNEST is possible; combine the arrays there (`flatten` for an array of \
+                     arrays), or {INSTEAD}",
+                    first.path
+                ),
+                (None, None, None) if self.view.input.source.format.otlp().is_some() => format!(
+                    "UNNEST of `{}` is not supported, for a request of OTLP is several rows already; {INSTEAD}",
+                    self.view.input.path
+                ),
+                (None, None, None) => {
+                    first = Some(step);
+                    continue;
+                }
+            };
+            return Err(vec![fault(&step.path, message)]);
+        }
+        Ok(())
     }
 
     /// As [`Self::bind`]; the number of the step whose text is at fault, and the fault.

@@ -121,7 +121,8 @@ struct Work {
 impl Work {
     fn stage(&self, place: Place) -> Stage {
         let output = self.step.schema().clone();
-        Stage { path: self.path.clone(), place, reads: self.reads.clone(), output }
+        let multiplies = self.step.multiplies();
+        Stage { path: self.path.clone(), place, reads: self.reads.clone(), output, multiplies }
     }
 }
 
@@ -228,6 +229,7 @@ impl Planner<'_> {
         let LaneStep::Dedup { at, columns } = step else { return None };
         let (_, path, dedup) = self.dedups().find(|(step, ..)| self.steps[*step].at == *at)?;
         Some(Stage {
+            multiplies: false,
             path: path.to_owned(),
             place: if self.results_of.is_some() { Place::Results } else { Place::Lane },
             reads: dedup.key.iter().map(ToString::to_string).collect(),

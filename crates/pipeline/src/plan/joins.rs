@@ -490,7 +490,7 @@ impl<'a> Joins<'a> {
             Rows::Input(_) => Place::Lane,
             Rows::Join(_) => Place::Joined,
         };
-        Stage { path: join.path.clone(), place, reads, output: output.clone() }
+        Stage { path: join.path.clone(), place, reads, output: output.clone(), multiplies: false }
     }
 
     /// The inputs whose rows these are made of.

@@ -127,7 +127,24 @@ fn a_query_may_pass_everything_and_compute_a_column_of_the_table() {
         ", fields: { cents: Int64 }",
         "steps: [{ sql: \"SELECT UNNEST([cents]) AS amount, id, at FROM input\" }]",
     );
-    assert!(told.starts_with("`steps[0].sql`: this step makes several rows of one record"), "{told}");
+    assert!(told.contains("steps[0].sql in DecodeJob: amount Nullable(Int64), id UUID"), "{told}");
+}
+
+#[test]
+fn unnest_is_refused_where_a_row_could_not_be_told_by_its_record_and_item() {
+    let unnest = "{ sql: \"SELECT id, UNNEST(items) AS amount, at FROM input\" }";
+    let fields = ", fields: { items: Array(Int64) }";
+    let told =
+        planned(fields, &format!("steps: [{unnest}, {{ dedup: {{ key: [id, amount], window: 1h }} }}]"));
+    assert!(told.contains("mapping"), "{told}");
+    let told = planned(fields, &format!("steps: [{{ dedup: {{ key: [id], window: 1h }} }}, {unnest}]"));
+    assert!(told.starts_with("`steps[1].sql`: UNNEST behind `steps[0].dedup` is not supported"), "{told}");
+    let again = "{ sql: \"SELECT id, UNNEST([amount]) AS amount, at FROM input\" }";
+    let told = planned(fields, &format!("steps: [{unnest}, {again}]"));
+    assert!(
+        told.starts_with("`steps[1].sql`: the rows of `steps[0].sql` are made of items already"),
+        "{told}"
+    );
 }
 
 #[test]

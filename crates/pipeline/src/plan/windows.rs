@@ -395,6 +395,7 @@ fn close(
     let step = step.map_err(|error| vec![fault(&window.path, error.to_string())])?;
     let output = step.output().clone();
     plan.stages.push(Stage {
+        multiplies: false,
         path: window.path.clone(),
         place: if planner.results_of.is_some() { Place::Results } else { Place::Lane },
         reads,

@@ -10,6 +10,7 @@ fn sample() -> Replay {
         nonce: vec![9; 16],
         records: vec![
             Replayed {
+                item: 0,
                 letter: Some(letter),
                 origin: "events/2/1234".into(),
                 time_ms: -1,

@@ -94,6 +94,7 @@ fn compared(input: &dataflow::Schema, call: &str, batch: &Batch) -> Result<bool,
     let mut alone = Vec::new();
     for row in 0..batch.len() {
         alone.extend(outcome(Batch {
+            items: Vec::new(),
             era: 0,
             partition: batch.partition.clone(),
             rows: batch.rows.slice(row, 1),

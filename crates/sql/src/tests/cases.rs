@@ -123,7 +123,7 @@ fn items_if(text: &str) -> Vec<(String, String)> {
     if text.contains(" = ") { items(text) } else { Vec::new() }
 }
 
-pub(super) fn decoded(input: &Schema, rows: &[String]) -> Batch {
+pub(crate) fn decoded(input: &Schema, rows: &[String]) -> Batch {
     let decoder = JsonDecoder::new(input.clone(), JsonOptions::default()).expect("a schema");
     let mut block = BlockBuilder::new(Partition::new("topic", 0), 0);
     for (row, json) in rows.iter().enumerate() {
@@ -161,7 +161,7 @@ fn applied(step: &Step, batch: Batch, shows_schema: bool) -> String {
 }
 
 /// One line a row: position and values.
-pub(super) fn lines(schema: &Schema, batch: &Batch) -> Vec<String> {
+pub(crate) fn lines(schema: &Schema, batch: &Batch) -> Vec<String> {
     let columns = schema.columns().iter().zip(batch.rows.columns());
     let columns: Vec<ArrayRef> =
         columns.map(|(column, array)| operand::operand(array, &column.column_type).expect("text")).collect();

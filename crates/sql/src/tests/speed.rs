@@ -17,6 +17,7 @@ fn batch(input: &dataflow::Schema) -> Batch {
         Arc::new(Int64Array::from_iter_values((0..ROWS as i64).map(|n| n % 1_000))),
     ];
     Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("topic", 0),
         rows: RecordBatch::try_new(Arc::clone(input.arrow()), columns).expect("columns of the schema"),

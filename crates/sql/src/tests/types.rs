@@ -3,7 +3,7 @@
 use dataflow::{Column, ColumnType, Schema};
 
 /// `n UInt64, s Nullable(String)`.
-pub(super) fn schema(text: &str) -> Schema {
+pub(crate) fn schema(text: &str) -> Schema {
     Schema::new(
         split(text)
             .map(|column| {

@@ -71,6 +71,7 @@ fn one_by_one(step: &Step, batch: &Batch) -> (Vec<String>, Vec<String>, u64) {
     let mut all = (Vec::new(), Vec::new(), 0);
     for row in 0..batch.len() {
         let one = Batch {
+            items: Vec::new(),
             era: 0,
             partition: batch.partition.clone(),
             rows: batch.rows.slice(row, 1),

@@ -69,6 +69,7 @@ mod stopping;
 mod tls;
 mod told;
 mod topics;
+mod unnest;
 mod upserts;
 mod verify;
 mod versions;

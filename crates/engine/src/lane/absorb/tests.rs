@@ -32,11 +32,12 @@ fn origins_are_those_of_the_rows_that_go_on() {
     ];
     for (records, dropped, left) in cases {
         let (positions, rows) = selected(records, dropped);
-        let part = part(7, positions, &rows, &block, false);
+        let part = part(7, (positions, &[]), &rows, &block, false);
         let expected = Part {
             era: 0,
             partition: 7,
             positions: left.iter().map(|n| 100 + 10 * n).collect(),
+            items: Vec::new(),
             times_ms: left.iter().map(|n| 5_000 + *n as i64).collect(),
         };
         assert_eq!(part, expected, "of {records:?} without rows {dropped:?}");

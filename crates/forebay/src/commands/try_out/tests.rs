@@ -36,8 +36,8 @@ fn each_record_is_shown_before_and_after_with_the_step_that_drops_it() {
         "{",
     ];
     records.iter().zip(0..).for_each(|(record, n)| block.push(n, TIME_UNKNOWN_MS, Some(record.as_bytes())));
-    let tried =
-        outcomes(plans.common(), &chain, &chain.inputs[0], (&block.take(), 0)).expect("the steps run");
+    let tried = outcomes(plans.common(), (&chain, &chain.inputs[0]), (&block.take(), 0), None)
+        .expect("the steps run");
     let after: Vec<String> = tried.iter().map(|record| record.after(false)).collect();
     assert_eq!(after[0], r#"{"id":1,"amount":500}"#);
     assert_eq!(after[1], "filtered by steps[0].filter");
@@ -68,8 +68,8 @@ fn with_several_tables_each_record_is_shown_with_those_that_it_goes_to() {
         let record = format!(r#"{{"id": {id}, "state": "paid", "cents": {cents}}}"#);
         block.push(id, TIME_UNKNOWN_MS, Some(record.as_bytes()));
     }
-    let tried =
-        outcomes(plans.common(), &chain, &chain.inputs[0], (&block.take(), 0)).expect("the steps run");
+    let tried = outcomes(plans.common(), (&chain, &chain.inputs[0]), (&block.take(), 0), None)
+        .expect("the steps run");
     let after: Vec<String> = tried.iter().map(|record| record.after(true)).collect();
     assert_eq!(after[0], r#"small: {"id":1} odd: {"id":1,"amount":9}"#);
     assert_eq!(after[1], r#"small: {"id":2}"#, "an amount that does not fit is of no matter there");
@@ -90,7 +90,8 @@ fn lines_of_csv_are_joined_to_records_below_their_header() {
     let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
     let lines = lines(&folder.join("orders-1.csv"), 100).expect("the records are there");
     let block = wiring::source::records(&pipeline.inputs()[0], &lines).expect("the settings are good");
-    let tried = outcomes(plans.common(), &chain, &chain.inputs[0], (&block, 0)).expect("the steps run");
+    let tried =
+        outcomes(plans.common(), (&chain, &chain.inputs[0]), (&block, 0), None).expect("the steps run");
     let after: Vec<String> = tried.iter().map(|record| record.after(false)).collect();
     assert_eq!(after.len(), 5);
     assert_eq!(
@@ -101,4 +102,161 @@ fn lines_of_csv_are_joined_to_records_below_their_header() {
     assert_eq!(after[2], "filtered by steps[0].filter");
     let letter = "dead letter: wrong_kind: field `amount`: value `12;50` cannot be read as Decimal(12, 2)";
     assert_eq!(after[3], letter);
+}
+
+#[test]
+fn a_record_of_several_rows_is_shown_once_with_every_row() {
+    let file = FILE.replace("fields: { cents: UInt32, state: String }", "fields: { cents: Array(Int32), state: String }").replace(
+        "  - select: { \"*\": \"*\", amount: 1000 / (cents - 7) }\n",
+        "  - sql: SELECT id, UNNEST(cents) AS cent FROM input\n  - filter: cent > 0\n  - select: { id: id, amount: 1000 / (cent - 7) }\n",
+    );
+    let checked = config::check(&file, &Surroundings::of_process());
+    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
+    let tables = explain::all_described(&pipeline).expect("the file describes it");
+    let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
+    let mut block = BlockBuilder::new(Partition::new("orders", 0), 0);
+    let records = [
+        r#"{"id": 1, "state": "paid", "cents": [9, 0, 7, 107]}"#,
+        r#"{"id": 2, "state": "open", "cents": [9]}"#,
+        r#"{"id": 3, "state": "paid", "cents": []}"#,
+        r#"{"id": 4, "state": "paid", "cents": [8]}"#,
+    ];
+    records.iter().zip(0..).for_each(|(record, n)| block.push(n, TIME_UNKNOWN_MS, Some(record.as_bytes())));
+    let mut tried = outcomes(plans.common(), (&chain, &chain.inputs[0]), (&block.take(), 0), None)
+        .expect("the steps run");
+    let told: Vec<(String, String)> = tried.iter().map(|one| (one.shown_place(), one.after(false))).collect();
+    let told: Vec<(&str, &str)> =
+        told.iter().map(|(place, after)| (place.as_str(), after.as_str())).collect();
+    assert_eq!(told[0], ("orders/0/0 [0]", r#"{"id":1,"amount":500}"#));
+    assert_eq!(told[1], ("orders/0/0 [1]", "filtered by steps[2].filter"));
+    assert!(told[2].0 == "orders/0/0 [2]" && told[2].1.starts_with("dead letter: expression: "), "{told:?}");
+    assert_eq!(told[3], ("orders/0/0 [3]", r#"{"id":1,"amount":10}"#));
+    assert_eq!(told[4], ("orders/0/1", "filtered by steps[0].filter"));
+    assert_eq!(told[5], ("orders/0/2", "filtered by steps[1].sql"));
+    assert_eq!(told[6], ("orders/0/3 [0]", r#"{"id":4,"amount":1000}"#));
+    assert_eq!(tried[3].json()["item"], 3);
+    let text = text(&tried, false);
+    assert!(text.contains("4 records: 3 rows, 3 filtered, 1 dead letter"), "{text}");
+    truncate(&mut tried, 2);
+    assert_eq!(tried.len(), 5);
+}
+
+/// The plan and the parts of a file.
+fn made(file: &str) -> (pipeline::config::model::Pipeline, Plans, Chain) {
+    let checked = config::check(file, &Surroundings::of_process());
+    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
+    let tables = explain::all_described(&pipeline).expect("the file describes it");
+    let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
+    (pipeline, plans, chain)
+}
+
+fn block_of(records: &[&str]) -> RecordBlock {
+    let mut block = BlockBuilder::new(Partition::new("t", 0), 0);
+    records.iter().zip(0..).for_each(|(record, n)| block.push(n, TIME_UNKNOWN_MS, Some(record.as_bytes())));
+    block.take()
+}
+
+#[test]
+fn windows_of_a_sample_close_at_its_end() {
+    let file = r#"
+pipeline: temperatures
+source:
+  file: { paths: readings.jsonl }
+  fields: { device: String, at: DateTime64(3), celsius: Array(Int32) }
+steps:
+  - filter: device <> 'test'
+  - sql: SELECT device, at, UNNEST(celsius) AS celsius FROM input
+  - window: { key: [device], time: at, size: 1m, aggregates: { n: count(), hottest: max(celsius) } }
+  - filter: hottest > 0
+sink:
+  clickhouse:
+    url: http://localhost:8123
+    table: temperatures
+    create:
+      columns: { device: String, window_start: "DateTime64(3, 'UTC')", n: UInt64, hottest: Nullable(Int32) }
+      order_by: device
+"#;
+    let (pipeline, plans, mut chain) = made(file);
+    let block = block_of(&[
+        r#"{"device": "a", "at": "2026-11-24T10:00:01Z", "celsius": [7, 9]}"#,
+        r#"{"device": "test", "at": "2026-11-24T10:00:01Z", "celsius": [7]}"#,
+        r#"{"device": "a", "at": "2026-11-24T10:00:59Z", "celsius": [8]}"#,
+        r#"{"device": "a", "at": "2026-11-24T10:01:00Z", "celsius": [1]}"#,
+        r#"{"device": "b", "at": "2026-11-24T10:00:00Z", "celsius": [-1]}"#,
+        r#"{"device": "c", "at": "2026-11-24T10:00:00Z", "celsius": [5]}"#,
+    ]);
+    let step = onward(&pipeline, &plans, &chain, 0);
+    assert_eq!(step, "steps[2].window");
+    let tried =
+        outcomes(plans.common(), (&chain, &chain.inputs[0]), (&block, 0), Some(step)).expect("the steps run");
+    let after: Vec<String> = tried.iter().map(|one| one.after(false)).collect();
+    assert_eq!(
+        after[..3],
+        ["goes into steps[2].window", "goes into steps[2].window", "filtered by steps[0].filter"]
+    );
+    // Of the first five records: the sixth is beyond the sample.
+    let batch = sample_of(&chain.inputs[0], &block, 0, 5).expect("the steps run");
+    let results = stateful::run(&mut chain, &plans, vec![(0, batch)]).expect("the steps run");
+    let json = results.json();
+    let rows: Vec<String> =
+        json["rows"].as_array().expect("rows").iter().map(|row| row["row"].to_string()).collect();
+    assert_eq!(
+        rows,
+        [
+            r#"{"device":"a","window_start":"2026-11-24T10:00:00Z","n":3,"hottest":9}"#,
+            r#"{"device":"a","window_start":"2026-11-24T10:01:00Z","n":1,"hottest":1}"#,
+        ]
+    );
+    assert_eq!((&json["of_sample_alone"], &json["filtered"]), (&json!(true), &json!(1)), "{json}");
+    assert!(
+        results.text().contains("results of the sample alone, as if every input ended here"),
+        "{}",
+        results.text()
+    );
+    assert!(
+        text(&tried, false).ends_with("6 go into steps with state, nothing was written\n"),
+        "{}",
+        text(&tried, false)
+    );
+}
+
+#[test]
+fn a_join_of_samples_has_its_pairs_and_its_unmatched_rows() {
+    let file = r#"
+pipeline: paid
+inputs:
+  orders: { file: { paths: orders.jsonl }, time: at, fields: { id: UInt64, at: DateTime64(3) } }
+  payments: { file: { paths: payments.jsonl }, time: paid_at, fields: { order: UInt64, paid_at: DateTime64(3), amount: Int32 } }
+steps:
+  - { from: payments, dedup: { key: [order], window: 1h } }
+  - join: { left: orders, right: payments, on: ["id = order"], before: 1m, after: 1h, kind: left, columns: { at: orders.at } }
+sink:
+  clickhouse:
+    url: http://localhost:8123
+    table: paid
+    create:
+      columns: { id: UInt64, amount: Nullable(Int32) }
+      order_by: id
+"#;
+    let (pipeline, plans, mut chain) = made(file);
+    let of = |chain: &Chain, at: usize, records: &[&str]| {
+        (at, sample_of(&chain.inputs[at], &block_of(records), 0, 10).expect("the steps run"))
+    };
+    let orders = of(
+        &chain,
+        0,
+        &[r#"{"id": 1, "at": "2026-11-24T10:00:00Z"}"#, r#"{"id": 2, "at": "2026-11-24T10:00:00Z"}"#],
+    );
+    let payment = r#"{"order": 2, "paid_at": "2026-11-24T10:10:00Z", "amount": 5}"#;
+    let late = r#"{"order": 1, "paid_at": "2026-11-24T12:00:00Z", "amount": 6}"#;
+    let payments = of(&chain, 1, &[payment, payment, late]);
+    assert_eq!(onward(&pipeline, &plans, &chain, 1), "steps[0].dedup");
+    assert_eq!(onward(&pipeline, &plans, &chain, 0), "steps[1].join");
+    let results = stateful::run(&mut chain, &plans, vec![orders, payments]).expect("the steps run").json();
+    let rows: Vec<String> =
+        results["rows"].as_array().expect("rows").iter().map(|row| row["row"].to_string()).collect();
+    assert_eq!(rows, [r#"{"id":2,"amount":5}"#, r#"{"id":1,"amount":null}"#]);
+    assert_eq!((&results["duplicates"], &results["unmatched"]), (&json!(1), &json!(2)), "{results}");
 }

@@ -89,6 +89,7 @@ fn batch_of_forms(rows: i64) -> Batch {
     ];
     let schema = step.output().arrow();
     Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         rows: RecordBatch::try_new(schema.clone(), columns).unwrap(),

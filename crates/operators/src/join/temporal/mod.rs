@@ -298,7 +298,8 @@ impl Operator for TemporalJoin {
         let came = taken.times_ms.len() as u64;
         let superseded = self.absorb(taken).map_err(failed)?;
         let rows = RecordBatch::new_empty(self.plan.output.arrow().clone());
-        let batch = Batch { era, partition, rows, positions: Vec::new(), times_ms: Vec::new() };
+        let batch =
+            Batch { items: Vec::new(), era, partition, rows, positions: Vec::new(), times_ms: Vec::new() };
         Ok(Output { absorbed: came - superseded, late: late + superseded, rejects, ..Output::all(batch) })
     }
 

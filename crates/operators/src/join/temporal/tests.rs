@@ -56,6 +56,7 @@ fn batch(side: JoinSide, rows: &[Row]) -> Batch {
         RIGHT => (right(), vec![numbers, keys, texts, gone]),
     };
     Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         rows: RecordBatch::try_new(schema.arrow().clone(), columns).unwrap(),

@@ -47,6 +47,7 @@ fn batch(keys: &[Key]) -> Batch {
         Arc::new(UInt64Array::from_iter_values(0..rows)) as _,
     ];
     Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         rows: RecordBatch::try_new(schema().arrow().clone(), columns).expect("four columns"),

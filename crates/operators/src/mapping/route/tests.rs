@@ -23,6 +23,7 @@ fn batch(rows: &[(i64, Option<&str>, Option<bool>)]) -> (Schema, Batch) {
         Arc::new(BooleanArray::from_iter(rows.iter().map(|row| row.2))),
     ];
     let batch = Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         positions: (10..10 + rows.len() as u64).collect(),

@@ -7,6 +7,7 @@ fn decimals(values: &[i128], heats: &[f64]) -> Batch {
     let heats: ArrayRef = Arc::new(Float64Array::from_iter_values(heats.iter().copied()));
     let columns = vec![Arc::new(wide.unwrap()) as ArrayRef, heats];
     Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         rows: RecordBatch::try_new(decimal_schema().arrow().clone(), columns).unwrap(),

@@ -34,7 +34,7 @@ pub struct Step {
     #[schemars(extend("minProperties" = 1, "maxProperties" = 1000, "x-why" = "as many as a table has columns"))]
     pub select: Option<Pairs>,
 
-    /// A query over the rows of `input`: `SELECT … FROM input WHERE …`. With `FROM TUMBLE(input, time, INTERVAL '1 minute') GROUP BY …`, or `HOP`,
+    /// A query over the rows of `input`: `SELECT … FROM input WHERE …`. `UNNEST(array)` among its columns makes a row of each item. With `FROM TUMBLE(input, time, INTERVAL '1 minute') GROUP BY …`, or `HOP`,
     /// `CUMULATE` or `SESSION`, it is a `window`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sql: Option<String>,

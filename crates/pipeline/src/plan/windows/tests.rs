@@ -222,6 +222,7 @@ fn bounds_of_a_window_beyond_their_type_are_rejected() {
     let schema = output.expect("a window");
     let rows = RecordBatch::try_new(schema.arrow().clone(), columns).expect("the columns of results");
     let batch = Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("@window", 0),
         rows,
@@ -266,4 +267,19 @@ fn a_window_may_go_by_the_time_when_records_were_read() {
     block.push(0, 1_000, Some(br#"{"device":"a","at":2000,"amount":1,"noise":""}"#));
     let prepared = chain.inputs[0].intake.prepare(&block.take(), 3_000).expect("it is read");
     assert_eq!(prepared.batch.times_ms, [3_000], "neither the broker's nor the record's");
+}
+
+#[test]
+fn unnest_stands_before_a_window_and_not_behind_it() {
+    let unnest = "{ sql: \"SELECT device, at, UNNEST(amounts) AS amount FROM input\" }";
+    let fields = "device: String, at: DateTime64(3), amounts: Array(Int32)";
+    let told = planned(fields, &format!("{unnest}, {WINDOW}"), &table(&[]));
+    let before = "steps[0].sql in DecodeJob: device String, at DateTime64(3), amount Int32\n";
+    assert!(told.contains(before) && told.contains("total from"), "{told}");
+    let behind = "{ sql: \"SELECT device, window_start, n, UNNEST([total]) AS total FROM input\" }";
+    let told = planned(FIELDS, &format!("{WINDOW}, {behind}"), &table(&[]));
+    assert!(
+        told.starts_with("`steps[1].sql`: UNNEST makes rows of records, and behind `steps[0].window`"),
+        "{told}"
+    );
 }

@@ -92,6 +92,7 @@ fn state_of(aggregate: Aggregate) -> String {
     let mut step = Window::new(&schema, &config).unwrap();
     let rows = RecordBatch::try_new(schema.arrow().clone(), arrays).unwrap();
     let all = Batch {
+        items: Vec::new(),
         era: 0,
         partition: Partition::new("t", 0),
         rows,
