@@ -273,9 +273,24 @@ impl Status {
         self.1.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The source of an input does not answer.
+    /// The source of an input does not answer. One that refuses is no longer waited for, so that stays what is told of it.
     pub fn source_away(&self, input: &str, words: &str, now_ms: i64) {
-        self.met(input, State::SourceAway, words, Effect::None, Noticed::Asking, now_ms);
+        if !self.refuses(input) {
+            self.met(input, State::SourceAway, words, Effect::None, Noticed::Asking, now_ms);
+        }
+    }
+
+    /// The source of an input answers again. One that refuses is not read for all that.
+    pub fn source_is_back(&self, input: &str) {
+        if !self.refuses(input) {
+            self.ended(input, Noticed::Asking);
+        }
+    }
+
+    fn refuses(&self, input: &str) -> bool {
+        let is_refusal =
+            |problem: &Problem| matches!(problem.state, State::InputRefuses | State::SourceRefuses);
+        self.lock().problems.get(input).is_some_and(is_refusal)
     }
 
     /// How often the source of an input was met away since it last answered; `None` while it is not.

@@ -55,8 +55,12 @@ const LOOK_US: u64 = 500_000;
 /// Starts of a process at the most.
 const STARTS_MAX: u32 = 400;
 
-/// How long a person takes to read that an input refuses, microseconds; the other inputs are read meanwhile.
+/// How long a person takes to read that an input refuses, microseconds; the other inputs are read meanwhile. Whoever stops it before a start has
+/// seen that nobody else delivers (`owner_quiet_min`), each time anew, keeps what is sealed from its tables.
 const READ_US: u64 = 20_000_000;
+
+/// As much of `owner_quiet_min` is waited for as a start ever has.
+const QUIET_US_MAX: u64 = 120_000_000;
 
 /// In every so manyth seed a process that goes on with other tables is left to take the answer about one of them up by itself.
 const ANSWERED_BESIDE: u64 = 2;
@@ -424,6 +428,7 @@ impl Drive {
 
     /// A process that reads on while the source of one input refuses is stopped by the person who reads its status, and says then what is wrong.
     fn stop_what_refuses(&mut self, now_us: u64) {
+        let quiet_us = self.world.plan.settings.owner_quiet_min.as_micros() as u64;
         let Some(process) = self.newest().and_then(|pid| self.processes.get_mut(&pid)) else { return };
         let refuses =
             process.status.snapshot().problems.values().any(|problem| problem.state == State::InputRefuses);
@@ -432,7 +437,7 @@ impl Drive {
             return;
         }
         let since_us = *self.refused_us.get_or_insert(now_us);
-        if now_us >= since_us + READ_US {
+        if now_us >= since_us + READ_US + quiet_us.min(QUIET_US_MAX) {
             process.is_asked = true;
             self.refused_us = None;
             // If it has ended meanwhile, it need not be asked.

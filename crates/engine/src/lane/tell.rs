@@ -10,7 +10,6 @@ use super::LaneTask;
 use super::feed::feed_of;
 use crate::context::Context;
 use crate::inputs::Inlet;
-use crate::problem::Noticed;
 use crate::status::PartitionStatus;
 
 /// Asks for the ends of the partitions again and again, until it is dropped. On a task of its own: a source that does not answer
@@ -34,7 +33,7 @@ pub(super) async fn watch_lag(context: Arc<Context>, inlet: Arc<Inlet>) {
                 // A reader with nothing to read says nothing either, so what it met is over if it was not met again between two answers.
                 let times = context.status.source_away_times(&inlet.name);
                 if std::mem::take(&mut is_away) || (times.is_some() && times == times_before) {
-                    context.status.ended(&inlet.name, Noticed::Asking);
+                    context.status.source_is_back(&inlet.name);
                 }
                 times_before = times;
             }
