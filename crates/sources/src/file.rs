@@ -21,7 +21,7 @@
 //! | file appended to         | goes on: the `identity` covers only bytes that were there                         |
 //! | rotated away             | followed in its folder; may go once it was read to its end (`place`)              |
 //! | cut; gone before its end | refused                                                                           |
-//! | matched by two inputs, or under two names | refused, by device and inode (`claims`)                         |
+//! | matched by two inputs, or by a symbolic link too | refused, by device and inode (`claims`)                   |
 //! | an empty file            | no partition yet: nothing is known to know it by                                  |
 //! | `-`                      | standard input: from position 0 only, since what was read is gone                 |
 

@@ -23,7 +23,7 @@ impl Claims {
     /// Takes these files for an input, in place of those that it had. Files that are not there (any more) are nobody's.
     ///
     /// # Errors
-    /// When another input has one of them, or the input has it under another name, with the words for people. Then the input has none.
+    /// When another input has one of them, or the input itself by another way to the same name, with the words for people. Then the input has none.
     pub(super) fn take<'p>(&self, input: &str, paths: impl Iterator<Item = &'p str>) -> Result<(), String> {
         let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         claims.retain(|_, claim| claim.input != input);
@@ -42,10 +42,11 @@ impl Claims {
             }
             let claim = Claim { input: input.to_owned(), path: path.to_owned() };
             let before: Option<Claim> = own.insert(node, claim).filter(|before| before.path != path);
-            if let Some(before) = before {
+            // Whoever has made a hard link and lets one input read both means it.
+            if let Some(before) = before.filter(|before| is_one_name(&before.path, path)) {
                 return Err(format!(
-                    "`{}` and `{path}` are the same file (a link, or its path written in two ways), and its rows would be written twice; let `paths` name \
-                     it once",
+                    "`{}` and `{path}` are the same file (a symbolic link, or its path written in two ways), and its rows would be written twice; let \
+                     `paths` name it once",
                     before.path
                 ));
             }
@@ -53,6 +54,12 @@ impl Claims {
         claims.append(&mut own);
         Ok(())
     }
+}
+
+/// Whether two paths lead to one name in one folder.
+fn is_one_name(one: &str, other: &str) -> bool {
+    let name = |path: &str| std::fs::canonicalize(path).ok();
+    name(one).is_some_and(|one| Some(one) == name(other))
 }
 
 /// Files that would be read twice: the place of the input, of those given with their names and paths, and the words for people; at most one for each input.
