@@ -124,13 +124,16 @@ fn a_side_that_is_too_large_is_named_and_waited_for() {
     let problem = pipeline.wait_for_problem("source", "source_away").to_string();
     assert!(problem.contains("`1048576` bytes") && problem.contains("`memory` of the step"), "{problem}");
     assert_eq!(table.count(), 0);
-    // So do many that are small.
-    shops.ask("TRUNCATE TABLE {t}");
-    shops.ask("INSERT INTO {t} (id, name) SELECT number, toString(number) FROM numbers(100000)");
-    std::thread::sleep(Duration::from_secs(2));
-    assert_eq!(table.count(), 0);
-    shops.ask("TRUNCATE TABLE {t}");
-    shops.ask("INSERT INTO {t} (id, name) SELECT number, toString(number) FROM numbers(10)");
+    // So do many that are small. Tables are exchanged, for one that is empty for a moment is a side without any row.
+    for (name, rows) in [("lookup_large_many", 100_000), ("lookup_large_few", 10)] {
+        let other = case.table_called(name, "id UInt64, name String", "id");
+        other.ask(&format!(
+            "INSERT INTO {{t}} (id, name) SELECT number, toString(number) FROM numbers({rows})"
+        ));
+        assert_eq!(table.count(), 0);
+        shops.ask(&format!("EXCHANGE TABLES {{t}} AND `{name}`"));
+        std::thread::sleep(Duration::from_secs(2));
+    }
     table.wait_for(20);
     running.kill9().expect("a kill");
     let found = table.column("concat(toString(order_id), '|', ifNull(name, '-'))");
