@@ -8,8 +8,9 @@
 mod client;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -69,7 +70,7 @@ impl Postgres {
         let dir = TestDir::new("postgres")?;
         fs::create_dir(dir.path().join("data"))?;
         hand_over(&dir.path().join("data"))?;
-        unprivileged("initdb", "initdb")
+        unprivileged("initdb", "initdb")?
             .args(["-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"])
             .cwd(dir.path())
             .run(dir.path(), START_MAX)?
@@ -169,20 +170,46 @@ fn hand_over(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Where its programs are for whoever runs them. They look at themselves with the rights of the user alone, whatever capabilities they have, so one that
+/// lies behind a folder that lets only root in is copied once to the folder for temporary files.
+fn installation() -> Result<PathBuf> {
+    let own = cached("postgres");
+    let lets_in =
+        |folder: &Path| fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & 0o001 != 0);
+    if !is_root() || own.ancestors().all(lets_in) {
+        return Ok(own);
+    }
+    let stamp = fs::read_to_string(own.join(".stamp")).context("scripts/setup puts PostgreSQL in place")?;
+    let version = stamp.trim().rsplit(':').next().unwrap_or_default().to_owned();
+    let copy = std::env::temp_dir().join(format!("forebay-postgres-{version}"));
+    if !copy.exists() {
+        let making = copy.with_extension(format!("{}.tmp", std::process::id()));
+        let copied = Command::new("cp").arg("-r").arg(&own).arg(&making).status()?;
+        ensure!(copied.success(), "cannot copy `{}` to `{}`", own.display(), making.display());
+        fs::set_permissions(&making, fs::Permissions::from_mode(0o755))?;
+        // Another process may have been faster.
+        if fs::rename(&making, &copy).is_err() {
+            fs::remove_dir_all(&making)?;
+        }
+    }
+    ensure!(fs::metadata(&copy)?.uid() == 0, "`{}` is somebody else's: remove it", copy.display());
+    Ok(copy)
+}
+
 /// One of its programs, by a user who is not root.
-fn unprivileged(name: &str, program: &str) -> Spawn {
-    let program = cached("postgres/bin").join(program);
+fn unprivileged(name: &str, program: &str) -> Result<Spawn> {
+    let program = installation()?.join("bin").join(program);
     if !is_root() {
-        return Spawn::new(name, program);
+        return Ok(Spawn::new(name, program));
     }
     let nobody = NOBODY.to_string();
-    Spawn::new(name, "setpriv")
+    Ok(Spawn::new(name, "setpriv")
         .args(["--reuid", &nobody, "--regid", &nobody, "--clear-groups"])
         // Folders above may let nobody but root in.
         .args(["--inh-caps", "+dac_override", "--ambient-caps", "+dac_override"])
         // A change of user forgets that it dies with the test.
         .args(["--pdeathsig", "KILL"])
-        .arg(program)
+        .arg(program))
 }
 
 fn write_settings(dir: &TestDir, options: &PostgresOptions) -> Result<()> {
@@ -214,7 +241,7 @@ fn launch(dir: &TestDir, port: u16, options: &PostgresOptions) -> Result<Process
     .into();
     settings.extend(options.settings.iter().cloned());
     let settings = settings.into_iter().flat_map(|(key, value)| ["-c".to_owned(), format!("{key}={value}")]);
-    unprivileged("postgres", "postgres")
+    unprivileged("postgres", "postgres")?
         .args(["-D", "data", "-p", &port.to_string()])
         .args(settings)
         .cwd(dir.path())
