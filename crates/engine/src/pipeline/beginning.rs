@@ -102,7 +102,7 @@ impl Beginning<'_> {
         }
         let left_alone = async {
             seen.clone().await;
-            while !self.is_quiet().await? {}
+            while !self.is_left_to_deliver().await? {}
             Ok::<_, EngineError>(())
         };
         let opened = {
@@ -118,14 +118,16 @@ impl Beginning<'_> {
                 let seen = seen.clone().await;
                 tracing::warn!(error = %refusal.error, pending,
                     "the source refuses; what is sealed is delivered all the same if nobody else does");
-                if self.is_quiet().await? {
+                if self.is_left_to_deliver().await? {
                     // Each of the others has refused as well, and says so again.
                     let mut opened: Vec<_> = askings.iter().map(|_| Err(None)).collect();
                     opened[0] = Err(Some(refusal));
                     return Ok(Begun { seen, opened, askings });
                 }
-                let inserts = self.load().await?.spool_frames();
-                Err(EngineError::LeftAlone { error: Box::new(refusal.error), inserts })
+                match self.load().await?.spool_frames() {
+                    0 => Err(refusal.error),
+                    inserts => Err(EngineError::LeftAlone { error: Box::new(refusal.error), inserts }),
+                }
             }
             Either::Left((Err(refusal), _)) => Err(refusal.error),
             Either::Right((quiet, _)) => {
@@ -221,23 +223,40 @@ impl Beginning<'_> {
 
     /// Nothing if another start has given the input another number meanwhile: it is opened after the claim, by that number.
     async fn open(&self, asking: &Asking) -> Result<Option<(Standing, Opened)>, Refusal> {
-        let shown = asking.shown().await?;
-        // Behind the source: an owner that still works publishes what it has settled, and a journal that was read earlier than
-        // that would look like a store that was rolled back.
-        let lane = self.load().await.map_err(Refusal::of_the_store)?;
-        let is_same =
-            |inlet: &Arc<Inlet>| inlet.name == asking.input.name && inlet.number == asking.input.number;
-        if !inputs::numbered(&lane, self.inputs).iter().any(is_same) {
-            return Ok(None);
+        let mut was_outrun = false;
+        loop {
+            let shown = asking.shown().await?;
+            // Behind the source: an owner that still works publishes what it has settled, and a journal that was read earlier than
+            // that would look like a store that was rolled back.
+            let lane = self.load().await.map_err(Refusal::of_the_store)?;
+            let is_same =
+                |inlet: &Arc<Inlet>| inlet.name == asking.input.name && inlet.number == asking.input.number;
+            if !inputs::numbered(&lane, self.inputs).iter().any(is_same) {
+                return Ok(None);
+            }
+            let standing = Standing::of(&lane);
+            let refusal = match asking.open(&standing, shown).await {
+                Ok(opened) => return Ok(Some((standing, opened))),
+                Err(refusal) => refusal,
+            };
+            // If the owner has gone on meanwhile, the refusal may be of a position that nobody is to read any more. One more try is
+            // enough: a start that is outrun twice has met an owner that is alive, and leaves the lane to it.
+            if was_outrun || !refusal.may_deliver {
+                return Err(refusal);
+            }
+            was_outrun = Standing::of(&self.load().await.map_err(Refusal::of_the_store)?) != standing;
+            if !was_outrun {
+                return Err(refusal);
+            }
         }
-        let standing = Standing::of(&lane);
-        let opened = asking.open(&standing, shown).await?;
-        Ok(Some((standing, opened)))
     }
 
-    async fn is_quiet(&self) -> Result<bool, EngineError> {
+    /// Whether frames are pending and nobody else seems to deliver them. An owner that has delivered everything may be idle, and then
+    /// its journal stands still as well: the frames are counted after the wait.
+    async fn is_left_to_deliver(&self) -> Result<bool, EngineError> {
         let Self { runtime, settings, .. } = self;
-        start::quiet::is_quiet(&***runtime, settings, self.reads, self.folder).await
+        Ok(start::quiet::is_quiet(&***runtime, settings, self.reads, self.folder).await?
+            && self.load().await?.spool_frames() > 0)
     }
 }
 

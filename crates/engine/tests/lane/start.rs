@@ -28,6 +28,8 @@ pub enum At {
     Partitions,
     /// When a read begins.
     Read,
+    /// The same, but it does not answer before it is told to refuse now.
+    SlowRead,
     /// With the first event, though it let the read begin.
     FirstEvent,
     /// Twice, when a partition that it found is to be read.
@@ -39,7 +41,7 @@ pub struct Refusing {
     pub inner: Arc<MemorySource>,
     pub at: At,
     pub fault: SourceFault,
-    /// Set to refuse in the middle of a read.
+    /// Set to refuse in the middle of a read, or at a slow beginning of one.
     pub now: Arc<AtomicBool>,
     /// Streams that the pipeline file names.
     pub names: Vec<&'static str>,
@@ -86,6 +88,12 @@ impl Source for Refusing {
 
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         if self.at == At::Read {
+            return Err(self.refusal());
+        }
+        if self.at == At::SlowRead {
+            while !self.now.load(Ordering::SeqCst) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
             return Err(self.refusal());
         }
         let first = (self.at == At::FirstEvent).then(|| self.refusal());
@@ -364,6 +372,39 @@ fn an_owner_that_has_nothing_to_record_while_its_inserts_wait_is_not_taken_for_g
         let records = bench.lane().await.next_seq;
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(bench.lane().await.next_seq, records);
+        stop.send(true).expect("it runs");
+        assert_eq!(owner.await.expect("no panic").expect("drains"), Outcome::Drained);
+    });
+}
+
+/// A start may be suspended while its source answers. What was pending before may then be settled, and its owner idle.
+#[test]
+fn a_start_that_is_refused_late_leaves_an_idle_owner_alone() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..50);
+        let (stop, asked) = watch::channel(false);
+        let owner = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 50).await;
+        set_away(&bench, true);
+        bench.push(50..60);
+        while bench.lane().await.spool_frames() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let slow = Refusing::at(&bench.source, At::SlowRead);
+        let refuse = slow.now.clone();
+        let mistaken = tokio::spawn(until_it_ends(with(&bench, slow, false)));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        set_away(&bench, false);
+        bench.push(60..70);
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 70).await;
+        while bench.lane().await.spool_frames() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        refuse.store(true, Ordering::SeqCst);
+        let error = mistaken.await.expect("no panic").expect_err("it refuses");
+        assert!(matches!(error, EngineError::Source(_)), "{error}");
+        assert_eq!(bench.lane().await.epoch, 1, "nobody was fenced");
         stop.send(true).expect("it runs");
         assert_eq!(owner.await.expect("no panic").expect("drains"), Outcome::Drained);
     });
