@@ -144,6 +144,12 @@ impl Intake {
         self.decoder.multiplies() || self.steps.iter().any(|step| step.multiplies())
     }
 
+    /// Whether a block that is read again, at any time, becomes the same rows.
+    pub fn is_repeatable(&self) -> bool {
+        let is_of_now = |metadata: &Metadata| *metadata == Metadata::Ingested;
+        !self.metadata.iter().any(is_of_now) && !self.steps.iter().any(|step| step.needs_found())
+    }
+
     /// The decoder.
     pub fn decoder(&self) -> &Arc<dyn Decoder> {
         &self.decoder

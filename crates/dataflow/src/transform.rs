@@ -43,6 +43,11 @@ pub trait Transform: Send + Sync {
         false
     }
 
+    /// Whether the rows depend on what was [found](RecordBlock::found) for the block, which may be something else when it is read again.
+    fn needs_found(&self) -> bool {
+        false
+    }
+
     /// Does the step's work.
     ///
     /// # Errors

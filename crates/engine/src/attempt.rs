@@ -23,7 +23,7 @@ use crate::context::Context;
 use crate::problem::{Noticed, State};
 use crate::retry::Backoff;
 use crate::target::{Target, seen};
-use crate::{EngineError, accounts, layouts, refuse, segment};
+use crate::{EngineError, accounts, layouts, refuse};
 use gate::{Decided, ResendGate};
 
 /// Pause while a person has to change something on the server: often enough to go on within a minute.
@@ -377,7 +377,7 @@ impl Sending<'_> {
     async fn read_sealed(&self, offset: u64, len: u64, crc: Option<u32>) -> Result<Bytes, EngineError> {
         let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
         loop {
-            match segment::read(&*self.context.objects.store, &self.piece.segment, offset, len, crc).await {
+            match self.context.part(self.place, &self.piece, (offset, len), crc).await {
                 Err(EngineError::Store(error)) if error.kind.is_transient() => {
                     tracing::warn!(%error, "a sealed frame cannot be read; trying again");
                     backoff.pause(&*self.context.runtime).await;

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use dataflow::{Effect, Fit, Runtime, Sighting, TableError};
+use protocol::lane::Piece;
 use tokio::sync::{Mutex, mpsc, watch};
 
 use crate::budget;
@@ -16,10 +18,11 @@ use crate::objects::Objects;
 use crate::ownership::Ownership;
 use crate::problem::{Noticed, State};
 use crate::refused::Refused;
+use crate::remake::{self, Remaker};
 use crate::reread::Reread;
 use crate::spool::Spool;
 use crate::target::Target;
-use crate::{Settings, Status};
+use crate::{EngineError, Settings, Status, segment};
 
 /// What the tasks of a lane share.
 pub struct Context {
@@ -29,6 +32,10 @@ pub struct Context {
     pub inputs: Arc<[Arc<Inlet>]>,
     /// Records of refused rows, read again.
     pub reread: Reread,
+    /// Segments that were never written, made again; nothing if this pipeline writes each before its seal.
+    pub remaker: Remaker,
+    /// Whether segments may be left unwritten.
+    pub may_leave: bool,
     /// This owner's objects in the store.
     pub objects: Arc<Objects>,
     /// The bounds.
@@ -47,6 +54,8 @@ pub struct Context {
     pub spool: Spool,
     /// Single rows that the server refuses, on their way to the lane.
     pub refused: mpsc::Sender<Refused>,
+    /// True once the process was asked to stop.
+    pub stopping: watch::Receiver<bool>,
     /// Turns true when the lane is to end in order and be opened again.
     pub reopening: watch::Sender<bool>,
 }
@@ -94,6 +103,41 @@ impl Context {
     /// True if the lane is to end in order and be opened again.
     pub fn is_reopening(&self) -> bool {
         *self.reopening.borrow()
+    }
+
+    /// A part of a piece's segment, which goes to the table `place`. A segment that was never written is made again, and kept until its frame is settled.
+    ///
+    /// # Errors
+    /// As [`segment::read`] and [`Remaker::segment`].
+    pub async fn part(
+        &self,
+        place: usize,
+        piece: &Piece,
+        (offset, len): (u64, u64),
+        crc: Option<u32>,
+    ) -> Result<Bytes, EngineError> {
+        let (object, frame) = (&piece.segment, &piece.frame);
+        if let Some(part) = self.objects.part(object, offset, len, crc).await? {
+            return Ok(part);
+        }
+        let Some(made) = &frame.made else { return Err(segment::missing(object)) };
+        let from = remake::places(self.journal.lock().await.lane(), made);
+        let from = from.ok_or_else(|| segment::missing(object))?;
+        let table = self.targets[place].table.clone();
+        let pieces = self.remaker.segment(from, frame, made, table).await?;
+        tracing::info!(
+            table = self.targets[place].table.name(),
+            frame = frame.ordinal,
+            "an insert was made again from the source"
+        );
+        let now = self.runtime.elapsed();
+        self.objects.unwritten.hold(object, (frame.table, frame.ordinal), pieces, now);
+        self.objects.part(object, offset, len, crc).await?.ok_or_else(|| segment::missing(object))
+    }
+
+    /// True if the process was asked to stop, or the lane is to be opened again.
+    pub fn is_stopping(&self) -> bool {
+        *self.stopping.borrow() || self.is_reopening()
     }
 
     /// The server or a table could not be seen; `effect` is that of the frame for which it was looked at.

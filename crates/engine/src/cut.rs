@@ -22,7 +22,7 @@ use bytes::Bytes;
 
 use dataflow::position::{self, Position};
 use dataflow::{Output, Prepared, Reject, Selected};
-use protocol::record::{Absorbed, Counts, Derived, Fate, Fates, Range, Refusal};
+use protocol::record::{Absorbed, Counts, Derived, Fate, Fates, RUNS_MAX, Range, Refusal, Run};
 
 use crate::origins::{Origins, Part};
 use crate::state_files::Snapshots;
@@ -47,7 +47,7 @@ pub struct TableCut {
 }
 
 /// What one seal will hold, before it is encoded.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Cut {
     /// Number of the cut by this owner, from 0.
     pub number: u64,
@@ -59,6 +59,8 @@ pub struct Cut {
     pub letters: u64,
     /// What was read.
     pub ranges: Vec<Range>,
+    /// The same in the order in which it was read; nothing if that is more than a frame can name.
+    pub runs: Option<Vec<Run>>,
     /// What the records of each input became, by the input's number.
     pub counts: BTreeMap<u32, Counts>,
     /// Rows that are not one each of a record that passed.
@@ -81,6 +83,30 @@ pub struct Cut {
     pub fates: Vec<Fates>,
     /// The least version of a row of the next cut; 0 if no table takes versions.
     pub next_version: u64,
+}
+
+impl Default for Cut {
+    fn default() -> Self {
+        Self {
+            number: 0,
+            tables: Vec::new(),
+            rejects: Vec::new(),
+            letters: 0,
+            ranges: Vec::new(),
+            runs: Some(Vec::new()),
+            counts: BTreeMap::new(),
+            derived: Derived::default(),
+            absorbed: Absorbed::default(),
+            refusals: Vec::new(),
+            states: Vec::new(),
+            snapshots: None,
+            watermark_ms: 0,
+            idle: Vec::new(),
+            judged_by_ms: 0,
+            fates: Vec::new(),
+            next_version: 0,
+        }
+    }
 }
 
 impl Cut {
@@ -125,6 +151,18 @@ impl Builder {
                 self.cut.ranges.push(Range { leader_epoch, time_ms_max, ..Range::new(partition, from, next) })
             }
         }
+    }
+
+    /// Records of a partition from `from` to `next` were read, behind all that were read before.
+    pub fn ran(&mut self, partition: u32, from: Position, next: Position) {
+        self.cut.runs = self.cut.runs.take().and_then(|mut runs| {
+            let run = Run { partition, from: u64::try_from(from).ok()?, next: u64::try_from(next).ok()? };
+            match runs.last_mut().filter(|last| last.partition == partition && last.next == run.from) {
+                Some(last) => last.next = run.next,
+                None => runs.push(run),
+            }
+            Some(runs).filter(|runs| runs.len() <= RUNS_MAX)
+        });
     }
 
     /// Records of an input were read; the other counts, which come with [`Builder::rejects`], [`Builder::stepped`] and

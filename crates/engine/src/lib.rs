@@ -23,10 +23,13 @@
 //! | [`objects`]    | this owner's objects: names, numbers, the writing                            |
 //! | [`waiting`]    | blocks and events in the order in which they were read                       |
 //! | [`cut`]        | a batch under construction, and what is cut from it                          |
+//! | [`gathered`]   | rows of a block in the form in which a cut gathers them                      |
 //! | [`tables`]     | the pipeline's tables, and which rows go to which                            |
 //! | [`watermark`]  | low watermark, idleness, skew: pure                                          |
 //! | [`seal`]       | encode, write the segment, append the record                                 |
 //! | [`segment`]    | the layout of a segment                                                      |
+//! | [`unwritten`]  | segments that are sealed, and written later or never                         |
+//! | [`remake`]     | a segment that was never written, made again from the source                 |
 //! | [`origins`]    | which record each row of a frame was: a few bytes a row                       |
 //! | [`deliver`]    | the send window, attempts in flight, settling                                |
 //! | [`attempt`]    | one frame until it is settled: retries and doubt                             |
@@ -68,6 +71,7 @@ pub mod deliver;
 pub mod error;
 pub mod flow;
 pub mod forget;
+pub mod gathered;
 pub mod inputs;
 pub mod inspect;
 pub mod jobs;
@@ -83,6 +87,7 @@ pub mod pipeline;
 pub mod problem;
 pub mod refuse;
 pub mod refused;
+pub mod remake;
 pub mod rename;
 pub mod renamed;
 pub mod reread;
@@ -103,6 +108,7 @@ pub mod tables;
 pub mod target;
 pub mod tasks;
 pub mod totals;
+pub mod unwritten;
 pub mod versions;
 pub mod waiting;
 pub mod watermark;

@@ -12,10 +12,15 @@ use dataflow::Runtime;
 use protocol::names;
 use protocol::retire::Marks;
 use store::{Key, Put, Store, StoreError};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, watch};
 
 use crate::EngineError;
 use crate::retry::Backoff;
+use crate::segment;
+use crate::unwritten::{Unwritten, WRITE_AFTER};
+
+/// How often segments that wait are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Who reads an object next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +41,8 @@ pub struct Objects {
     pub epoch: u64,
     /// This owner's nonce.
     pub nonce: u128,
+    /// Segments that are sealed and not in the store.
+    pub unwritten: Unwritten,
     runtime: Arc<dyn Runtime>,
     retry_pause_max: Duration,
     segments: AtomicU64,
@@ -85,6 +92,7 @@ impl Objects {
             folder,
             epoch,
             nonce,
+            unwritten: Unwritten::default(),
             runtime,
             retry_pause_max,
             segments: AtomicU64::new(0),
@@ -153,6 +161,50 @@ impl Objects {
             state: 0,
             runs: self.state_horizon.load(Ordering::Acquire),
         }
+    }
+
+    /// A part of a segment, checked; from memory if it is not in the store. `None` if it is in neither.
+    ///
+    /// # Errors
+    /// As [`segment::find`].
+    pub async fn part(
+        &self,
+        object: &str,
+        offset: u64,
+        len: u64,
+        crc: Option<u32>,
+    ) -> Result<Option<Bytes>, EngineError> {
+        match self.unwritten.read(object, offset, len) {
+            Some(part) => Ok(Some(part)),
+            None => segment::find(&*self.store, object, offset, len, crc).await,
+        }
+    }
+
+    /// Writes segments whose frames are not settled for [`WRITE_AFTER`], for as long as it is polled; all of them once `stop` turns true.
+    ///
+    /// # Errors
+    /// When the store refuses for good.
+    pub async fn write_late(&self, stop: watch::Receiver<bool>) -> Result<(), EngineError> {
+        loop {
+            self.unwritten.holds_any().await;
+            self.runtime.sleep(LOOK_EVERY).await;
+            let after = if *stop.borrow() { Duration::ZERO } else { WRITE_AFTER };
+            if let Some(before) = self.runtime.elapsed().checked_sub(after) {
+                self.write_unwritten(before).await?;
+            }
+        }
+    }
+
+    /// Writes the segments that were sealed at `before` or earlier and are not in the store.
+    ///
+    /// # Errors
+    /// When the store refuses for good.
+    pub async fn write_unwritten(&self, before: Duration) -> Result<(), EngineError> {
+        for (object, pieces) in self.unwritten.due(before) {
+            self.write(&object, pieces, NextReader::Soon).await?;
+            self.unwritten.written(&object);
+        }
+        Ok(())
     }
 
     /// Writes an object of this owner's, whose name nobody else uses. Waits while the store is away.

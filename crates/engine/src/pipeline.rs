@@ -9,8 +9,9 @@ mod running;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use dataflow::{Operator, Router, Runtime, Sighting, Table};
+use dataflow::{Intake, Operator, Router, Runtime, Sighting, Table};
 use futures::future::{Either, select};
 use protocol::names;
 use protocol::record::{Body, Part};
@@ -28,6 +29,7 @@ use crate::measured::Measured;
 use crate::objects::Objects;
 use crate::patient::Patient;
 use crate::refused::REFUSED_AHEAD;
+use crate::remake::Remaker;
 use crate::reread::Reread;
 use crate::spool::Spool;
 use crate::start::NewlyOpened;
@@ -83,6 +85,9 @@ pub struct Pipeline {
 
 /// Tries of a read by which a process that was replaced learns whether it goes on; it ends if the store does not answer.
 const ANSWERED_TRIES_MAX: u64 = 10;
+
+/// How long the end of a run waits until segments are written that were left: longer than a store takes that answers.
+const WRITE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// How a run ended well.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -239,6 +244,12 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let (nonce, epoch) = (journal.nonce(), journal.lane().epoch);
     tracing::info!(pipeline = name, epoch, store = store.describe(), "lane claimed and restored");
 
+    let intakes: Vec<Intake> = inputs.iter().map(|input| input.intake.clone()).collect();
+    // What a frame is made of is known only where each row comes from a record as it is, and stays so.
+    let is_plain = steps.is_empty() && router.is_none() && sides.is_empty() && tables.of_rows().len() == 1;
+    let may_leave = is_plain
+        && tables.of_rows().iter().all(|table| table.version_column().is_none())
+        && inputs.iter().all(|input| input.source.releases() && input.intake.is_repeatable());
     let (refused, refused_queue) = mpsc::channel(REFUSED_AHEAD);
     let targets =
         tables.all().zip(seen).map(|((table, _), seen)| target(journal.lane(), table, seen)).collect();
@@ -255,6 +266,9 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
             status.clone(),
             &settings,
         ),
+        remaker: Remaker::new(inputs_of_context.clone(), intakes, runtime.clone(), pause),
+        may_leave,
+        stopping: stop.clone(),
         inputs: inputs_of_context,
         runtime,
         objects,
@@ -314,7 +328,16 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         sides,
     };
     let lane = LaneTask::new(parts).await;
-    let result = match tasks(context.clone(), lane, cut_queue, stop).await {
+    let result = tasks(context.clone(), lane, cut_queue, stop).await;
+    if !matches!(result, Err(EngineError::Fenced { .. })) {
+        // Another start can make them again, unless it has other columns or another file.
+        let left =
+            context.runtime.timeout(WRITE_TIME_MAX, context.objects.write_unwritten(Duration::MAX)).await;
+        if let Some(Err(error)) = left {
+            tracing::warn!(%error, "inserts that wait are not in the store; the next start makes them again from the source");
+        }
+    }
+    let result = match result {
         // What a newer owner has retired, or has published since, is no fault of the store.
         Err(error @ (EngineError::Damaged { .. } | EngineError::Mismatch(_))) => {
             Err(or_fenced(&context, error).await)

@@ -22,7 +22,7 @@ use crate::origins::FrameOrigins;
 use crate::refused::{Refused, RefusedFrom};
 use crate::retry::Backoff;
 use crate::segment::Segment;
-use crate::{EngineError, layouts, reread, segment};
+use crate::{EngineError, layouts, reread};
 
 /// What became of a refused piece.
 pub enum Outcome {
@@ -61,7 +61,7 @@ pub async fn refuse(
     let target = &context.targets[place];
     let mut refusal = Refusal { table: target.index, ordinal, piece: piece.piece, record: None };
     let rows = decode(context, place, piece, body).await?;
-    let origins = origins(context, piece, rows.num_rows()).await?;
+    let origins = origins(context, place, piece, rows.num_rows()).await?;
     if rows.num_rows() == 1 {
         let json = target.table.to_json(&rows, 0);
         let source = match origins {
@@ -102,7 +102,7 @@ pub async fn again(
 ) -> Result<Outcome, EngineError> {
     let refusal = Refusal { table: context.targets[place].index, ordinal, piece: piece.piece, record: None };
     let rows = decode(context, place, piece, body).await?;
-    let origins = origins(context, piece, rows.num_rows()).await?;
+    let origins = origins(context, place, piece, rows.num_rows()).await?;
     let parts = std::iter::once(0..rows.num_rows()).collect();
     replace(context, place, refusal, Parts { rows, layout: layout.cloned(), origins, parts }).await
 }
@@ -131,7 +131,12 @@ async fn decode(
 
 /// The origins of a piece's rows, of which there are as many as its body holds; waits while the store is away. `None` if the frame has
 /// none.
-async fn origins(context: &Context, piece: &Piece, rows: usize) -> Result<Option<FrameOrigins>, EngineError> {
+async fn origins(
+    context: &Context,
+    place: usize,
+    piece: &Piece,
+    rows: usize,
+) -> Result<Option<FrameOrigins>, EngineError> {
     let frame = &piece.frame;
     if frame.origins_len == 0 {
         return Ok(None);
@@ -139,7 +144,7 @@ async fn origins(context: &Context, piece: &Piece, rows: usize) -> Result<Option
     let offset = frame.offset + frame.len + frame.probe_len;
     let mut backoff = Backoff::new(context.settings.retry_pause_max);
     let bytes = loop {
-        match segment::read(&*context.objects.store, &piece.segment, offset, frame.origins_len, None).await {
+        match context.part(place, piece, (offset, frame.origins_len), None).await {
             Err(EngineError::Store(error)) if error.kind.is_transient() => {
                 tracing::warn!(%error, "a frame's origins cannot be read; trying again");
                 backoff.pause(&*context.runtime).await;

@@ -128,6 +128,7 @@ async fn forget(
     let runs = runs.map(|number| objects.state_file(number));
     let others = known.needed.iter().cloned().chain(segments).chain(splits).chain(runs);
     let garbage = others.filter(|object| judge.standing(object) == Standing::Garbage);
+    let garbage = garbage.filter(|object| !objects.unwritten.was_never_written(object));
     let gone = floors.map(|old| names::floor(folder, old)).chain(garbage);
     delete(&objects.store, records, IN_ORDER).await?;
     delete(&objects.store, gone, DELETES_AT_ONCE).await

@@ -13,7 +13,9 @@ use futures::future::BoxFuture;
 use metrics::{counter, gauge, histogram};
 use protocol::lane::PartitionState;
 use protocol::names;
-use protocol::record::{Absorbed, Body, Counts, Derived, Frame, InputCounts, Seal, StateDelta, TableRows};
+use protocol::record::{
+    Absorbed, Body, Counts, Derived, Frame, InputCounts, Made, Seal, StateDelta, TableRows,
+};
 use tokio::sync::mpsc;
 
 use crate::context::Context;
@@ -213,13 +215,19 @@ async fn seal(context: &Arc<Context>, mut cut: Cut, frames: Frames) -> Result<u6
         });
     }
     let states: Vec<StateDelta> = stage::accounted(Stage::Seal, &*context.runtime, &context.status, || {
-        cut.states.into_iter().map(|(step, delta)| segment.state(step, delta)).collect()
+        std::mem::take(&mut cut.states).into_iter().map(|(step, delta)| segment.state(step, delta)).collect()
     });
     let segment_bytes = segment.len();
     let frame_bytes = sealed.iter().map(|(_, frame, _)| frame.len).sum();
     wait_for_room(context, frame_bytes).await;
     let object = if segment.is_empty() { String::new() } else { context.objects.segment(cut.number) };
-    if !segment.is_empty() {
+    if let Some(made) = made_of(context, &mut cut, &sealed) {
+        let frame = &mut sealed[0].1;
+        frame.made = Some(Box::new(made));
+        // Before the record: from then on the delivery may read it.
+        let (place, now) = ((frame.table, frame.ordinal), context.runtime.elapsed());
+        context.objects.unwritten.hold(&object, place, segment.into_pieces(), now);
+    } else if !segment.is_empty() {
         context.objects.write(&object, segment.into_pieces(), next_reader(context, &sealed)).await?;
     }
     let refused = cut.refusals.len();
@@ -276,6 +284,19 @@ async fn seal(context: &Arc<Context>, mut cut: Cut, frames: Frames) -> Result<u6
     tell(context, &sealed, &cut.tables, segment_bytes, begun).await;
     context.wake_all();
     Ok(seq)
+}
+
+/// What a cut's only frame is made of, if its segment may be written later: it holds nothing else, and its body stays in memory.
+fn made_of(context: &Context, cut: &mut Cut, sealed: &[(usize, Frame, Bytes)]) -> Option<Made> {
+    let [(place, ..)] = sealed else { return None };
+    let is_all = cut.refusals.is_empty() && cut.fates.is_empty() && cut.letters == 0;
+    let may_leave =
+        context.may_leave && !context.is_stopping() && !context.targets[*place].takes_dead_letters;
+    if !may_leave || !is_all || next_reader(context, sealed) != NextReader::Start {
+        return None;
+    }
+    let runs = cut.runs.take().filter(|runs| !runs.is_empty())?;
+    Some(Made { runs, watermark_ms: cut.judged_by_ms })
 }
 
 /// Whether an input gave any record.

@@ -51,6 +51,7 @@ impl Segment {
             probe_len: encoded.probe.len() as u64,
             origins_len: origins.len() as u64,
             layout: 0,
+            made: None,
         };
         self.push(encoded.body.clone());
         self.push(encoded.probe.clone());
@@ -86,10 +87,32 @@ impl Segment {
     }
 }
 
-/// Reads a part of a segment and checks it.
+/// Reads a part of a segment and checks it; `None` if the segment is not there.
 ///
 /// # Errors
-/// When the object is missing, shorter than sealed, or its checksum does not agree; store errors as they are.
+/// When the object is shorter than sealed, or its checksum does not agree; store errors as they are.
+pub async fn find(
+    store: &dyn Store,
+    object: &str,
+    offset: u64,
+    len: u64,
+    crc: Option<u32>,
+) -> Result<Option<Bytes>, EngineError> {
+    let damaged = |what: &str| EngineError::Damaged { object: object.to_owned(), what: what.to_owned() };
+    let key = Key::new(object).map_err(|_| damaged("badly named"))?;
+    let end = offset.checked_add(len).ok_or_else(|| damaged("asked for beyond all bytes"))?;
+    let found = store.get_range(&key, offset..end).await;
+    let found = found.map_err(|error| EngineError::of_reading(object, error))?;
+    match (&found, crc) {
+        (Some(bytes), Some(crc)) if crc32c::crc32c(bytes) != crc => Err(damaged("damaged (checksum)")),
+        _ => Ok(found),
+    }
+}
+
+/// The same of a segment that must be there.
+///
+/// # Errors
+/// As [`find`], and when the segment is missing.
 pub async fn read(
     store: &dyn Store,
     object: &str,
@@ -97,16 +120,12 @@ pub async fn read(
     len: u64,
     crc: Option<u32>,
 ) -> Result<Bytes, EngineError> {
-    let damaged = |what: &str| EngineError::Damaged { object: object.to_owned(), what: what.to_owned() };
-    let key = Key::new(object).map_err(|_| damaged("badly named"))?;
-    let end = offset.checked_add(len).ok_or_else(|| damaged("asked for beyond all bytes"))?;
-    let found = store.get_range(&key, offset..end).await;
-    let bytes =
-        found.map_err(|error| EngineError::of_reading(object, error))?.ok_or_else(|| damaged("missing"))?;
-    match crc {
-        Some(crc) if crc32c::crc32c(&bytes) != crc => Err(damaged("damaged (checksum)")),
-        _ => Ok(bytes),
-    }
+    find(store, object, offset, len, crc).await?.ok_or_else(|| missing(object))
+}
+
+/// A segment that records point to is not there.
+pub fn missing(object: &str) -> EngineError {
+    EngineError::Damaged { object: object.to_owned(), what: "missing".to_owned() }
 }
 
 #[cfg(test)]

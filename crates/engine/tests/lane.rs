@@ -43,6 +43,8 @@ mod tables;
 mod temporal;
 #[path = "lane/told.rs"]
 mod told;
+#[path = "lane/unwritten.rs"]
+mod unwritten;
 #[path = "lane/upsert.rs"]
 mod upsert;
 #[path = "lane/ways.rs"]

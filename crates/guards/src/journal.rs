@@ -104,6 +104,7 @@ fn one_seal(n: u64) -> Seal {
         crc32c: 0x1234_5678,
         probe_len: 1,
         origins_len: 0,
+        made: None,
         layout: 0,
     };
     Seal {

@@ -291,6 +291,10 @@ impl Transform for Lookup {
         &self.schema
     }
 
+    fn needs_found(&self) -> bool {
+        true
+    }
+
     fn apply(&self, _batch: Batch) -> Result<Transformed, OperatorError> {
         Err(failed(
             "rows came without their block, so nothing was found for them; this is a fault of the program"

@@ -11,6 +11,7 @@ pub mod hand_over;
 mod hostile;
 mod layouts;
 mod ledger;
+mod made;
 pub mod rename;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -443,6 +444,7 @@ impl Lane {
     fn check_seal(&self, record: &Record, seal: &Seal) -> Result<(), Violation> {
         self.check_ranges(record, seal)?;
         let framed = self.check_frames(record, seal)?;
+        made::check(record, seal)?;
         self.check_layouts(record, &seal.layouts, &seal.frames)?;
         self.check_frontiers(record, &seal.settled)?;
         self.check_states(record, seal)?;

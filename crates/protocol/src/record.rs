@@ -50,7 +50,9 @@ pub use layout::{Layout, LayoutColumn};
 pub use ledger::{Absorbed, Counts, Derived, InputCounts, Rows, TableRows};
 pub use position::Position;
 pub(crate) use position::{joined, parted, shown};
-pub use seal::{Frame, Frontier, Range, RecordPlace, Refusal, Seal, Sighting, StateDelta};
+pub use seal::{
+    Frame, Frontier, Made, RUNS_MAX, Range, RecordPlace, Refusal, Run, Seal, Sighting, StateDelta,
+};
 
 /// First bytes of every record: three letters and the format version.
 pub const MAGIC: [u8; 4] = *b"FBJ5";

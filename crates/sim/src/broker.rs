@@ -49,6 +49,10 @@ pub struct Stream {
     whole: Option<Vec<Record>>,
     /// Which of the broker's cuts that was.
     cut_number: u64,
+    /// Records before this position were handed out.
+    read_to: u64,
+    /// Records before this position were let go.
+    released: u64,
 }
 
 impl Stream {
@@ -142,6 +146,8 @@ pub struct Broker {
     pub copies: u64,
     /// A broken source: what is read is handed out before it is verified.
     pub hands_out_unverified: bool,
+    /// Records go once they are read, and not once they are published.
+    pub lets_go_early: bool,
     /// A broken source: the end of a partition that was cut is its end.
     pub takes_cut_for_end: bool,
     /// The replay log as its objects say, which a power loss may cut.
@@ -162,6 +168,7 @@ impl Broker {
             cuts: 0,
             copies: 0,
             hands_out_unverified: false,
+            lets_go_early: false,
             takes_cut_for_end: false,
             replays: Vec::new(),
             replays_begin: Vec::new(),
@@ -315,6 +322,10 @@ impl Broker {
             let message = format!("`{}` has no records before {} any more", at.partition, stream.gone_before);
             return Err(SourceError::new(SourceFault::Refused, message).at(&at.partition));
         }
+        if position::low(at.next) < stream.released {
+            let message = format!("`{}` has let go of records before {}", at.partition, stream.released);
+            return Err(SourceError::new(SourceFault::Refused, message).at(&at.partition));
+        }
         if !stream.has_lost(at.leader_epoch, position::low(at.next)) {
             return Ok(());
         }
@@ -415,14 +426,23 @@ impl Source for SimSource {
 
     async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         let positions = positions.to_vec();
+        let releases = self.releases();
         self.ask(move |b| {
+            let lets_go_early = b.lets_go_early;
             for (partition, next) in positions {
                 if let Some(stream) = b.streams.get_mut(partition.index as usize) {
-                    stream.published = Some(position::low(next));
+                    let next = position::low(next);
+                    stream.published = Some(next);
+                    let released = if lets_go_early { stream.read_to } else { next };
+                    stream.released = if releases { stream.released.max(released) } else { 0 };
                 }
             }
         })
         .await
+    }
+
+    fn releases(&self) -> bool {
+        self.world.plan.releases
     }
 
     async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
@@ -512,6 +532,8 @@ impl SimReader {
                 let block = builder.take();
                 cursor.from.next = block.next;
                 cursor.told = None;
+                let read_to = &mut state.broker.streams[block.partition.index as usize].read_to;
+                *read_to = position::low(block.next).max(*read_to);
                 return Ok(Some(Event::Block(block)));
             }
             if cursor.told != Some(stream.end) {

@@ -7,6 +7,7 @@ pub mod altered;
 pub mod inputs;
 mod joined;
 pub mod moved;
+mod released;
 pub mod replayed;
 mod sources;
 mod tables;
@@ -241,6 +242,8 @@ pub struct Plan {
     pub alters: Vec<altered::Alter>,
     /// The dead letters that persons replay.
     pub replays: Vec<replayed::Replay>,
+    /// Whether the source lets go of what is published, and the pipeline has no step.
+    pub releases: bool,
     /// What goes wrong.
     pub faults: Vec<Fault>,
 }
@@ -301,6 +304,7 @@ impl Plan {
             settings: settings(r, window_ms),
             moved: None,
             alters: Vec::new(),
+            releases: false,
             replays: Vec::new(),
             faults: Vec::new(),
         };

@@ -97,12 +97,13 @@ pub enum Variant {
     KnowsNoToken,
     LateKnownPasses,
     PutWhereNobodyReads,
+    LetsGoEarly,
     FitsWhatIsGone,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 71] = [
+    pub const ALL: [Self; 72] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -173,6 +174,7 @@ impl Variant {
         Self::KnowsNoToken,
         Self::LateKnownPasses,
         Self::PutWhereNobodyReads,
+        Self::LetsGoEarly,
         Self::FitsWhatIsGone,
     ];
 
@@ -391,6 +393,11 @@ impl Variant {
                 "a replay does not look whether the place where it put its records was retired before",
                 20,
             ),
+            Self::LetsGoEarly => (
+                "lets-go-early",
+                "a source lets go of records once they are read, and segments of theirs are not written",
+                20,
+            ),
             Self::FitsWhatIsGone => (
                 "fits-what-is-gone",
                 "a start does not look whether frames that wait hold a column that the table has no more",
@@ -420,6 +427,7 @@ impl Variant {
             }
             Self::MovedWhilePending => Plan::moved(seed),
             Self::PutWhereNobodyReads => Plan::replayed(seed),
+            Self::LetsGoEarly => Plan::released(seed),
             Self::FitsWhatIsGone => Plan::altered(seed),
             // Of a window that is kept the fold tells at once.
             Self::NewStateKeepsTheOld => Plan::moved(3 * seed + 1),
@@ -519,6 +527,7 @@ impl Variant {
             }
             Self::RejectsHoldTime => pipeline.settings.idle_after = Duration::from_secs(1 << 30),
             Self::HandedOutUnverified => world.state().broker.hands_out_unverified = true,
+            Self::LetsGoEarly => world.state().broker.lets_go_early = true,
             Self::CutIsTheEnd => world.state().broker.takes_cut_for_end = true,
             Self::FutureMovesTime => pipeline.settings.future_ms_max = FUTURE_MS_MAX,
             Self::SealedWaitsForTheSource => {

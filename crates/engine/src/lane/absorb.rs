@@ -16,6 +16,7 @@ use super::LaneTask;
 use super::feed::feed_of;
 use crate::context::Context;
 use crate::flow::Port;
+use crate::gathered::{part, written};
 use crate::origins::{self, Part};
 use crate::refused::{Refused, told_duplicates};
 use crate::stage::{Stage, accounted};
@@ -140,6 +141,7 @@ impl LaneTask {
     pub(super) fn advance(&mut self, partition: usize, next: Position, leader_epoch: i32) {
         let reading = &mut self.readings[partition];
         if next > reading.next {
+            self.builder.ran(partition as u32, reading.next, next);
             reading.next = next;
             let time = self.watermarks.time_ms_max(partition);
             self.builder.moved(partition as u32, reading.cut, next, leader_epoch, time);
@@ -528,46 +530,10 @@ fn dense(output: Output) -> Result<Output, EngineError> {
     output.dense().map_err(|_| EngineError::Internal("a batch whose rows cannot be taken out"))
 }
 
-/// Where the `rows` of a batch come from, each of which stands at its entry of `positions`, and of `items` if there are any; their times are those that
-/// the source gave, whatever the steps took.
-fn part(
-    partition: u32,
-    (positions, items): (Vec<u64>, &[u32]),
-    rows: &Selected,
-    block: &RecordBlock,
-    is_derived: bool,
-) -> Part {
-    // As many rows as records: each row's record has the row's number.
-    let is_whole = positions.len() == block.len() && !is_derived;
-    let positions = if rows.is_all() { positions } else { rows.gather(&positions) };
-    let items = if items.is_empty() { Vec::new() } else { rows.gather(items) };
-    let times_ms = if is_whole {
-        rows.gather(&block.times_ms)
-    } else {
-        // Both ascend, so one pass finds every row's record; several rows may be of one.
-        let mut records = block.positions.iter().zip(&block.times_ms).peekable();
-        let mut time = |position: &u64| {
-            while records.next_if(|(p, _)| *p < position).is_some() {}
-            records.peek().filter(|(p, _)| *p == position).map_or(TIME_UNKNOWN_MS, |(_, t)| **t)
-        };
-        positions.iter().map(&mut time).collect()
-    };
-    Part { partition, era: block.era, positions, times_ms, items }
-}
-
 /// The time that the source gave the last record of a batch; latency is counted from it.
 fn latest(batch: &Batch, block: &RecordBlock) -> Option<i64> {
     let row = block.positions.binary_search(batch.positions.last()?).ok()?;
     Some(block.times_ms[row]).filter(|time_ms| *time_ms != TIME_UNKNOWN_MS)
-}
-
-/// The columns that go to a table; those behind them were for the steps alone.
-fn written(rows: Selected, columns: usize) -> Result<Selected, EngineError> {
-    if rows.batch().num_columns() <= columns {
-        return Ok(rows);
-    }
-    rows.first_columns(columns)
-        .map_err(|_| EngineError::Internal("a batch whose columns cannot be taken out"))
 }
 
 /// Forgets the keys of rows, those in files too.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dataflow::Runtime;
-use futures::future::{Either, select, try_join3};
+use futures::future::{Either, select, try_join, try_join3};
 use protocol::record::{Body, Settle};
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -73,7 +73,18 @@ pub(super) async fn tasks(
     let deliveries = (0..context.targets.len())
         .map(|place| on_a_task(&context.runtime, "deliver", deliver::run(context.clone(), place)));
     let deliveries = futures::future::try_join_all(deliveries);
-    let watching = std::pin::pin!(on_a_task(&context.runtime, "watch", watch_ownership(context.clone())));
+    let watching = on_a_task(&context.runtime, "watch", watch_ownership(context.clone()));
+    let writing = async {
+        if context.may_leave {
+            let late = {
+                let context = context.clone();
+                async move { context.objects.write_late(context.stopping.clone()).await }
+            };
+            on_a_task(&context.runtime, "write", late).await?;
+        }
+        Ok(())
+    };
+    let watching = std::pin::pin!(async { try_join(watching, writing).await.map(drop) });
     // The lane sees a closed channel when the seal has failed: the seal's error is the one to report, so it stands first.
     let working = std::pin::pin!(try_join3(sealing, async { deliveries.await.map(|_| ()) }, reading));
     let out_of_time = std::pin::pin!(async {

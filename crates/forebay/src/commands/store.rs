@@ -133,6 +133,7 @@ fn as_json(report: &Report) -> Value {
         "objects": report.objects,
         "bytes": report.bytes,
         "frames": report.frames,
+        "unwritten": report.unwritten,
         "rows": report.rows,
         "findings": findings,
         "findings_more": report.findings_more,
@@ -160,6 +161,13 @@ fn write_people(out: &mut String, report: &Report) -> std::fmt::Result {
         "objects      {} read, {} bytes compared, {} frames of {} rows decoded",
         report.objects, report.bytes, report.frames, report.rows
     )?;
+    if report.unwritten > 0 {
+        writeln!(
+            out,
+            "unwritten    {} inserts are made of records that the source holds, and are not in the store",
+            report.unwritten
+        )?;
+    }
     for (standing, name) in [
         (Standing::Needed, "needed"),
         (Standing::UnderWay, "under way"),

@@ -75,6 +75,10 @@ impl Source for WithLookups {
         self.inner.wants_fates(partition)
     }
 
+    fn releases(&self) -> bool {
+        self.inner.releases()
+    }
+
     async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
         let mut record = self.inner.record(at).await?;
         if let Some(block) = &mut record {

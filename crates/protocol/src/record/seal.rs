@@ -203,7 +203,38 @@ pub struct Frame {
     /// The number of the [`Layout`] that says its columns; 0 where the table does not tell.
     #[prost(uint32, tag = "11")]
     pub layout: u32,
+    /// The records that all of its rows were made of, if the segment need not be in the store: whoever misses it makes it again.
+    #[prost(message, optional, boxed, tag = "12")]
+    pub made: Option<Box<Made>>,
 }
+
+/// What a frame was made of: enough to make it again, byte for byte, from a source that holds its records until they are settled.
+#[derive(Clone, PartialEq, Message)]
+pub struct Made {
+    /// The records, in the order in which they were read; at most [`RUNS_MAX`] entries.
+    #[prost(message, repeated, tag = "1")]
+    pub runs: Vec<Run>,
+    /// The watermark of the cut before, which stands in the frame's origins.
+    #[prost(sint64, tag = "2")]
+    pub watermark_ms: i64,
+}
+
+/// Records of one partition that were read one after the other. Their positions are of era 0.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Run {
+    /// The partition's index.
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+    /// The first position.
+    #[prost(uint64, tag = "2")]
+    pub from: u64,
+    /// The position behind the last.
+    #[prost(uint64, tag = "3")]
+    pub next: u64,
+}
+
+/// Entries of [`Made::runs`] at the most: a frame of more takes turns between partitions so often that writing it costs less than the list.
+pub const RUNS_MAX: usize = 64;
 
 /// The change of one step's state.
 #[derive(Clone, Copy, PartialEq, Message)]

@@ -17,7 +17,12 @@ fn frame() -> Frame {
         probe_len: 2,
         origins_len: 0,
         layout: 0,
+        made: None,
     }
+}
+
+fn made() -> Made {
+    Made { runs: vec![Run { partition: 2, from: 300, next: 301 }], watermark_ms: -1 }
 }
 
 fn server() -> Sighting {
@@ -255,6 +260,15 @@ fn samples() -> Vec<(&'static str, Record)> {
                 segment: "s".into(),
                 segment_bytes: 119,
                 frames: vec![Frame { origins_len: 7, ..frame() }],
+                ..Seal::default()
+            })),
+        ),
+        (
+            "seal-to-be-made-again",
+            sample(Body::Seal(Seal {
+                segment: "s".into(),
+                segment_bytes: 112,
+                frames: vec![Frame { made: Some(Box::new(made())), ..frame() }],
                 ..Seal::default()
             })),
         ),

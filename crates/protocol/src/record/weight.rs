@@ -17,8 +17,8 @@
 
 use super::{
     DeltaImage, Fates, Forgotten, FormerName, Frame, Frontier, HandedOver, InputCounts, InputImage,
-    KeptState, Layout, LayoutColumn, Move, Part, PartitionGenesis, PieceImage, Range, Refusal, Rewound,
-    SettledAbove, Sighting, StateDelta, StateFile, StateObject, StepShape, TableGenesis, TableImage,
+    KeptState, Layout, LayoutColumn, Made, Move, Part, PartitionGenesis, PieceImage, Range, Refusal, Rewound,
+    Run, SettledAbove, Sighting, StateDelta, StateFile, StateObject, StepShape, TableGenesis, TableImage,
     TableRows, Unsettled,
 };
 
@@ -70,6 +70,11 @@ const fn one(tag: u32, fields: &'static [Field]) -> Field {
 
 const fn list<T>(tag: u32, fields: &'static [Field]) -> Field {
     Field { tag, holds: Holds::Message { entry: size_of::<T>() as u64, each: each_max(fields), fields } }
+}
+
+/// A message in memory of its own.
+const fn boxed<T>(tag: u32, fields: &'static [Field]) -> Field {
+    list::<T>(tag, fields)
 }
 
 /// What a message of these fields takes at most for each of its bytes. An entry takes two of them or more, for its tag and its length; only
@@ -168,7 +173,7 @@ const STEP: &[Field] = &[text(1), text(2)];
 const PART: &[Field] = &[text(1), text(2), text(3)];
 const PIECE: &[Field] = &[one(1, FRAME), text(4), one(5, SIGHTING), one(8, QUESTION)];
 const PARTITION: &[Field] = &[text(1), text(3)];
-const FRAME: &[Field] = &[text(3), text(4)];
+const FRAME: &[Field] = &[text(3), text(4), boxed::<Made>(12, &[list::<Run>(1, &[])])];
 const SIGHTING: &[Field] = &[text(2), text(4)];
 const QUESTION: &[Field] = &[text(5)];
 const FATES: &[Field] = &[text(3), list::<Unsettled>(4, &[])];

@@ -156,7 +156,10 @@ impl Drive {
                     Fault::Expiry { .. } => is_replaced,
                     _ => false,
                 };
-                !has_expired && !is_told_of_damage && !is_told_of_cut && !plan.faults.iter().any(may_refuse)
+                // Its successor has settled what it was to read next.
+                let is_let_go = plan.releases && is_replaced;
+                let is_expected = is_told_of_damage || is_told_of_cut || is_let_go;
+                !has_expired && !is_expected && !plan.faults.iter().any(may_refuse)
             }
             EngineError::Mismatch(message) if self.rolled_back_since.is_some() => {
                 let is_right = message.contains("rolled back") || message.contains("the store was lost");

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use operators::dedup::Late;
 use protocol::Record;
 use protocol::record::{
-    Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, InputCounts, Rewind, Seal, Split,
-    TableGenesis,
+    Body, Checkpoint, Claim, Counts, Frame, Frontier, Generation, Genesis, InputCounts, Made, Rewind, Run,
+    Seal, Split, TableGenesis,
 };
 
 use super::dedup::Sealed;
@@ -18,7 +18,7 @@ use crate::broker::{Broker, REPLAYS};
 use crate::executor::WALL_BEGIN_MS;
 use crate::objects::Objects;
 use crate::plan::inputs;
-use crate::records::{Record as Sent, Row, from_body, reason_code};
+use crate::records::{Record as Sent, Row, from_body, reason_code, to_body};
 use crate::route::record_of;
 use crate::server::{DEAD, Server, VIEW};
 use crate::table::{NAMES, TIME};
@@ -79,7 +79,7 @@ impl Oracle {
                 Err(("order", "the pipeline was renamed, though nobody asked for it".into()))
             }
             Body::Generation(generation) => self.generation(generation, server),
-            Body::Split(split) => self.split(split, objects, server),
+            Body::Split(split) => self.split(split, (broker, objects), server),
             Body::Checkpoint(checkpoint) => self.checkpoint(record.seq, checkpoint, objects),
         }
     }
@@ -230,7 +230,8 @@ impl Oracle {
         }
         let known: Vec<usize> = self.partitions.iter().map(|(number, _)| *number).collect();
         self.clocks.sealed(&known, &sealed.read, seal.watermark_ms)?;
-        if !seal.segment.is_empty() && objects.durable(&seal.segment).is_none() {
+        let is_made_again = seal.frames.iter().any(|frame| frame.made.is_some());
+        if !seal.segment.is_empty() && !is_made_again && objects.durable(&seal.segment).is_none() {
             return Err(("C7", format!("segment `{}` is not there when it is sealed", seal.segment)));
         }
         for layout in &seal.layouts {
@@ -238,7 +239,7 @@ impl Oracle {
             self.layouts.insert((layout.table, layout.number), has_time);
         }
         for frame in &seal.frames {
-            let (place, mut rows) = self.frame(frame, &seal.segment, objects)?;
+            let (place, mut rows) = self.frame(frame, &seal.segment, (broker, objects))?;
             if !self.has_time(frame) {
                 self.none_waits_with_time(place, server)?;
                 give_times(&mut rows, &sealed.read)?;
@@ -417,17 +418,22 @@ impl Oracle {
         &mut self,
         frame: &Frame,
         segment: &str,
-        objects: &Objects,
+        (broker, objects): (&Broker, &Objects),
     ) -> Result<(usize, Vec<Row>), Broken> {
         let id = id(frame);
         let place = *self.places.get(frame.table as usize).ok_or(("C3", "a frame of no table".to_owned()))?;
-        let bytes =
-            objects.durable(segment).ok_or(("C2", format!("`{segment}` is sealed and not durable")))?;
-        let range = frame.offset as usize..(frame.offset + frame.len) as usize;
-        let body: Bytes = bytes
-            .get(range.clone())
-            .map(|_| bytes.slice(range))
-            .ok_or(("C3", "a frame outside of its segment".to_owned()))?;
+        let body = match &frame.made {
+            Some(made) => self.made_again(frame, made, broker)?,
+            None => {
+                let bytes = objects.durable(segment);
+                let bytes = bytes.ok_or(("C2", format!("`{segment}` is sealed and not durable")))?;
+                let range = frame.offset as usize..(frame.offset + frame.len) as usize;
+                bytes
+                    .get(range.clone())
+                    .map(|_| bytes.slice(range))
+                    .ok_or(("C3", "a frame outside of its segment".to_owned()))?
+            }
+        };
         let (named, rows) = from_body(&body).ok_or(("C3", "a frame that is none".to_owned()))?;
         if named != id || rows.len() as u64 != frame.rows {
             return Err(("C3", format!("frame {id:032x} holds {} rows of {named:032x}", rows.len())));
@@ -445,6 +451,23 @@ impl Oracle {
             return Err(("C3", format!("two frames are called {id:032x}")));
         }
         Ok((place, rows))
+    }
+
+    /// The body of a frame whose segment need not be written, of the records that it names.
+    fn made_again(&self, frame: &Frame, made: &Made, broker: &Broker) -> Result<Bytes, Broken> {
+        let mut rows = Vec::new();
+        for Run { partition, from, next } in &made.runs {
+            let known = self.partitions.get(*partition as usize);
+            let (number, _) = known.ok_or(("C2", "made of a partition without a genesis".to_owned()))?;
+            let epoch = self.epochs.get(number).copied().unwrap_or_default();
+            let (read, _) = broker.range(*number, (*from).into(), (*next).into(), epoch);
+            rows.extend(read.iter().filter(|r| r.is_good).map(|r| [r.id, r.key, r.time_ms as u64]));
+        }
+        let body = Bytes::from(to_body(id(frame), &rows));
+        match (body.len() as u64, crc32c::crc32c(&body)) == (frame.len, frame.crc32c) {
+            true => Ok(body),
+            false => Err(("C2", format!("frame {} is not made of the records that it names", frame.ordinal))),
+        }
     }
 
     fn settle(&mut self, settled: &[Frontier], server: &Server) -> Result<(), Broken> {
@@ -516,7 +539,12 @@ impl Oracle {
         }
     }
 
-    fn split(&mut self, split: &Split, objects: &Objects, server: &Server) -> Result<(), Broken> {
+    fn split(
+        &mut self,
+        split: &Split,
+        (broker, objects): (&Broker, &Objects),
+        server: &Server,
+    ) -> Result<(), Broken> {
         let (id, piece) = self.live(split.table, split.ordinal, split.piece)?;
         piece.is_dead = true;
         let (place, mut ids) = (piece.place, piece.ids.clone());
@@ -525,7 +553,7 @@ impl Oracle {
         }
         let mut halves = Vec::new();
         for frame in &split.pieces {
-            let (_, rows) = self.frame(frame, &split.segment, objects)?;
+            let (_, rows) = self.frame(frame, &split.segment, (broker, objects))?;
             halves.extend(rows.iter().map(|row| row[0]));
             let name = self::id(frame);
             let pieces = self.tables[place].frames.get_mut(&split.ordinal);

@@ -1,0 +1,194 @@
+//! A segment that was sealed and never written, made again from the source.
+//!
+//! Owns the way from the records that a frame names ([`protocol::record::Made`]) to the bytes that were sealed, and the proof that they are the
+//! same. Does not own which segments are left unwritten ([`crate::seal`]) or where they are kept ([`crate::unwritten`]).
+//!
+//! The source holds the records until they are settled ([`Source::releases`](dataflow::Source::releases)), and the work on them is pure
+//! ([`Intake::is_repeatable`]). So the bytes are the same unless the pipeline file, the table or the program have changed since, or somebody
+//! has taken the records out of the source: then nothing is sent, and the run ends with the way out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dataflow::{
+    Event, FrameId, Intake, Partition, Prepared, ReadFrom, RecordBlock, Runtime, Selected, Source,
+    SourceError, SourceFault, Table,
+};
+use protocol::Lane;
+use protocol::record::{Frame, Made, Run};
+
+use crate::EngineError;
+use crate::gathered::{part, written};
+use crate::inputs::Inlet;
+use crate::origins::Origins;
+use crate::retry::Backoff;
+use crate::segment::Segment;
+
+/// Makes segments again.
+pub struct Remaker {
+    inputs: Arc<[Arc<Inlet>]>,
+    /// By place, as `inputs`.
+    intakes: Vec<Intake>,
+    runtime: Arc<dyn Runtime>,
+    retry_pause_max: Duration,
+}
+
+/// Blocks of one partition, with what comes of them.
+type Blocks = Vec<(RecordBlock, Prepared)>;
+
+impl Remaker {
+    /// From the sources of `inputs`, by the work of `intakes`.
+    pub fn new(
+        inputs: Arc<[Arc<Inlet>]>,
+        intakes: Vec<Intake>,
+        runtime: Arc<dyn Runtime>,
+        retry_pause_max: Duration,
+    ) -> Self {
+        Self { inputs, intakes, runtime, retry_pause_max }
+    }
+
+    /// The segment of `frame`, which goes to `table`; `from` is where the partitions of `made` are read, as [`places`] gives it. Waits while the
+    /// source is away.
+    ///
+    /// # Errors
+    /// When the source refuses, or other bytes come out than were sealed.
+    pub async fn segment(
+        &self,
+        from: BTreeMap<u32, ReadFrom>,
+        frame: &Frame,
+        made: &Made,
+        table: Arc<dyn Table>,
+    ) -> Result<Vec<Bytes>, EngineError> {
+        let refused = |why: String| refused(frame, table.name(), &why);
+        let mut blocks = BTreeMap::new();
+        for (index, from) in from {
+            let of_partition = made.runs.iter().filter(|run| run.partition == index);
+            let end = of_partition.map(|run| run.next).max().unwrap_or_default();
+            let read = self.partition(&from, end).await.map_err(refused)?;
+            blocks.insert(index, read);
+        }
+        let (of_frame, of_table, made) = (frame.clone(), table.clone(), made.clone());
+        let again = self.runtime.run(move || again(&of_frame, &made, &blocks, &*of_table)).await;
+        again.ok_or(EngineError::Internal("a frame that is made again"))?.map_err(refused)
+    }
+
+    /// All blocks of a partition up to `end`; an error says why there are none.
+    async fn partition(&self, from: &ReadFrom, end: u64) -> Result<Blocks, String> {
+        let place = self.inputs.iter().position(|input| input.number == from.partition.input);
+        let place = place.ok_or("its input is no longer in the pipeline file")?;
+        let mut backoff = Backoff::new(self.retry_pause_max);
+        loop {
+            let read = read(&*self.inputs[place].source, from, end.into()).await;
+            let blocks = match read {
+                Ok(blocks) => blocks,
+                Err(error) if error.fault == SourceFault::Away => {
+                    if backoff.should_log() {
+                        tracing::warn!(%error, "an insert that was not written to the store cannot be made again yet; trying again");
+                    }
+                    backoff.pause(&*self.runtime).await;
+                    continue;
+                }
+                Err(error) => return Err(error.to_string()),
+            };
+            let (intake, read_ms) = (self.intakes[place].clone(), self.runtime.wall_ms());
+            let prepare = move |block: RecordBlock| {
+                let prepared = intake.prepare(&block, read_ms).map_err(|error| error.to_string())?;
+                Ok((block, prepared))
+            };
+            let prepared = self.runtime.run(move || blocks.into_iter().map(prepare).collect()).await;
+            return prepared.unwrap_or_else(|| Err("the work on its records broke off".to_owned()));
+        }
+    }
+}
+
+/// Where the partitions are read from that a frame was made of; `None` if the lane knows one of them no more.
+pub fn places(lane: &Lane, made: &Made) -> Option<BTreeMap<u32, ReadFrom>> {
+    let mut places = BTreeMap::new();
+    for Run { partition: index, from, .. } in &made.runs {
+        let known = lane.partitions.get(*index as usize)?;
+        places.entry(*index).or_insert_with(|| ReadFrom {
+            partition: Partition::new(known.stream.as_str(), known.index).of_input(known.input),
+            identity: known.identity.clone(),
+            next: (*from).into(),
+            leader_epoch: known.leader_epoch,
+        });
+    }
+    Some(places)
+}
+
+async fn read(source: &dyn Source, from: &ReadFrom, end: u128) -> Result<Vec<RecordBlock>, SourceError> {
+    let (mut reader, mut blocks) = (source.read(vec![from.clone()]).await?, Vec::new());
+    loop {
+        let next = match reader.next().await? {
+            Event::Block(block) if block.partition == from.partition => {
+                let next = block.next;
+                blocks.push(block);
+                next
+            }
+            Event::CaughtUp { partition, next, .. } | Event::Ended { partition, next }
+                if partition == from.partition =>
+            {
+                next
+            }
+            // Of partitions that the lane's own reader will find.
+            Event::Block(_)
+            | Event::CaughtUp { .. }
+            | Event::Ended { .. }
+            | Event::Found(_)
+            | Event::Removed { .. } => continue,
+        };
+        if next >= end {
+            return Ok(blocks);
+        }
+    }
+}
+
+/// The pieces of the segment, if they are what was sealed.
+fn again(
+    frame: &Frame,
+    made: &Made,
+    blocks: &BTreeMap<u32, Blocks>,
+    table: &dyn Table,
+) -> Result<Vec<Bytes>, String> {
+    let (mut rows, mut origins) =
+        (Vec::new(), Origins { watermark_ms: made.watermark_ms, parts: Vec::new() });
+    for run in &made.runs {
+        for (block, prepared) in blocks.get(&run.partition).into_iter().flatten() {
+            let batch = &prepared.batch;
+            let is_in = |row: usize| (run.from..run.next).contains(&batch.positions[row]);
+            let own = Selected::all(batch.rows.clone()).only(is_in);
+            if own.is_empty() {
+                continue;
+            }
+            let places = (batch.positions.clone(), &*batch.items);
+            origins.parts.push(part(run.partition, places, &own, block, prepared.multiplied.is_some()));
+            let columns = table.schema().columns().len();
+            rows.push(written(own, columns).map_err(|error| error.to_string())?);
+        }
+    }
+    let id = frame.id.as_slice().try_into().map(u128::from_le_bytes).map_err(|_| "it has no name")?;
+    let encoded = table.encode(&rows, &mut || FrameId(id)).map_err(|error| error.message)?;
+    let [encoded] = encoded.as_slice() else {
+        return Err(format!("{} inserts come out of its records instead of one", encoded.len()));
+    };
+    let mut segment = Segment::default();
+    let origins = origins.encode(&encoded.rows_from).into();
+    let made_again = segment.frame(frame.table, frame.ordinal, encoded, origins);
+    let is_same = Frame { layout: frame.layout, made: frame.made.clone(), ..made_again } == *frame;
+    if !is_same {
+        let what = "other bytes come out of its records: the pipeline file, the columns of the table or the program are not those that it was sealed with";
+        return Err(what.to_owned());
+    }
+    Ok(segment.into_pieces())
+}
+
+fn refused(frame: &Frame, table: &str, why: &str) -> EngineError {
+    EngineError::Mismatch(format!(
+        "insert {} for table `{table}` ({} rows) was sealed, its bytes were not written to the store before the process died, and it cannot be made again: \
+         {why}. Nothing of it was sent again. Undo what was changed since, start the pipeline, and let the inserts arrive (`forebay run FILE \
+         --drain`) before you change it",
+        frame.ordinal, frame.rows
+    ))
+}

@@ -1,0 +1,127 @@
+//! Segments that are sealed, and written later or never.
+//!
+//! Owns the segments whose records the source holds until they are settled: they stay in memory until their frame is settled, and are written
+//! only if that takes long. Does not own which these are ([`crate::seal`]), the writing ([`crate::objects`]), who makes one again after a crash ([`crate::remake`]), nor the memory,
+//! which is that of bodies that are kept for their first attempt ([`crate::target`]).
+//!
+//! | what happens                                  | the segment                                         |
+//! |-----------------------------------------------|-----------------------------------------------------|
+//! | its frame is settled                          | is dropped; there is nothing to delete              |
+//! | the frame is not settled for [`WRITE_AFTER`]  | is written, and read from the store from then on    |
+//! | the process is asked to stop, or ends in order | is written                                         |
+//! | the process dies                              | is made again by the next one                       |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::Notify;
+
+/// How long a frame may be unsettled before its segment is written: most inserts are answered sooner, and one that is not may be away for long.
+pub const WRITE_AFTER: Duration = Duration::from_secs(2);
+
+/// See the module.
+#[derive(Default)]
+pub struct Unwritten {
+    state: Mutex<State>,
+    /// Woken when a segment is held.
+    added: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    held: BTreeMap<String, Held>,
+    /// Names that nothing was ever written under, until retirement asks for them.
+    never: BTreeSet<String>,
+}
+
+/// One segment: that of a single frame.
+struct Held {
+    table: u32,
+    ordinal: u64,
+    pieces: Vec<Bytes>,
+    since: Duration,
+}
+
+impl Unwritten {
+    /// Keeps the segment of a frame that is sealed at `now`, or was made again then.
+    pub fn hold(&self, object: &str, (table, ordinal): (u32, u64), pieces: Vec<Bytes>, now: Duration) {
+        let held = Held { table, ordinal, pieces, since: now };
+        self.state().held.insert(object.to_owned(), held);
+        self.added.notify_one();
+    }
+
+    /// The frame is settled: nobody reads its segment any more.
+    pub fn settled(&self, table: u32, ordinal: u64) {
+        let mut state = self.state();
+        let is_its = |held: &Held| (held.table, held.ordinal) == (table, ordinal);
+        let found = state.held.iter().find(|(_, held)| is_its(held)).map(|(object, _)| object.clone());
+        if let Some(object) = found {
+            state.held.remove(&object);
+            state.never.insert(object);
+        }
+    }
+
+    /// A part of a segment that is held; `None` if it is not, or has no such part.
+    pub fn read(&self, object: &str, offset: u64, len: u64) -> Option<Bytes> {
+        let state = self.state();
+        let (mut skip, mut left) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
+        let mut parts = Vec::new();
+        for piece in &state.held.get(object)?.pieces {
+            let from = skip.min(piece.len());
+            let taken = left.min(piece.len() - from);
+            if taken > 0 {
+                parts.push(piece.slice(from..from + taken));
+            }
+            (skip, left) = (skip - from, left - taken);
+        }
+        match parts.as_slice() {
+            _ if left > 0 => None,
+            [one] => Some(one.clone()),
+            parts => Some(
+                parts
+                    .iter()
+                    .fold(BytesMut::new(), |mut all, part| {
+                        all.extend_from_slice(part);
+                        all
+                    })
+                    .freeze(),
+            ),
+        }
+    }
+
+    /// Whether nothing was ever written under a name, and nothing is to be deleted. Asked once.
+    pub fn was_never_written(&self, object: &str) -> bool {
+        self.state().never.remove(object)
+    }
+
+    /// Waits until a segment is held.
+    pub async fn holds_any(&self) {
+        if self.state().held.is_empty() {
+            self.added.notified().await;
+        }
+    }
+
+    /// The segments that were sealed at `before` or earlier.
+    pub fn due(&self, before: Duration) -> Vec<(String, Vec<Bytes>)> {
+        let state = self.state();
+        let due = state.held.iter().filter(|(_, held)| held.since <= before);
+        due.map(|(object, held)| (object.clone(), held.pieces.clone())).collect()
+    }
+
+    /// A segment is in the store.
+    pub fn written(&self, object: &str) {
+        let mut state = self.state();
+        state.held.remove(object);
+        // It was settled while it was being written.
+        state.never.remove(object);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;
