@@ -92,16 +92,6 @@ struct Compiler<'a, M> {
     maker: &'a M,
 }
 
-/// True if unix numbers can reach the type.
-pub(crate) fn has_time(column_type: &ColumnType) -> bool {
-    match column_type.bare() {
-        ColumnType::DateTime { .. } | ColumnType::DateTime64 { .. } => true,
-        ColumnType::Array(item) => has_time(item),
-        ColumnType::Map(key, value) => has_time(key) || has_time(value),
-        _ => false,
-    }
-}
-
 impl<M: Maker> Compiler<'_, M> {
     fn integer<A>(&self, name: &'static str, min: i128, max: i128) -> M::Out
     where

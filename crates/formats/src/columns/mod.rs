@@ -28,7 +28,7 @@ mod times;
 mod typed;
 
 pub(crate) use absence::Absence;
-pub(crate) use compile::{Maker, Settings, compile, has_time};
+pub(crate) use compile::{Maker, Settings, compile};
 #[cfg(test)]
 pub(crate) use numbers::Whole;
 pub(crate) use numbers::{Decimal, Exact, Float, Integer, Width, bool_text};

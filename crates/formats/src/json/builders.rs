@@ -31,8 +31,7 @@ pub(super) trait Builder: Growing {
 
 /// The empty builder of a column.
 pub(super) fn builder(column: &Column, options: &JsonOptions) -> Result<Box<dyn Builder>, ConfigError> {
-    let epoch = options.epoch_units.get(&column.name).copied().unwrap_or(options.epoch_unit);
-    let settings = Settings { timezone: &options.assume_timezone, epoch };
+    let settings = Settings { timezone: &options.assume_timezone, epoch: options.epoch_unit };
     let maker = Builders { coerce: options.coerce_to_string };
     columns::compile(&column.column_type, settings, &maker)
         .map_err(|why| ConfigError::Type { column: column.name.clone(), why })

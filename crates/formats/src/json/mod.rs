@@ -31,7 +31,7 @@ mod record;
 pub(crate) mod scan;
 mod values;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 use dataflow::{Decoded, Decoder, RecordBlock, Reject, Schema};
@@ -55,8 +55,6 @@ pub struct JsonOptions {
     pub assume_timezone: String,
     /// What unix numbers count.
     pub epoch_unit: EpochUnit,
-    /// The same for single columns, by the column's name.
-    pub epoch_units: BTreeMap<String, EpochUnit>,
     /// A String column takes numbers, booleans, objects and arrays as their own text in the record; else rejects.
     pub coerce_to_string: bool,
     /// Bytes of a record; a longer one is a reject that is not looked at.
@@ -68,7 +66,6 @@ impl Default for JsonOptions {
         Self {
             assume_timezone: "UTC".into(),
             epoch_unit: EpochUnit::ByMagnitude,
-            epoch_units: BTreeMap::new(),
             coerce_to_string: false,
             // Sixteen times what Kafka takes by default: more is a mistake in what is sent.
             record_bytes_max: 16 << 20,
@@ -96,12 +93,6 @@ pub enum ConfigError {
         /// What is wrong with it.
         why: String,
     },
-    /// An epoch unit for a column that takes no unix numbers.
-    #[error("`epoch_units` names `{column}`, which is not a DateTime or DateTime64 column of the target")]
-    EpochUnit {
-        /// The name.
-        column: String,
-    },
     /// The zone of the options.
     #[error("`assume_timezone`: `{zone}` is no time zone of the IANA database")]
     Zone {
@@ -122,7 +113,7 @@ impl JsonDecoder {
     /// Compiles `schema`.
     ///
     /// # Errors
-    /// When a column's type cannot exist in ClickHouse, a zone is not known, or an option names no column.
+    /// When there is no column, two have one name, a column's type cannot exist in ClickHouse, or a zone is not known.
     pub fn new(schema: Schema, options: JsonOptions) -> Result<Self, ConfigError> {
         if schema.columns().is_empty() {
             return Err(ConfigError::NoColumns);
@@ -133,12 +124,6 @@ impl JsonDecoder {
         }
         if columns::Zone::named(&options.assume_timezone).is_none() {
             return Err(ConfigError::Zone { zone: options.assume_timezone.clone() });
-        }
-        let timed = |name: &str| {
-            schema.index_of(name).is_some_and(|n| columns::has_time(&schema.columns()[n].column_type))
-        };
-        if let Some(column) = options.epoch_units.keys().find(|name| !timed(name)) {
-            return Err(ConfigError::EpochUnit { column: column.clone() });
         }
         let patterns =
             schema.columns().iter().map(|c| builders::builder(c, &options)).collect::<Result<_, _>>()?;

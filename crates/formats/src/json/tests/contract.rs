@@ -1,12 +1,10 @@
 //! What holds for whole records and whole blocks.
 
-use std::collections::BTreeMap;
-
 use arrow_array::Array;
 use dataflow::{BlockBuilder, Column, ColumnType, Decoder, Partition, Reason, Schema};
 
 use super::support::{block, column_type, decode, decoder, one, row, schema};
-use crate::json::{ConfigError, DEPTH_MAX, EpochUnit, JsonDecoder, JsonOptions};
+use crate::json::{DEPTH_MAX, JsonDecoder, JsonOptions};
 
 /// One column of every way to hold values.
 pub const EVERY_KIND: [&str; 14] = [
@@ -371,16 +369,6 @@ fn one_block_gives_one_result() {
 }
 
 #[test]
-fn the_epoch_unit_is_set_by_column() {
-    let epoch_units = BTreeMap::from([("b".to_owned(), EpochUnit::Nanoseconds)]);
-    let decoder = decoder(
-        &["a DateTime64(9)", "b DateTime64(9)"],
-        JsonOptions { epoch_unit: EpochUnit::Seconds, epoch_units, ..JsonOptions::default() },
-    );
-    assert_eq!(one(&decoder, r#"{"a": 5, "b": 5}"#).unwrap(), ["5000000000", "5"]);
-}
-
-#[test]
 fn what_no_record_can_be_decoded_with_is_an_error_at_the_start() {
     let refused =
         |schema: Schema, options: JsonOptions| JsonDecoder::new(schema, options).unwrap_err().to_string();
@@ -423,12 +411,6 @@ fn what_no_record_can_be_decoded_with_is_an_error_at_the_start() {
     assert_eq!(
         refused(schema(&["a Int8"]), zone),
         "`assume_timezone`: `Nowhere` is no time zone of the IANA database"
-    );
-    let epoch_units = BTreeMap::from([("a".to_owned(), EpochUnit::Seconds)]);
-    let epoch = JsonOptions { epoch_units, ..JsonOptions::default() };
-    assert_eq!(
-        JsonDecoder::new(schema(&["a Int8"]), epoch).unwrap_err(),
-        ConfigError::EpochUnit { column: "a".into() }
     );
 }
 
