@@ -230,7 +230,6 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     check_nodes(facts, &places, &mut faults);
     let of = Of {
         partitions_max,
-        quorum: config.insert_quorum,
         seconds: facts.server.insert_seconds,
         zone: facts.server.zone.clone(),
         shared: engine.is_shared(),

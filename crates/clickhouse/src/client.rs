@@ -25,6 +25,8 @@ use crate::types::shorten;
 /// Names with their values.
 type Named<'a> = &'a [(&'a str, &'a str)];
 
+/// To open a connection, TLS included.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// Bytes of an answer to a question. Tables of a thousand columns with their defaults stay far below.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Bytes kept of the answer to an insert, which is empty or an error.
@@ -94,7 +96,7 @@ impl Client {
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         let mut builder = reqwest::Client::builder()
-            .connect_timeout(config.connect_timeout)
+            .connect_timeout(CONNECT_MAX)
             .default_headers(headers(&config).map_err(stop)?)
             .redirect(reqwest::redirect::Policy::none())
             .pool_max_idle_per_host(if keep { 16 } else { 0 })

@@ -50,8 +50,6 @@ pub struct ServerConfig {
     pub password: Secret,
     /// Certificates (PEM) that are trusted instead of the system's.
     pub ca_pem: Option<Vec<u8>>,
-    /// To open a connection, TLS included.
-    pub connect_timeout: Duration,
     /// For a question about the table.
     pub query_timeout: Duration,
     /// For one insert, from the first byte to the answer; the server is told to stop a little earlier.
@@ -66,7 +64,6 @@ impl ServerConfig {
             user: String::new(),
             password: Secret::default(),
             ca_pem: None,
-            connect_timeout: Duration::from_secs(10),
             query_timeout: Duration::from_secs(30),
             insert_timeout: Duration::from_secs(180),
         }
@@ -107,8 +104,6 @@ pub struct TableConfig {
     pub frame_rows_max: usize,
     /// Bytes of a frame before compression at the most, judged by the mean row; at least 1.
     pub frame_bytes_max: usize,
-    /// Replicas that must confirm an insert; 0 and 1 ask for none beyond the one that answers.
-    pub insert_quorum: u32,
     /// What to create if the table is not there.
     pub create: Option<CreateTable>,
     /// The way out if it is not there and nothing is to be created, in the words of whoever wrote this.
@@ -138,7 +133,6 @@ impl TableConfig {
             // Half a million rows cost the server a third of what five thousand cost it, a row.
             frame_rows_max: 500_000,
             frame_bytes_max: 64 << 20,
-            insert_quorum: 0,
             create: None,
             if_missing: "create it",
             asks_if_filled: false,

@@ -85,11 +85,6 @@ impl PartitionKey {
         Ok(Self { parts })
     }
 
-    /// True if the table has no partitions.
-    pub fn is_single(&self) -> bool {
-        self.parts.is_empty()
-    }
-
     /// Those of the rows that fall into each partition, in the order of the first row of each. There are as many groups as the rows have
     /// partitions, at the most one a row: the caller's bound on rows is the bound on groups.
     pub fn cut(&self, batches: &[RecordBatch], rows: Rows<'_>) -> Result<Vec<Group>, String> {

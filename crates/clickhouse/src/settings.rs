@@ -65,12 +65,6 @@ pub enum Value {
     Seconds,
     /// The time zone that this user's sessions had at the start.
     TimeZone,
-    /// The number of replicas; not named where none are asked for.
-    Quorum,
-    /// As [`Value::Seconds`], in milliseconds; not named where no quorum is asked for.
-    QuorumMs,
-    /// 1 where a quorum is asked for; not named otherwise.
-    QuorumParallel,
     /// 1 on tables whose parts all nodes share, 0 otherwise.
     IfShared,
 }
@@ -86,16 +80,13 @@ impl Value {
             Self::Partitions => "`1`; `100` if a view's target is partitioned".into(),
             Self::Seconds => "`timeout` less 5 s".into(),
             Self::TimeZone => "the zone of the user's sessions at the start".into(),
-            Self::Quorum => "`insert_quorum`, if it is more than 1".into(),
-            Self::QuorumMs => "`timeout` less 5 s, with a quorum".into(),
-            Self::QuorumParallel => "`1`, with a quorum".into(),
             Self::IfShared => "`1` for `Shared…MergeTree`, else `0`".into(),
         }
     }
 
     /// A smaller value does as well, so that a `MAX` is obeyed.
     fn may_be_lowered(self) -> bool {
-        matches!(self, Self::Seconds | Self::QuorumMs)
+        matches!(self, Self::Seconds)
     }
 }
 
@@ -104,8 +95,6 @@ impl Value {
 pub struct Of {
     /// Partitions that one frame may touch in the table and in each view's target: 1 unless a view's target needs more.
     pub partitions_max: u32,
-    /// Replicas that must confirm; 0 and 1 ask for none beyond the one that answers.
-    pub quorum: u32,
     /// Seconds after which the server gives up an insert; at least 1.
     pub seconds: u64,
     /// The time zone of this user's sessions; empty if it is not known.
@@ -246,16 +235,12 @@ impl Shown {
 
 /// What a request says; `None` if it does not name the setting, or its value comes with the attempt.
 fn wanted(value: Value, of: &Of) -> Option<String> {
-    let has_quorum = of.quorum > 1;
     match value {
         Value::Is(value) | Value::Rather(value) => Some(value.to_owned()),
         Value::Token => None,
         Value::Partitions => Some(of.partitions_max.to_string()),
         Value::Seconds => Some(of.seconds.to_string()),
         Value::TimeZone => (!of.zone.is_empty()).then(|| of.zone.clone()),
-        Value::Quorum => has_quorum.then(|| of.quorum.to_string()),
-        Value::QuorumMs => has_quorum.then(|| (of.seconds * 1_000).to_string()),
-        Value::QuorumParallel => has_quorum.then(|| "1".to_owned()),
         Value::IfShared => Some(u8::from(of.shared).to_string()),
     }
 }

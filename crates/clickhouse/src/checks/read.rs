@@ -239,7 +239,7 @@ pub async fn facts(client: &Client, config: &TableConfig) -> Result<Facts, Fault
     // What the server is comes first: one that is too old answers the other questions wrongly.
     let (version, known) = join(version(client), known(client)).await;
     let (version, known) = (version?, known?);
-    let of = Of { partitions_max: 1, quorum: 0, seconds: 1, zone: String::new(), shared: false };
+    let of = Of { partitions_max: 1, seconds: 1, zone: String::new(), shared: false };
     let ask = Asker { client, settings: known.look(&of) };
     let (server, table, policies) =
         join3(server(&ask, version), table(&ask, &config.database, &config.table), policies(&ask, config))

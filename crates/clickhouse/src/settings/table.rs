@@ -41,24 +41,6 @@ pub const INSERT: &[Pin] = &[
         "1",
         "an insert that is longer is written at once, even if the table's own `async_insert` was switched on a moment ago",
     ),
-    pin(
-        "insert_quorum",
-        Value::Quorum,
-        VERSION_MIN,
-        "without `insert_quorum` in the pipeline file the profile decides: a quorum only delays the answer",
-    ),
-    pin(
-        "insert_quorum_parallel",
-        Value::QuorumParallel,
-        VERSION_MIN,
-        "concurrent inserts would refuse each other",
-    ),
-    pin(
-        "insert_quorum_timeout",
-        Value::QuorumMs,
-        VERSION_MIN,
-        "the server gives up before Forebay does: its refusal is an answer, a timeout of Forebay is a doubt",
-    ),
     old("implicit_transaction", "0", "an insert in a transaction has no token that outlives a rollback"),
     // Is one block one part?
     old("max_insert_block_size", "10000000", "a frame that is cut into parts has a token for each"),
@@ -196,8 +178,8 @@ every request names the ones on this page. A request with a setting that the ser
 `system.settings` and names those that this server has (*since*: the first version; *–*: every supported one).
 
 If a profile forbids one of them (`CONST`, or a `MIN` or `MAX` that excludes the value), the table is refused with the setting, the
-reason and the statement that fixes it. Time limits are the exception: a lower `MAX` is obeyed. This page is generated from the code; a
-test compares them.
+reason and the statement that fixes it. Time limits are the exception: a lower `MAX` is obeyed. `insert_quorum` is left to the profile: a quorum
+only delays the answer. This page is generated from the code; a test compares them.
 ";
 
 pub(super) const PAGE_TAIL: &str = "

@@ -1,7 +1,7 @@
 use super::*;
 
 fn of() -> Of {
-    Of { partitions_max: 1, quorum: 0, seconds: 175, zone: "UTC".into(), shared: false }
+    Of { partitions_max: 1, seconds: 175, zone: "UTC".into(), shared: false }
 }
 
 fn shown(value: &str) -> Shown {
@@ -40,11 +40,7 @@ fn every_setting_that_the_guarantee_rests_on_is_named() {
         assert_eq!(value(&named, name), Some(wanted), "{name}");
     }
     assert_eq!(value(&named, "insert_deduplication_token"), None, "it comes with the attempt");
-    assert_eq!(value(&named, "insert_quorum"), None, "the profile's, where the pipeline asks for none");
-    let quorum = every().insert(&Of { quorum: 2, ..of() });
-    assert_eq!(value(&quorum, "insert_quorum"), Some("2"));
-    assert_eq!(value(&quorum, "insert_quorum_parallel"), Some("1"));
-    assert_eq!(value(&quorum, "insert_quorum_timeout"), Some("175000"));
+    assert_eq!(value(&named, "insert_quorum"), None, "it is left to the profile");
 }
 
 #[test]
