@@ -66,11 +66,6 @@ impl Work {
         Self { from: From::Runs(runs, floor), sizes, part_bits, parts: Vec::new(), at: At::Part(0) }
     }
 
-    /// True for a merge.
-    pub fn is_merge(&self) -> bool {
-        matches!(self.from, From::Runs(..))
-    }
-
     /// What was made, once it is done.
     pub fn made(self) -> Option<Made> {
         let replaces = match self.from {
