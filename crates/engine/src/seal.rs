@@ -34,6 +34,10 @@ use crate::{EngineError, accounts, deliver, inputs, layouts, versions};
 /// partitions would still fit.
 const FRAME_BITS: u32 = 20;
 
+/// Sealed and not yet delivered frames at which the source pauses: a checkpoint holds a line on each, and must stay well
+/// below the largest journal record however small frames are and however long the table is away.
+const SPOOL_FRAMES_MAX: usize = 100_000;
+
 /// Published positions are for people's lag tools; more often would cost the broker for nothing.
 const PUBLISH_EVERY: Duration = Duration::from_secs(5);
 
@@ -338,7 +342,7 @@ async fn wait_for_room(context: &Context, bytes: u64) {
         let age_ms = oldest_ms.map_or(0, |ms| context.runtime.wall_ms().saturating_sub(ms).max(0));
         let too_much = spool > 0 && spool + bytes > context.settings.spool_bytes_max;
         let too_old = age_ms as u128 > context.settings.spool_age_max.as_millis();
-        let too_many = frames > context.settings.spool_frames_max;
+        let too_many = frames > SPOOL_FRAMES_MAX;
         let is_full = too_much || too_old || too_many;
         context.spool.set_full(is_full);
         if is_full && context.spool.has_refusals() {

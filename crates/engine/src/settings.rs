@@ -28,9 +28,6 @@ pub struct Settings {
     pub window_frames_max: u64,
     /// Sealed and not yet delivered bytes at which the source pauses.
     pub spool_bytes_max: u64,
-    /// Sealed and not yet delivered frames at which the source pauses: a checkpoint holds a line on each, and must stay well
-    /// below the largest journal record however small frames are and however long the table is away.
-    pub spool_frames_max: usize,
     /// Age of the oldest undelivered seal at which the source pauses: what is older than the server's memory of tokens
     /// or the people's patience should not pile up unseen.
     pub spool_age_max: Duration,
@@ -83,7 +80,6 @@ impl Default for Settings {
             in_flight_max: 2,
             window_frames_max: 64,
             spool_bytes_max: 4 << 30,
-            spool_frames_max: 100_000,
             spool_age_max: Duration::from_secs(24 * 3_600),
             body_cache_bytes_max: 128 << 20,
             settle_age_max: Duration::from_secs(1),
