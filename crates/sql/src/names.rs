@@ -23,8 +23,8 @@ const CLOCK: &str = "it reads the clock, and a replay after a crash must give th
 const CHANCE: &str = "it gives another value each time, and a replay after a crash must give the same rows; for a stable number hash a \
     column, as in `md5(_key)`";
 const INTERNAL: &str = "it is about the inside of the evaluation, not about data";
-const AGGREGATE: &str =
-    "it needs many rows, and a step without state sees one; aggregate in the table with a materialized view";
+const AGGREGATE: &str = "it needs many rows, and a step without state sees one; use the step `window`, or a materialized view of the \
+    table";
 const WINDOW: &str =
     "it needs the rows around this one, and a step without state sees one; compute it in the table";
 

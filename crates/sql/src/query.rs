@@ -17,7 +17,7 @@ use crate::text::Text;
 use crate::{Fault, Misnamed};
 
 const AGGREGATION: &str =
-    "a step without state sees one row; aggregate in the table with a materialized view";
+    "a step without state sees one row; use the step `window`, or a materialized view of the table";
 
 /// A query, taken apart.
 pub(crate) struct Parts {
@@ -90,7 +90,7 @@ fn tables(text: &Text, select: &Select) -> Result<Vec<String>, Fault> {
         return Err(match select.from.get(1) {
             None => Fault::new("the query has no FROM; write `FROM input`", text.whole()),
             Some(second) => Fault::new(
-                "a query reads one input; a join needs state, and several inputs flow into one step by themselves",
+                "a query reads `input` alone; to match the rows of two inputs use the step `join`",
                 text.range(second),
             ),
         });
@@ -101,7 +101,7 @@ fn tables(text: &Text, select: &Select) -> Result<Vec<String>, Fault> {
                 "write UNNEST among the items: `SELECT *, UNNEST(tags) AS tag FROM input`"
             }
             _ => {
-                "a join needs the rows of both sides, and a step without state sees one; join in the table, or use a dictionary there"
+                "a join needs the rows of both sides, and a step without state sees one; use the step `join` for the rows of two inputs, or `lookup` for those of a table"
             }
         };
         return Err(Fault::new(message, text.range(join)));
