@@ -22,9 +22,12 @@
 //! | [`spool`]      | what is sealed and not settled: flags and wake-ups between the tasks         |
 //! | [`objects`]    | this owner's objects: names, numbers, the writing                            |
 //! | [`waiting`]    | blocks and events in the order in which they were read                       |
+//! | [`inputs`]     | the pipeline's inputs, their numbers, and whether each is read               |
 //! | [`cut`]        | a batch under construction, and what is cut from it                          |
 //! | [`gathered`]   | rows of a block in the form in which a cut gathers them                      |
 //! | [`tables`]     | the pipeline's tables, and which rows go to which                            |
+//! | [`layouts`]    | the columns of the frames that wait, against those of the tables now         |
+//! | [`versions`]   | versions of rows, and rows that later ones replace (`upsert`)                |
 //! | [`watermark`]  | low watermark, idleness, skew: pure                                          |
 //! | [`seal`]       | encode, write the segment, append the record                                 |
 //! | [`segment`]    | the layout of a segment                                                      |
@@ -42,6 +45,7 @@
 //! | [`refuse`]     | a frame refused for its content: bisected down to the rows                   |
 //! | [`refused`]    | a row that the server does not take, on its way to the lane                  |
 //! | [`reread`]     | the record of a refused row, read again from the source                      |
+//! | [`state_files`] | state in files: reads that steps ask for, files written and merged           |
 //! | [`checkpoint`] | snapshots and the checkpoint record                                         |
 //! | [`retire`]     | the floor, and what is deleted                                               |
 //! | [`inspect`]    | all of it read and verified                                                  |
@@ -51,6 +55,7 @@
 //! | [`measured`]   | counts the requests to the store                                             |
 //! | [`patient`]    | reads of the store that wait until it answers                                |
 //! | [`status`]     | what people and machines are told                                            |
+//! | [`error`]      | why a lane stops: a closed list                                              |
 //! | [`problem`]    | what a running lane waits for: states, words, ways out                       |
 //! | [`budget`]     | how long the tables' memories of tokens last                                 |
 //! | [`accounts`]   | both ledgers against rows: of every seal, of every settled frame, and at the end |
