@@ -40,7 +40,7 @@ pub struct Probed {
 pub struct Output {
     /// The rows that go on, and those in `dropped` among them.
     pub batch: Batch,
-    /// Rows of `batch` that go no further: row numbers, ascending. A step need not move what stays together: after the last step
+    /// Rows dropped by this step: their numbers in `batch`, ascending. A step need not compact the batch: behind the last step
     /// nobody has to.
     pub dropped: Vec<usize>,
     /// Rows beyond one for each row put in: a step that makes several rows of one gives each the position and the time of its record.

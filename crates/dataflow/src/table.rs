@@ -140,15 +140,15 @@ impl InsertError {
     }
 }
 
-/// Why a table cannot be used or asked.
+/// Why a table cannot be used or queried.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct TableError {
-    /// `Resend` if it is worth asking again, `Stop` if a person is needed.
+    /// `Resend` if the query is worth repeating, `Stop` if an operator must act.
     pub remedy: Remedy,
     /// A short label as of [`InsertError::kind`], for status (`access`, `table_missing`, …).
     pub kind: &'static str,
-    /// The whole sentence, with the statement that mends it.
+    /// The whole sentence, with the statement that fixes it.
     pub message: String,
 }
 
