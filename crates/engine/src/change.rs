@@ -270,8 +270,8 @@ fn undecided(open: &[&StepFate], all: &[StepFate], lane: &Lane) -> String {
 
 fn pending(frames: usize) -> String {
     format!(
-        "{frames} sealed inserts wait for their tables; were a row among them refused, the new state would forget another record's key. Nothing was \
-         read or written. Put the old steps back, let the inserts arrive (`forebay run FILE --drain`), and change the steps then"
+        "{frames} sealed inserts wait for their tables; if the server refused one of their rows, the wrong key would be forgotten in the new state. Nothing \
+         was read or written. Put the old steps back, let the inserts arrive (`forebay run FILE --drain`), and change the steps then"
     )
 }
 

@@ -167,8 +167,7 @@ pub fn check(inputs: &[Input], flow: &Flow) -> Result<(), EngineError> {
         let (_, first) = inputs.iter().enumerate().find(is_beside).expect("it enters where it enters itself");
         if input.intake.schema().columns() != first.intake.schema().columns() {
             let what = format!(
-                "the rows of input `{name}` have other columns than those of input `{}`: what the steps of an input make must have the same \
-                 columns for all of them",
+                "the rows of inputs `{name}` and `{}` go to the same step or table, so the steps of both must produce the same columns; theirs differ",
                 first.name
             );
             return Err(EngineError::Mismatch(what));

@@ -105,13 +105,13 @@ pub fn tell(lane: &Lane, tables: &Tables) {
             tracing::info!(
                 table = table.name(),
                 changes,
-                "the table's columns have changed; new rows have those of now"
+                "the table's columns have changed; new rows use the new columns"
             );
         } else {
             tracing::warn!(
                 table = table.name(),
                 changes,
-                "the table lacks columns that rows had until now, and no insert that holds them waits: going on without"
+                "columns were dropped from the table; no pending insert uses them; continuing without them"
             );
         }
         let zeros = now.columns.iter().filter(|column| column.default == TYPE_DEFAULT);
@@ -119,8 +119,8 @@ pub fn tell(lane: &Lane, tables: &Tables) {
             tracing::warn!(
                 table = table.name(),
                 column = column.name,
-                "the new column has neither NULL nor a DEFAULT: a record without it gets the type's zero value, as the rows \
-                 before it have; give the column a DEFAULT if that is wrong"
+                "the new column has neither NULL nor a DEFAULT: records without it get the type's zero value, as existing rows do; give \
+                 the column a DEFAULT if that is wrong"
             );
         }
     }

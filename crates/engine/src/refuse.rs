@@ -39,8 +39,8 @@ pub enum Outcome {
 /// What a person reads when a frame has too many bad rows.
 pub fn too_many(words: &str) -> String {
     format!(
-        "the server refuses so many rows of one insert that {PIECES_MAX} pieces do not isolate them; nothing is lost and \
-         later inserts wait: fix the table (a constraint?) and it continues by itself, or make batches smaller and \
+        "too many rows of one insert are refused: splitting it into {PIECES_MAX} pieces did not isolate them. Nothing is lost, and \
+         later inserts wait. Fix the table (a constraint?), and Forebay continues by itself; or make batches smaller and \
          start again. The server's message: {words}"
     )
 }

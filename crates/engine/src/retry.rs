@@ -50,7 +50,7 @@ impl Backoff {
         self.tries
     }
 
-    /// True for the tries worth a line in the log: the first, and then fewer and fewer.
+    /// Whether this attempt should be logged: the first is, and then fewer and fewer.
     pub fn should_log(&self) -> bool {
         self.tries.is_power_of_two() || self.tries == 0
     }

@@ -84,7 +84,7 @@ pub enum RewindError {
     },
     /// A window would count records twice.
     #[error(
-        "this pipeline has a window: records that are read again would be in its results twice, or be missing where `dedup` knows them. Nothing was moved. \
+        "this pipeline has a window: records that are read again would be counted twice, or dropped by `dedup` as duplicates. Nothing was moved. \
          To read them again, give up what the steps remember: add `{}`. {held} records in open windows are then counted as discarded, and \
          results that are in the table already are written again, so delete those first",
         flags(steps)

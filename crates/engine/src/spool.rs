@@ -1,4 +1,4 @@
-//! What is sealed and not settled, as the tasks of a lane tell each other of it.
+//! What is sealed and not settled: state shared between the lane's tasks.
 //!
 //! Owns the flags and wake-ups between reading, sealing and delivering. Does not own the bounds (`Settings`) or the waiting itself
 //! ([`crate::seal`], [`crate::lane`]).

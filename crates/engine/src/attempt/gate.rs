@@ -69,14 +69,14 @@ impl<'a> ResendGate<'a> {
                     tracing::info!(
                         table,
                         reason,
-                        "a resend is given up before its last bytes: what it was decided by has changed meanwhile; nothing of it was \
-                         written, and it is decided anew"
+                        "a resend was cancelled before its last bytes, because the facts that it was decided by have changed; nothing of it \
+                         was written, and it will be decided again"
                     );
                 }
                 lapse.is_none()
             }
             Err(error) => {
-                tracing::info!(table, %error, "a resend is given up before its last bytes: the table does not answer");
+                tracing::info!(table, %error, "a resend was cancelled before its last bytes, because the table does not answer; nothing of it was written");
                 false
             }
         }

@@ -30,13 +30,13 @@ use crate::{EngineError, jobs};
 const DROPPED_ONE_IN: usize = 4;
 
 /// What the dead letter of a refused row says whose dedup key is not known any more.
-const KEY_KEPT: &str = "; its `dedup` key could not be forgotten, for its record cannot be read again and steps have made the row from it: later \
+const KEY_KEPT: &str = "; its `dedup` key could not be forgotten, because its record cannot be re-read and steps have computed the row from it: later \
                         records of the same key are dropped as its duplicates until the window has passed";
 /// What the dead letter of a refused row says that a step made of several records, and that another step took for seen.
-const RESULT_KEPT: &str = "; its `dedup` key stays known, for no record can be read again: later results of the same key are dropped as its \
+const RESULT_KEPT: &str = "; its `dedup` key stays known, because no record can be re-read for it: later results of the same key are dropped as its \
                            duplicates until the window has passed";
 /// What the dead letter of a refused row says whose record may have other rows.
-const SHARED: &str = "; other rows of its record may be in a table, so that its key stays known: replayed, this dead letter is a duplicate";
+const SHARED: &str = "; other rows of this record may already be written, so its key stays known: a replay would be dropped as a duplicate";
 
 /// Where rows behind the last step come from.
 #[derive(Clone, Copy)]
