@@ -642,8 +642,8 @@ impl<'a> Planner<'a> {
             Origin::Absent => Ok(Some((path, time.to_owned()))),
             Origin::Computed(step) => {
                 let message = format!(
-                    "`{name}` is computed by `{step}`, and the event time is taken before the first step, so that a record that a step drops \
-                     moves the watermark too; name a field of the record, with its type under `{}`",
+                    "`{name}` is computed by `{step}`, but the event time is read before the first step, so that records which a step drops \
+                     move the watermark too; use a field of the record, with its type under `{}`",
                     self.view.fields()
                 );
                 Err(vec![fault(path, message)])

@@ -180,7 +180,7 @@ impl<'i> Builder<'i, '_, '_> {
 
     fn decoration(&mut self, anchor: usize, tagged: bool, at: Position) {
         if anchor != 0 {
-            self.faults.fault(at, "", "anchors (`&name`) are not read here; write the value where it is due");
+            self.faults.fault(at, "", "anchors (`&name`) are not read here; write the value in place");
         }
         if tagged {
             self.faults.fault(at, "", "tags (`!name`) are not read here; the key decides what its value is");

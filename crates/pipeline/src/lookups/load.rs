@@ -173,12 +173,12 @@ impl Load {
                 others => format!(", and `{others}` rows more"),
             };
             return Err(format!(
-                "row `{row}`, counted from 1, does not fit `fields`: {column}{}{others}; mend it, or the types",
+                "row `{row}`, counted from 1, does not fit `fields`: {column}{}{others}; correct it, or the types",
                 reject.message
             ));
         }
         let table = self.keyer.table(batch.rows).map_err(|repeated| {
-            format!("{repeated}, and nobody could say which of them a record gets; leave one of a key, as a view with `FINAL` or `GROUP BY` does")
+            format!("{repeated}, so the match would be ambiguous; keep one row per key, as a view with `FINAL` or `GROUP BY` does")
         })?;
         if table.memory_bytes() > self.bytes_max {
             return Err(too_large("the other side", table.memory_bytes(), self.bytes_max));

@@ -62,7 +62,7 @@ impl Planner<'_> {
             let before = self.steps[..at].iter().find(|step| matches!(step.kind, Kind::Dedup(_)));
             let message = match (&self.results_of, before, first) {
                 (Some(of), ..) => format!(
-                    "UNNEST makes rows of records, and behind `{of}` a row is made of several: put it before `{of}`, or {INSTEAD}"
+                    "UNNEST is not supported after `{of}`, whose rows combine several records; put it before `{of}`, or {INSTEAD}"
                 ),
                 (None, Some(dedup), _) => format!(
                     "UNNEST behind `{0}` is not supported: rows of one record would be its duplicates. Put it before `{0}`, whose `key` then has to tell \
@@ -75,7 +75,7 @@ impl Planner<'_> {
                     first.path
                 ),
                 (None, None, None) if self.view.input.source.format.otlp().is_some() => format!(
-                    "UNNEST of `{}` is not supported, for a request of OTLP is several rows already; {INSTEAD}",
+                    "UNNEST of `{}` is not supported, because an OTLP request already produces several rows; {INSTEAD}",
                     self.view.input.path
                 ),
                 (None, None, None) => {

@@ -38,7 +38,7 @@ const DANGEROUS: [(&str, Danger, &str); 8] = [
     (
         "ssl.endpoint.identification.algorithm",
         Danger::Unless("https"),
-        "without it any certificate serves for any broker; write \
+        "without it any valid certificate is accepted for any broker; write \
       `security: { tls: { verify_host: false } }` if that is meant",
     ),
     (
@@ -274,7 +274,7 @@ impl Rules<'_> {
         let message = match source.generator {
             Some(_) => "a generator makes JSON; leave `format` out",
             None => {
-                "Avro is read from Kafka, Pulsar or a log, where each record is one; a file of lines has no bounds for it"
+                "Avro is read from Kafka, Pulsar or a log, which delimit its records; lines of a file cannot"
             }
         };
         self.fault(&format!("{}.format.avro", input.path), message);
@@ -288,7 +288,7 @@ impl Rules<'_> {
         let message = match source.generator {
             Some(_) => "a generator makes JSON; leave `format` out",
             None => {
-                "OTLP is read from Kafka, Pulsar or a log, where each record is a request; a file of lines has no bounds for it"
+                "OTLP is read from Kafka, Pulsar or a log, which delimit its requests; lines of a file cannot"
             }
         };
         self.fault(&format!("{}.format", input.path), message);

@@ -66,8 +66,7 @@ impl Rules<'_> {
             .map(|(name, _)| *name)
             .collect();
         for name in left {
-            let message =
-                format!("no join takes the rows of `{name}`, and those behind the last one go to the tables");
+            let message = format!("no join uses `{name}`; only the rows of the last join go to the tables");
             self.fault(&format!("steps[{last}].join"), message);
         }
     }
@@ -133,8 +132,7 @@ impl Rules<'_> {
             }
         }
         if matches!(join.kind, JoinKind::Right | JoinKind::Full) {
-            let message =
-                "with `as_of` a version that no row gets is nothing to write; take `inner` or `left`";
+            let message = "with `as_of`, unmatched right rows cannot be output; use `inner` or `left`";
             self.fault(&format!("{path}.kind"), message);
         }
     }
@@ -145,8 +143,9 @@ impl Rules<'_> {
         match taken.get(name) {
             Some(None) => {}
             Some(Some(by)) => {
-                let message =
-                    format!("the rows of `{name}` go into `steps[{by}].join`; name that join by its `as`");
+                let message = format!(
+                    "`{name}` is already consumed by `steps[{by}].join`; refer to that join by its `as`"
+                );
                 self.fault(path, message);
             }
             None => {
@@ -163,7 +162,7 @@ impl Rules<'_> {
         let Some(from) = &step.from else {
             if at < last {
                 let message = format!(
-                    "it stands before `steps[{last}].join`, where there are rows of several inputs; write whose it works on, as in `from: {}`",
+                    "it stands before `steps[{last}].join`, where there are rows of several inputs; add `from:` to say which input it processes, as in `from: {}`",
                     taken.keys().next().copied().unwrap_or("NAME")
                 );
                 self.fault(&path, message);

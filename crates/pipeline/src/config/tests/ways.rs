@@ -17,7 +17,7 @@ const SHORT: [(&str, &str); 5] = [
 ];
 
 /// Words that tell somebody to do something. A message with none of them states what is wrong, and the rest is plain.
-const ADVICE: [&str; 16] = [
+const ADVICE: [&str; 17] = [
     "write ",
     "; use ",
     "; name ",
@@ -34,6 +34,7 @@ const ADVICE: [&str; 16] = [
     "; listen at ",
     "; a longer ",
     "; filter ",
+    "; refer to ",
 ];
 
 type Common = (&'static str, &'static [&'static str]);
