@@ -292,7 +292,7 @@ impl Documents {
 const STREAMS_MAX: usize = 100;
 
 fn malformed(line: u64, why: &str) -> Refusal {
-    Refusal::new(Kind::Malformed, format!("line {line} {why}; nothing was taken"))
+    Refusal::new(Kind::Malformed, format!("line {line} {why}; nothing was stored"))
 }
 
 /// The word of an action line and what stands behind it.

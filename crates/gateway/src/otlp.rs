@@ -190,7 +190,7 @@ pub(crate) fn record(signal: Signal, form: Form, body: &[u8], rows: &mut Rows) -
             dataflow::Reason::TooLarge => Kind::TooLarge,
             _ => Kind::Malformed,
         };
-        Refusal::new(kind, format!("{}; nothing was taken", invalid.message))
+        Refusal::new(kind, format!("{}; nothing was stored", invalid.message))
     };
     let written = match form {
         Form::Protobuf => None,

@@ -69,9 +69,13 @@ impl Errors {
 
     /// The refusal of a body with such lines.
     pub fn refusal(&self) -> Refusal {
-        let (lines, verb) = if self.count == 1 { ("line", "is") } else { ("lines", "are") };
+        let (lines, them) = if self.count == 1 {
+            ("line is not a valid record", "it")
+        } else {
+            ("lines are not valid records", "them")
+        };
         let message = format!(
-            "{} {lines} {verb} no record, so nothing was taken; mend them, or send with `?on_error=skip` to leave them out",
+            "{} {lines}, so nothing was stored; fix {them}, or send with `?on_error=skip` to leave {them} out",
             self.count
         );
         let lines = json!({ "count": self.count, "shown": self.to_json() });

@@ -181,7 +181,8 @@ impl Stream {
                         start(records, None, held)?
                     }
                     Begin::Full => {
-                        let message = "as many `Idempotency-Key`s as may be are known; send again later, or without one";
+                        let message =
+                            "too many `Idempotency-Key`s are remembered; retry later, or omit the header";
                         return Err(Refusal::new(Kind::Busy, message));
                     }
                 }

@@ -71,7 +71,7 @@ impl<'a> Fields<'a> {
 pub(crate) fn malformed(message: &str, why: &str) -> Refusal {
     Refusal::new(
         Kind::Malformed,
-        format!("the body is not what it should be: `{message}` {why}; nothing was taken"),
+        format!("the body is not what it should be: `{message}` {why}; nothing was stored"),
     )
 }
 

@@ -124,8 +124,8 @@ async fn every_way_out_that_an_answer_names_is_one() {
     let good: Sent<'_> = (web, &[json, key], "{\"id\":1}");
     assert_eq!(sent(&gateway, good).await.0, 200);
     let cases: [(u16, &str, Sent<'_>, Sent<'_>); 12] = [
-        (400, "send with `?on_error=skip` to leave them out", (web, &[], "{}\nx\n"), (skip, &[], "{}\nx\n")),
-        (400, "mend them", (web, &[], "{}\nx\n"), (web, &[], "{}\n{}\n")),
+        (400, "send with `?on_error=skip` to leave it out", (web, &[], "{}\nx\n"), (skip, &[], "{}\nx\n")),
+        (400, "fix it", (web, &[], "{}\nx\n"), (web, &[], "{}\n{}\n")),
         (
             400,
             "it takes `on_error=refuse` or `on_error=skip`",

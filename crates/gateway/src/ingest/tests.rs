@@ -68,7 +68,11 @@ async fn bad_lines_refuse_all_or_are_left_out_as_asked() {
     let told: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((status, &told["records"], &told["skipped"]), (200, &json!(2), &json!(1)));
     assert_eq!(told["errors"][0]["line"], 2);
-    assert_eq!(records(&store).await, ["{\"id\":1}", "{\"id\":2}"], "of the first request nothing was taken");
+    assert_eq!(
+        records(&store).await,
+        ["{\"id\":1}", "{\"id\":2}"],
+        "of the first request nothing was stored"
+    );
     assert_eq!(gateway.send(&format!("{ORDERS}?onerror=skip"), &[], body).await.0, 400, "a slip of the pen");
     gateway.stop().await.unwrap();
 }

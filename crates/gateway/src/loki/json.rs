@@ -30,7 +30,7 @@ pub(super) fn entries(body: &[u8], mut rows: Rows) -> Result<Parsed, Refusal> {
     match (refused, read) {
         (Some(refusal), _) => Err(refusal),
         (None, Err(error)) => {
-            Err(Refusal::new(Kind::Malformed, format!("the body is no push: {error}; nothing was taken")))
+            Err(Refusal::new(Kind::Malformed, format!("the body is no push: {error}; nothing was stored")))
         }
         (None, Ok(())) => Ok(rows.done()),
     }

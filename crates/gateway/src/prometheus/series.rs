@@ -166,7 +166,7 @@ impl<'a> Out<'a> {
         self.refused.first.get_or_insert(why);
         if self.refused.count > REFUSED_MAX {
             let message = format!(
-                "more than {REFUSED_MAX} parts of the request are none, so nothing was taken; of the first one: {why}"
+                "more than {REFUSED_MAX} parts of the request are invalid, so nothing was stored; the first one: {why}"
             );
             return Err(Refusal::new(Kind::Malformed, message));
         }

@@ -89,7 +89,7 @@ fn head(csv: &Csv, text: &[u8]) -> Result<(), Refusal> {
         return Ok(());
     }
     let message = format!(
-        "the header does not name the stream's fields in their order, which are: {}; nothing was taken",
+        "the header does not name the stream's fields in their order, which are: {}; nothing was stored",
         csv.columns.join(", ")
     );
     Err(Refusal::new(Kind::Malformed, message))

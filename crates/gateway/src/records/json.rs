@@ -135,7 +135,7 @@ impl<'b> Place<'b> {
         let line = self.line();
         Refusal::new(
             Kind::Malformed,
-            format!("the body is no JSON: in the value at line {line}: {why}; nothing was taken"),
+            format!("the body is no JSON: in the value at line {line}: {why}; nothing was stored"),
         )
     }
 

@@ -85,7 +85,7 @@ fn values_of_json_come_in_an_array_or_one_after_the_other() {
         ("[nul]", "is no JSON value"),
     ] {
         let message = wrong(one, body);
-        assert!(message.contains(why) && message.ends_with("nothing was taken"), "{body}: {message}");
+        assert!(message.contains(why) && message.ends_with("nothing was stored"), "{body}: {message}");
     }
     assert!(parsed(&Format::Json, one, b"{\"a\":\"\xff\"}").unwrap_err().message.contains("not UTF-8"));
 }

@@ -62,11 +62,11 @@ pub(super) async fn serve(
                 Err(_) => {
                     counter!("forebay_gateway_syslog_turned_away_total", "stream" => sink.stream.name.clone(), "transport" => sink.transport)
                         .increment(1);
-                    tracing::warn!(%peer, connections_max, "a connection of syslog more than may be open was closed");
+                    tracing::warn!(%peer, connections_max, "the limit of connections is reached; a syslog connection was closed");
                 }
             },
             Err(error) => {
-                tracing::warn!(%error, "a connection of syslog could not be accepted; trying again");
+                tracing::warn!(%error, "a syslog connection could not be accepted; trying again");
                 sleep(ACCEPT_PAUSE).await;
             }
         }

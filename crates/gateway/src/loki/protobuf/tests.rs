@@ -72,7 +72,7 @@ fn what_is_no_push_is_refused_whole() {
     ] {
         let refused = parsed(&body).unwrap_err();
         assert!(
-            refused.kind == Kind::Malformed && refused.message.contains("nothing was taken"),
+            refused.kind == Kind::Malformed && refused.message.contains("nothing was stored"),
             "{refused:?}"
         );
     }

@@ -36,7 +36,7 @@ pub(super) fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
 /// [`Kind::Malformed`] when it is not there, not whole or not alone, and as [`Raw::inflate`].
 pub(super) fn message(mut raw: Raw, encoding: Encoding) -> Result<(usize, Inflated), Refusal> {
     let malformed =
-        |why: &str| Err(Refusal::new(Kind::Malformed, format!("the call {why}; nothing was taken")));
+        |why: &str| Err(Refusal::new(Kind::Malformed, format!("the call {why}; nothing was stored")));
     let Some((&[flag, a, b, c, d], message)) = raw.bytes.split_first_chunk::<PREFIX_BYTES>() else {
         return malformed("has no whole message");
     };

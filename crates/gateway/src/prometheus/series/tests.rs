@@ -196,7 +196,7 @@ fn what_is_no_message_or_has_too_many_faults_is_refused_whole() {
     ] {
         let refused = of_one(&body).unwrap_err();
         assert!(
-            refused.kind == Kind::Malformed && refused.message.contains("nothing was taken"),
+            refused.kind == Kind::Malformed && refused.message.contains("nothing was stored"),
             "{refused:?}"
         );
     }
