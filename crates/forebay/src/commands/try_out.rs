@@ -114,7 +114,7 @@ impl Try {
                 let mut of_input = Vec::new();
                 let found = tokio::time::timeout(WAIT_MAX, own.decoding.look_up(&runtime)).await;
                 let found = found.with_context(|| {
-                    format!("what the records look up was not read within {} seconds", WAIT_MAX.as_secs())
+                    format!("the lookup tables did not load within {} seconds", WAIT_MAX.as_secs())
                 })??;
                 let mut left = wanted;
                 for block in blocks {

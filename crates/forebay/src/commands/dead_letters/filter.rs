@@ -108,7 +108,7 @@ impl FromStr for Positions {
         let end = if end.is_empty() { None } else { Some(number(end)?) };
         if end.is_some_and(|end| end <= from) {
             return Err(format!(
-                "no position lies in it, for `{}` itself is left out; {}",
+                "the range is empty: its end `{}` is exclusive; {}",
                 end.unwrap_or(0),
                 how()
             ));

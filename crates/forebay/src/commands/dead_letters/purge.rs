@@ -147,7 +147,7 @@ impl Purge {
         let log = Log::new(store, &wiring::lane_folder(pipeline));
         log.remember_purged(&purged)
             .await
-            .context("the store does not remember what is purged, so nothing was deleted")
+            .context("could not record the purge in the store; nothing was deleted")
     }
 
     /// Letters up to then may be deleted: those of inserts that are not settled are left, for their rows may have to be

@@ -370,8 +370,8 @@ impl Inputs {
         let Some(carrier) = wiring::replayed::carrier(pipeline, store).await else {
             let first = lane.inputs.first().map_or("", |input| input.name.as_str());
             bail!(
-                "input `{first}` is not in the pipeline file any more, and replays stand beside it, for it was the pipeline's first; write it \
-                 there again, or send the records to their topics (`forebay dead-letters show` prints them)"
+                "input `{first}` is no longer in the pipeline file, and replays are read through it, because it was the first input; add it \
+                 again, or send the records to their topics (`forebay dead-letters show` prints them)"
             );
         };
         let mut of_streams = BTreeMap::new();

@@ -59,7 +59,7 @@ impl Truncate {
         }
         if let Some(before) = self.before {
             if before > root.next {
-                bail!("the log ends at {}, so no record is below {before} that is not below that", root.next);
+                bail!("`--before {before}` lies beyond the end of the log ({})", root.next);
             }
             for name in root.consumers.iter().filter(|_| !self.force) {
                 let position = acks::acknowledged(&partition, name, root.queue_id()).await?.unwrap_or(0);
