@@ -265,18 +265,15 @@ pub(super) fn zigzag(value: u64) -> i64 {
 
 #[cold]
 fn broken(spec: &Spec) -> Box<Fault> {
-    Fault::malformed(format!("in a `{}` something stands that is no field", spec.name))
+    Fault::malformed(format!("invalid field in `{}`", spec.name))
 }
 
 #[cold]
 fn truncated(spec: &Spec, field: usize) -> Box<Fault> {
-    Fault::malformed(format!("in a `{}` field `{field}` does not end within the message", spec.name))
+    Fault::malformed(format!("in `{}`, field `{field}` is cut off", spec.name))
 }
 
 #[cold]
 fn unexpected(spec: &Spec, field: usize, wire: u8) -> Box<Fault> {
-    Fault::malformed(format!(
-        "in a `{}` field `{field}` has the encoding `{wire}`, which is not its own",
-        spec.name
-    ))
+    Fault::malformed(format!("in `{}`, field `{field}` has the unexpected wire type `{wire}`", spec.name))
 }

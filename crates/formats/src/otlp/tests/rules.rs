@@ -50,7 +50,7 @@ fn a_row_that_does_not_fit_is_a_reject_of_its_own_that_can_be_read_again() {
                 "field `SeverityNumber`: value `300` does not fit UInt8 (0 to 255)"
             ),
             (Reason::Malformed, "Body", "field `Body`: the text `\u{fffd}\u{fffd}` is not UTF-8"),
-            (Reason::Malformed, "", "in a `LogRecord` field `4` does not end within the message"),
+            (Reason::Malformed, "", "in `LogRecord`, field `4` is cut off"),
         ]
     );
     // The dead letter holds that row alone, with all that stands around it.
@@ -190,10 +190,7 @@ fn a_request_is_counted_and_refused_by_what_is_broken_down_to_its_rows() {
     assert_eq!(told(Signal::Logs, &good[..good.len() - 1]), "the bytes are no request of logs");
     assert_eq!(told(Signal::Logs, b"no request"), "the bytes are no request of logs");
     let row = request("a", &[vec![0x0a, 1, 0]]);
-    assert_eq!(
-        told(Signal::Logs, &row),
-        "in a `LogRecord` field `1` has the encoding `2`, which is not its own"
-    );
+    assert_eq!(told(Signal::Logs, &row), "in `LogRecord`, field `1` has the unexpected wire type `2`");
     // A value is the pipeline's matter.
     assert_eq!(count(Signal::Logs, &request("a", &[field(5, [0xff])])), Ok(1));
 }
