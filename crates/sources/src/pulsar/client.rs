@@ -175,7 +175,7 @@ impl Client {
                 }
             }
         }
-        let why = format!("the brokers send a look-up on for more than `{REDIRECTS_MAX}` times");
+        let why = format!("the brokers answered with more than `{REDIRECTS_MAX}` lookup redirects");
         Err(Unanswered::Trouble(Trouble::Moved(why)))
     }
 

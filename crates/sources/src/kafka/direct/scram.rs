@@ -29,13 +29,13 @@ const HEADER_BASE64: &str = "biws";
 /// Why an exchange ends. Shows nothing of the password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ScramError {
-    #[error("the broker's message is not what SCRAM says")]
+    #[error("the broker's message does not follow SCRAM")]
     Malformed,
-    #[error("the broker answers somebody else's message")]
+    #[error("the broker's nonce does not extend ours: it answers another login")]
     Nonce,
     #[error("the broker asks for `{0}` rounds, and {min} to {max} are done", min = ROUNDS.start(), max = ROUNDS.end())]
     Rounds(u32),
-    #[error("the broker does not know the password itself: it may not be whom it says")]
+    #[error("the broker failed to prove that it knows the password; it may be an impostor")]
     Signature,
     #[error("there is no randomness for a nonce")]
     Random,
