@@ -1,6 +1,6 @@
 //! What went wrong, with the way out.
 //!
-//! Owns the sentence. All of it is waited for, as for a server that is away: the operator may mend each without a restart.
+//! Owns the sentence. All of it is waited for, as for a server that is away: the operator may correct each without a restart.
 
 use std::error::Error as _;
 
@@ -61,12 +61,12 @@ impl Side {
         let Server { user, database, .. } = &self.server;
         let is_query = matches!(self.rows, Rows::Query(_));
         Some(match code {
-            "28P01" => format!("mend `user` and `password`: `{user}` does not log in with it"),
-            "28000" => format!("mend `user`, or let `{user}` in by the server's `pg_hba.conf`"),
-            "3D000" => format!("mend the database in `url`: there is no `{database}`"),
-            "42P01" | "3F000" if is_query => "mend `query`, or create what it reads".to_owned(),
+            "28P01" => format!("correct `user` and `password`: `{user}` does not log in with it"),
+            "28000" => format!("correct `user`, or let `{user}` in by the server's `pg_hba.conf`"),
+            "3D000" => format!("correct the database in `url`: there is no `{database}`"),
+            "42P01" | "3F000" if is_query => "correct `query`, or create what it reads".to_owned(),
             "42P01" | "3F000" => {
-                "mend `table`, with its schema as in `schema.table`, or create it".to_owned()
+                "correct `table`, with its schema as in `schema.table`, or create it".to_owned()
             }
             "42703" => "name under `fields` columns that the other side has".to_owned(),
             "42501" => match types::quoted_table(&self.rows) {
@@ -76,7 +76,7 @@ impl Side {
                 None => format!("grant `{user}` what `query` reads"),
             },
             "57014" => "raise `timeout`, or ask for less".to_owned(),
-            _ if code.starts_with("42") && is_query => "mend `query`".to_owned(),
+            _ if code.starts_with("42") && is_query => "correct `query`".to_owned(),
             _ => return None,
         })
     }

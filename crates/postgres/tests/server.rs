@@ -157,7 +157,7 @@ async fn a_refusal_names_its_reason_and_the_way_out() {
         }
     };
     let place = format!("PostgreSQL at `127.0.0.1:{}`", world.server.port());
-    says(&world.side(table("sohps"), &id), &[&place, "sohps", "42P01", "mend `table`"]).await;
+    says(&world.side(table("sohps"), &id), &[&place, "sohps", "42P01", "correct `table`"]).await;
     let columns = [("id", ColumnType::Int64), ("nmae", ColumnType::String)];
     says(&world.side(table("shops"), &columns), &["nmae", "42703", "`fields`"]).await;
     says(&world.side(table("hidden"), &id), &["42501", "GRANT SELECT ON \"hidden\" TO \"reader\""]).await;
@@ -170,14 +170,14 @@ async fn a_refusal_names_its_reason_and_the_way_out() {
     .await;
     let writes = Rows::Query("WITH gone AS (DELETE FROM shops RETURNING id) SELECT id FROM gone".to_owned());
     assert!(world.refuses(&world.side(writes, &id)).await.contains("PostgreSQL at"));
-    says(&world.side(Rows::Query("SELEC 1".to_owned()), &id), &["42601", "mend `query`"]).await;
+    says(&world.side(Rows::Query("SELEC 1".to_owned()), &id), &["42601", "correct `query`"]).await;
     let with = |change: &dyn Fn(&mut Server)| {
         let mut side = good.clone();
         change(&mut side.server);
         side
     };
     let guess = with(&|server| server.password = Some("another secret".to_owned()));
-    says(&guess, &["28P01", "mend `user` and `password`"]).await;
+    says(&guess, &["28P01", "correct `user` and `password`"]).await;
     says(&with(&|server| server.password = None), &["it asks for a password"]).await;
     says(&with(&|server| server.database = "shop".to_owned()), &["3D000", "there is no `shop`"]).await;
     says(&with(&|server| server.port = 1), &["127.0.0.1:1", "no connection"]).await;
