@@ -404,7 +404,7 @@ fn output_column(
             return fail(
                 SETTING,
                 format!(
-                    "`{own}` and `{name}` are equal by `on` but of different types, and in rows without a match one stands for the other; cast one of them in a \
+                    "`{own}` and `{name}` are equal by `on` but of different types, and without a match, one column's value fills the other; cast one of them in a \
                      step before the join"
                 ),
             );
