@@ -22,7 +22,7 @@ const CLOCK: &str = "it reads the clock, and a replay after a crash must give th
     record was read) or `_timestamp` (when it was written)";
 const CHANCE: &str = "it gives another value each time, and a replay after a crash must give the same rows; for a stable number hash a \
     column, as in `md5(_key)`";
-const INTERNAL: &str = "it is about the inside of the evaluation, not about data";
+const INTERNAL: &str = "it exposes engine internals";
 const AGGREGATE: &str = "it needs many rows, and a step without state sees one; use the step `window`, or a materialized view of the \
     table";
 const WINDOW: &str =
