@@ -137,7 +137,7 @@ impl ErrorKind {
             Self::Corrupt => "something else wrote into the store: restore the object from a backup",
             Self::Conflict => "an object and a folder cannot share a name: remove the foreign one",
             Self::NotSupported => "choose another place for the store",
-            Self::Missing => "make the bucket, or name the right one; Forebay makes none",
+            Self::Missing => "create the bucket, or name the right one; Forebay does not create buckets",
             Self::Url => {
                 "give `file:///absolute/path`, a plain path, `s3://bucket/prefix`, `gs://…`, `az://…` or `memory://`, with the \
                  right endpoint and region"
