@@ -64,7 +64,7 @@ impl Batch {
         Self { rows, positions: Vec::new(), times_ms: Vec::new(), items: Vec::new(), ..self }
     }
 
-    /// Takes rows out, in place where nobody else holds the columns. `dropped` are row numbers, ascending and below `len()`.
+    /// Removes rows, in place where nothing else holds the columns. `dropped` are row numbers, ascending and below `len()`.
     ///
     /// # Errors
     /// When a column is of a form that cannot be filtered.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use crate::position::{self, Position};
 
-/// Bytes of a record's key that are kept, and one more, by which a longer one is known. Keys and headers go nowhere but to the dead
-/// letters, whose cells nobody reads beyond this.
+/// Bytes of a record's key that are kept, and one more, by which a longer one is known. Keys and headers are written only to the
+/// dead letters, where a longer cell would serve nobody.
 pub const KEY_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of a record's headers that are kept, as [`push_header`] writes them; the first that does not fit and all after it are
@@ -20,7 +20,7 @@ pub const HEADERS_BYTES_MAX: usize = 1 << 20;
 /// The header by which a dead letter keeps the era of its record's position, unless that is 0.
 pub const ERA_HEADER: &str = "forebay.era";
 
-/// The name of the header that stands for those that were too long; its value is empty.
+/// The name of the header that replaces those that were too long; its value is empty.
 pub const HEADERS_CUT: &str = "forebay.headers_cut";
 
 /// The header by which a dead letter keeps the first line of its file ([`RecordBlock::head`]).
@@ -110,7 +110,7 @@ pub struct RecordBlock {
     pub payloads: Spans,
     /// Rows without a body, ascending; almost always empty.
     pub absent: Vec<u32>,
-    /// Rows whose body the source returned in part since it is longer than any that is taken, ascending, each with
+    /// Rows whose body the source returned in part since it is longer than the longest that is accepted, ascending, each with
     /// the bytes of the whole; almost always empty.
     pub cut: Vec<(u32, u64)>,
     /// The records' keys, if the source has any; empty span for a record without one.
@@ -131,13 +131,13 @@ pub struct RecordBlock {
     pub leader_epoch: i32,
     /// What was found elsewhere for its records, for steps that look them up.
     pub found: Found,
-    /// Which item of the record's array is wanted, if the block has one record and a row of one item alone is read again: a step that makes rows
-    /// of the array makes no other then.
+    /// The item of the record's array that is wanted, if the block holds one record that is read again for the row of one item: a step that makes rows
+    /// of the array then makes that one alone.
     pub item: Option<u32>,
 }
 
-/// What whoever hands a block on has found elsewhere for its records: for each step that looks records up, by the step's number, what it takes its answers from.
-/// It travels with the block, so that the steps before the lane stay functions of the block: the same block gives the same rows, whatever has changed elsewhere.
+/// The other sides of the lookups of a block's records: for each step that looks records up, by the step's number, the rows that it finds its answers in.
+/// They travel with the block, so that the steps before the lane stay functions of the block: the same block gives the same rows, whatever has changed elsewhere.
 #[derive(Clone, Default)]
 pub struct Found(Arc<[(u32, Arc<dyn Any + Send + Sync>)]>);
 
@@ -310,8 +310,8 @@ impl BlockBuilder {
         Self { payload_bytes_max: bytes, ..self }
     }
 
-    /// Says that about so many bytes of records follow: a block that begins now gets memory for them, up to what a full one
-    /// needs. Told nothing, it gets as much as the last full one.
+    /// Announces that about so many bytes of records follow: a block that begins now gets memory for them, up to what a full one
+    /// needs. Without an announcement it gets as much as the last full one.
     pub fn expect(&mut self, bytes: usize) {
         if !self.is_empty() || bytes == 0 {
             return;
@@ -332,7 +332,7 @@ impl BlockBuilder {
         block.times_ms.reserve(rows);
     }
 
-    /// Gives a new block the memory that a full one needs, unless it was told what to expect.
+    /// Gives a new block the memory that a full one needs, unless its size was announced.
     #[inline]
     fn begin(&mut self) {
         if self.block.positions.capacity() == 0 {

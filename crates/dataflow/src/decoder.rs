@@ -9,7 +9,7 @@ use crate::{Batch, RecordBlock, Reject, Schema, Spans};
 pub struct Decoded {
     /// The good records, in order.
     pub batch: Batch,
-    /// The others, in order. Where records hold several rows, rows that were turned down stand behind the records.
+    /// The others, in order. Where records hold several rows, refused rows stand behind the refused records.
     pub rejects: Vec<Reject>,
     /// How records became rows, if a record may hold several; `None` if each is one.
     pub several: Option<Several>,

@@ -2,7 +2,7 @@
 //!
 //! Owns the words. The classification itself stands beside each boundary (`clickhouse::response`, `store::error`).
 
-/// Whether the thing that failed may have happened all the same.
+/// Whether the failed operation may have taken effect all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// It did not happen, and will not.
@@ -16,7 +16,7 @@ pub enum Effect {
 pub enum Remedy {
     /// The same bytes again, after a pause.
     Resend,
-    /// The content was turned down: split it and put the bad rows into the dead letters.
+    /// The content was refused: split it and put the bad rows into the dead letters.
     Divert,
     /// An operator is needed: keep the data, keep trying slowly, show the reason.
     Stop,

@@ -27,9 +27,9 @@ use crate::{
 /// What a block became before the lane.
 #[derive(Debug)]
 pub struct Prepared {
-    /// The rows that go on, in order, with the columns of [`Intake::schema`] and their event times.
+    /// The kept rows, in order, with the columns of [`Intake::schema`] and their event times.
     pub batch: Batch,
-    /// The records that do not go on, with their bytes, keys and headers: the decoder's first, then each step's.
+    /// The rejected records, with their bytes, keys and headers: the decoder's first, then each step's.
     pub rejects: Vec<Reject>,
     /// Records dropped by a rule that the user wrote.
     pub filtered: u64,
@@ -37,7 +37,7 @@ pub struct Prepared {
     pub records: u64,
     /// What came of a format or a step that made several rows of one record; `None` if each record is one row, a reject or filtered.
     pub multiplied: Option<Box<Multiplied>>,
-    /// What the first step of the lane wants to have done in the decode job; the engine does it behind this work and puts it here.
+    /// What the first step of the lane computes ahead in the decode job; the engine runs that after this work and puts the result here.
     pub ahead: Option<Box<dyn Any + Send>>,
     times: Times,
 }
@@ -92,7 +92,7 @@ pub struct Intake {
     elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
-/// Says which blocks of an input have records of another one, and what is done with those.
+/// Says which blocks of an input hold records of another one, and how those are processed.
 pub trait Elsewhere: Send + Sync {
     /// The input that the block's records belong to, by its name, and its intake; `None` if they are the input's own. The rows enter the lane where
     /// those of that input do.
@@ -178,7 +178,7 @@ impl Intake {
     /// Does all of it with a block that was read at `read_ms` (Unix milliseconds).
     ///
     /// # Errors
-    /// When a step cannot go on, or breaks its contract.
+    /// When a step fails as a whole, or breaks its contract.
     pub fn prepare(&self, block: &RecordBlock, read_ms: i64) -> Result<Prepared, OperatorError> {
         if let Some((_, intake)) = self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.input(block)) {
             return intake.prepare(block, read_ms);
@@ -309,8 +309,8 @@ impl Intake {
     }
 }
 
-/// The row of one item, of what a step made of the only record of a block. Without it the record is a reject, whatever the step has made of it: its
-/// other rows are in the tables, so that nothing is left to be said of it but that this row is not made any more.
+/// The row of one item, out of what a step made of the only record of a block. If there is none, the record is a reject, whatever else the step made of it:
+/// its other rows are in the tables already, and all there is to report is that this row is no longer made.
 fn only(made: Transformed, item: u32, block: &RecordBlock) -> Result<Transformed, OperatorError> {
     let Transformed { batch, filtered, rejects } = made;
     if !rejects.is_empty() {

@@ -3,8 +3,8 @@
 //! Owns the words for a table's columns as they travel with frames: the journal keeps them, so that a frame sealed for other columns
 //! than the table has now is known as one. Does not own what a change of columns means for a frame ([`crate::Table::fit`]).
 
-/// Stands for the DEFAULT of a column that has none, but that was added to a table which was written before: a record
-/// that does not give it gets the type's own zero value, as the rows before it have.
+/// Replaces the DEFAULT of a column that has none, and was added to a table after the first write: a record
+/// without it gets the type's own zero value, as existing rows do.
 pub const TYPE_DEFAULT: &str = "defaultValueOfType";
 
 /// The columns of a frame, in order. Empty if the table does not say.
@@ -62,7 +62,7 @@ pub enum Fit {
         /// True if that works whatever its values are; otherwise only if they fit.
         always: bool,
     },
-    /// Not without losing values: a column that it holds is gone, or has a type that holds none of them.
+    /// Not without losing values: a column that it holds was dropped, or has a type that cannot hold them.
     No {
         /// Which column, and the statement that fixes it.
         words: String,

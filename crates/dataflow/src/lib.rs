@@ -19,7 +19,7 @@
 //! | [`table`]    | [`Table`]: rows to frames, frames to a server      | `clickhouse`              |
 //! | [`sighting`] | [`Sighting`], [`Tokens`]: what was seen of a table, and how it remembers inserts | `tokens` |
 //! | [`layout`]   | [`Layout`], [`Fit`]: the columns that frames were made for | -                  |
-//! | [`reject`]   | [`Reject`]: a record that cannot go on, and why    | made by decoders and operators |
+//! | [`reject`]   | [`Reject`]: a record that was rejected, and why    | made by decoders and operators |
 //! | [`types`]    | [`ColumnType`], [`Column`], [`Schema`]             | -                         |
 //! | [`effect`]   | [`Effect`], [`Remedy`]: what a failure did, what now | -                       |
 //! | [`spare`]    | [`Spares`]: memory of large bodies, used again     | -                         |

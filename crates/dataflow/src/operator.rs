@@ -38,7 +38,7 @@ pub struct Probed {
 /// rows of `late_rows`, is the number of rows put in.
 #[derive(Debug)]
 pub struct Output {
-    /// The rows that go on, and those in `dropped` among them.
+    /// The kept rows, and among them those in `dropped`.
     pub batch: Batch,
     /// Rows dropped by this step: their numbers in `batch`, ascending. A step need not compact the batch: behind the last step
     /// nobody has to.
@@ -49,18 +49,18 @@ pub struct Output {
     pub filtered: u64,
     /// Rows dropped because their key was seen.
     pub duplicates: u64,
-    /// Rows dropped because they came too late to be told from a duplicate, where the pipeline says to drop such.
+    /// Rows dropped because they came too late to be distinguished from duplicates, where the pipeline drops such rows.
     pub late: u64,
-    /// Rows that came too late and go to a table of their own, with the columns that they came with: a step's side output, which it makes
-    /// only if it was told to. They are not among those of `late`.
+    /// Rows that came too late and go to a table of their own, with the columns that they came with: a step's side output, only
+    /// if it is configured. They are not among those of `late`.
     pub late_rows: Option<Box<Batch>>,
-    /// Of the rows that go on, those that came so late that they may be duplicates nobody knows any more. A part of them, not one more fate.
+    /// Of the kept rows, those that came so late that they may be duplicates of forgotten keys. A subset, not a further fate.
     pub late_kept: u64,
     /// Rows that went into the step's state, which [releases](Self::released) them later.
     pub absorbed: u64,
-    /// Rows put in earlier that the state has let go with this output. Not among the rows put in.
+    /// Rows put in earlier that the state has released with this output. Not among the rows put in now.
     pub released: u64,
-    /// Of those, the ones that a join releases without ever having matched them. A part of them, not one more fate.
+    /// Of those, the ones that a join releases without ever having matched them. A subset, not a further fate.
     pub unmatched: u64,
     /// True if no row of `batch` is a row put in: the step has made them, and their positions are numbers of its own.
     pub is_made: bool,
@@ -69,7 +69,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Every row goes on.
+    /// Every row is kept.
     pub fn all(batch: Batch) -> Self {
         Self {
             absorbed: 0,
@@ -88,7 +88,7 @@ impl Output {
         }
     }
 
-    /// The same with nothing in `dropped`: `batch` holds the rows that go on, and no others.
+    /// The same with nothing in `dropped`: `batch` holds the kept rows alone.
     ///
     /// # Errors
     /// When a column is of a form that cannot be filtered.
@@ -123,7 +123,7 @@ pub trait Ahead: Send + Sync {
     fn apply(&self, batch: &Batch) -> Result<Box<dyn Any + Send>, OperatorError>;
 }
 
-/// Why a step cannot go on: a fault of the pipeline or of the program, never of one record.
+/// Why a step failed as a whole: a fault of the pipeline or of the program, never of one record.
 #[derive(Debug, thiserror::Error)]
 #[error("step `{step}`: {message}")]
 pub struct OperatorError {
@@ -162,7 +162,7 @@ pub trait Operator: Send {
         self.probe(batch)
     }
 
-    /// Looks at a batch and says what must be read. Must not change state that [`Operator::finish`] decides upon.
+    /// Inspects a batch and says what must be read. Must not change state that [`Operator::finish`] decides by.
     fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError>;
 
     /// Decides. `answers` has one entry for each of `probed.reads`.
@@ -177,10 +177,10 @@ pub trait Operator: Send {
         self.finish(probed, answers).map(Divided::Done)
     }
 
-    /// Decides by what the jobs of the batch that was divided have made: one entry for each of them, in their order.
+    /// Decides by the results of the jobs that the batch was divided into: one entry for each of them, in their order.
     ///
     /// # Errors
-    /// When they are others, or not all of them. The step must not be used any more then.
+    /// When there are others, or some are missing. The step must not be used after that.
     fn join(&mut self, done: Vec<JobDone>) -> Result<Output, OperatorError> {
         let message = format!("`{}` jobs came back, none was handed out", done.len());
         Err(OperatorError { step: self.name().to_owned(), message })
@@ -191,7 +191,7 @@ pub trait Operator: Send {
         false
     }
 
-    /// What the watermark lets out, as ordinary output: rows of its own making ([`Output::added`]), in the place of those that it
+    /// The rows that the watermark releases, as ordinary output: rows that the step has made ([`Output::added`]), in place of those that it
     /// [absorbed](Output::absorbed). Empty for most steps and most watermarks.
     ///
     /// The engine calls it at each cut, after the last batch, after what the watermark lets out of the steps before it, and before
@@ -200,7 +200,7 @@ pub trait Operator: Send {
     /// neither loses rows nor makes them twice.
     ///
     /// # Errors
-    /// When the step cannot go on: its state is larger than its memory.
+    /// When its state is larger than its memory.
     fn advance(&mut self, _watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
         Ok(Vec::new())
     }
@@ -216,7 +216,7 @@ pub trait Operator: Send {
     fn at(&mut self, _wall_ms: i64) {}
 
     /// Whether [`advance`](Self::advance) with this watermark would let anything out: asked while nothing is read, so that a cut is made
-    /// when a silent partition stops to hold the watermark.
+    /// when a silent partition no longer holds the watermark back.
     fn is_due(&self, _watermark_ms: i64) -> bool {
         false
     }
@@ -236,8 +236,8 @@ pub trait Operator: Send {
         self.advance(watermark_ms)
     }
 
-    /// Rows that it holds until time lets them out: what [`close`](Self::close) lets out. All of its state, unless it also holds rows that later ones
-    /// need, whatever the time.
+    /// Rows that it holds until time releases them: those that [`close`](Self::close) releases. All of its state, unless it also holds rows that later
+    /// ones need at any time.
     fn waiting(&mut self) -> u64 {
         self.state().map_or(0, |state| state.held())
     }
@@ -272,7 +272,7 @@ pub enum StateError {
         was: String,
         /// The setting now.
         now: String,
-        /// What a person can do.
+        /// What the operator can do.
         way_out: String,
     },
 }
@@ -301,8 +301,8 @@ impl Duplicates {
 
 /// State that is sealed together with the records that made it (C6).
 pub trait State: Send {
-    /// The settings that the state depends on, in words: state that was made with others cannot be read back, so a change of them is for
-    /// people to decide.
+    /// The settings that the state depends on, in words: state that was made with others cannot be read back, so the operator has to
+    /// decide about a change of them.
     fn shape(&self) -> String;
 
     /// Whether it takes records in and [releases](Output::released) results later: then no record may be read again while the state is kept.
@@ -354,7 +354,7 @@ pub trait State: Send {
         None
     }
 
-    /// Takes over what finished work has made; its files are durable.
+    /// Takes over the result of finished work; its files are durable.
     ///
     /// # Errors
     /// When the work is not this state's, or not done.
@@ -374,7 +374,7 @@ pub trait State: Send {
         0
     }
 
-    /// About how large the next delta is, in bytes, where a cut should be made for its sake.
+    /// The approximate size of the next delta in bytes, if it is a reason to make a cut.
     fn unsealed_bytes(&self) -> u64 {
         0
     }
@@ -443,7 +443,7 @@ pub enum Given {
 
 /// Work on a state's files that is done beside the lane. Does no I/O itself; each step computes for some tenths of a second.
 pub trait StateWork: Send {
-    /// Goes on until something must be read or written.
+    /// Runs until something must be read or written.
     ///
     /// # Errors
     /// When what was read is damaged.

@@ -1,6 +1,6 @@
 //! Places in a partition.
 //!
-//! Owns the form of a position and how people read and write it. Does not own what one means: only its source knows.
+//! Owns the form of a position and its text. Does not own what one means: only its source knows.
 //!
 //! | source         | era       | place in it                          |
 //! |----------------|-----------|--------------------------------------|
@@ -50,7 +50,7 @@ pub const fn between(from: Position, to: Position) -> Option<u64> {
     }
 }
 
-/// A position for people: `17`, or `3:17` in era 3.
+/// A position as it is displayed: `17`, or `3:17` in era 3.
 pub fn shown(position: Position) -> impl fmt::Display {
     struct Shown(Position);
 

@@ -1,8 +1,8 @@
 //! Text from outside, made fit for logs, terminals and `/status`.
 //!
-//! A record is written by somebody else, and so is what a server quotes from it: it may move a cursor, turn a line round, or
-//! look like a line of its own. Everything that is shown to people passes through here. Does not own what goes to the dead
-//! letters, which keep records and words as they are.
+//! A record is written by somebody else, and so is what a server quotes from it: it may move a cursor, reverse a line, or
+//! look like a separate line. Everything that is displayed to users passes through here. Does not own what goes to the dead
+//! letters, which keep records and messages unchanged.
 //!
 //! | function           | for                                                       |
 //! |--------------------|-----------------------------------------------------------|
@@ -25,7 +25,7 @@ pub fn escaped_lines(text: &str) -> Cow<'_, str> {
     escape(text, usize::MAX, |c| c != '\n' && !is_printable(c))
 }
 
-/// True for characters that show themselves and do nothing else: no control characters, none that turn the direction of
+/// True for characters that are displayed and do nothing else: no control characters, none that change the direction of
 /// text, join or hide others, or end a line.
 pub fn is_printable(c: char) -> bool {
     !c.is_control()
@@ -75,7 +75,7 @@ pub fn without_values(words: &str) -> String {
 }
 
 /// The byte after the quote that closes the one at the beginning of `quoted`. Values may hold quotes of their own, unescaped, so
-/// a quote closes only where a word could not go on.
+/// a quote closes only where a word could not continue.
 fn closing(quoted: &str) -> Option<usize> {
     let quote = quoted.chars().next()?;
     let mut is_after_backslash = false;

@@ -1,4 +1,4 @@
-//! Records that cannot go on, and the table they end in.
+//! Rejected records, and the table that they are written to.
 //!
 //! Owns the facts kept about a reject and the columns of a dead-letter table. Does not own the delivery: rejects are
 //! sealed and inserted like every other row.
@@ -15,7 +15,7 @@ use crate::position::{self, Position};
 use crate::{Column, ColumnType, Partition, RecordBlock, Schema, Spans};
 
 /// Bytes of a record that a reject keeps. What is longer is kept in part, and the message says how long it is: a longer value
-/// would need several times this in memory, here and in the server, for a record that nobody reads as a cell of a table.
+/// would need several times this in memory, here and in the server, for a record that nobody would read in a table's cell.
 pub const RAW_BYTES_MAX: usize = 64 << 20;
 
 /// The rule that a record broke: a closed set, so that it can label a metric.
@@ -33,13 +33,13 @@ pub enum Reason {
     WrongKind,
     /// A value is of the right kind but does not fit (range, length, precision, unknown enum name).
     OutOfRange,
-    /// The schema that the record was written with cannot be had, or cannot fill the table's columns.
+    /// The schema that the record was written with is not available, or cannot fill the table's columns.
     Schema,
     /// The record's time is older than what is kept, and the policy says `dead_letter`.
     Late,
     /// A step's expression has no value for the record (a division by zero, a text that is no number).
     Expression,
-    /// The server turned the row down.
+    /// The server refused the row.
     Refused,
 }
 
@@ -61,7 +61,7 @@ impl Reason {
     }
 }
 
-/// One record that cannot go on.
+/// One rejected record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reject {
     /// Where the record comes from.
@@ -220,7 +220,7 @@ pub fn of_items(rejects: Vec<Reject>, block: &RecordBlock) -> Vec<Reject> {
     done
 }
 
-/// A record's headers, but for one that only dead letters have: a record that was sent again with the headers of its dead letter is whole.
+/// A record's headers without the one that only dead letters have: so a record that is sent again with the headers of its dead letter counts as whole.
 fn without_item(encoded: &[u8]) -> Vec<u8> {
     if headers(encoded).all(|(name, _)| name != ITEM_HEADER) {
         return encoded.to_vec();

@@ -35,7 +35,7 @@ impl Drop for Task {
 
 /// Clock, sleep, spawn, compute, randomness.
 pub trait Runtime: Send + Sync {
-    /// The wall clock in Unix milliseconds. For stamps that people and other machines read; it may jump.
+    /// The wall clock in Unix milliseconds. For timestamps that users and other machines read; it may jump.
     fn wall_ms(&self) -> i64;
 
     /// Time since some fixed moment; never goes back. For ages, back-off and bounds.
@@ -53,7 +53,7 @@ pub trait Runtime: Send + Sync {
     /// Threads for [`compute`](Self::compute); at least 1.
     fn compute_threads(&self) -> usize;
 
-    /// CPU that the calling thread has used so far. Zero where nobody accounts it, as in a simulation.
+    /// CPU time that the calling thread has used so far. Zero where it is not measured, as in a simulation.
     fn thread_cpu(&self) -> Duration {
         Duration::ZERO
     }
@@ -70,7 +70,7 @@ impl dyn Runtime {
     ) -> BoxFuture<'static, Option<T>> {
         let (done, result) = oneshot::channel();
         self.compute(Box::new(move || {
-            // The receiver may be gone when a lane is stopped while it computes; the result is then of no use.
+            // The receiver may have been dropped, when a lane is stopped while it computes; then nothing needs the result.
             let _ = done.send(job());
         }));
         Box::pin(async move { result.await.ok() })

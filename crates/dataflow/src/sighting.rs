@@ -13,7 +13,7 @@ pub struct Sighting {
     pub table_uuid: String,
     /// True if inserts into the table bring rows to other tables as well (materialized views), which may have them while it has not.
     pub feeds_views: bool,
-    /// The rest, in a form of the sink's own, some hundred bytes at the most. The engine compares it with nothing and journals it as it is.
+    /// The rest, in a form of the sink's own, some hundred bytes at the most. The engine does not interpret it, and journals it as it is.
     pub facts: Bytes,
 }
 
@@ -64,6 +64,6 @@ pub struct Budget {
     pub trusted_ms: u64,
     /// How long it takes to resend a frame whose answer is lost.
     pub needed_ms: u64,
-    /// True if the trust may end before the resend: rows are looked for then, and where they cannot be, an operator is asked.
+    /// True if the trust may end before the resend: then the rows are probed, and if they cannot be, the operator is asked.
     pub is_scarce: bool,
 }

@@ -1,7 +1,7 @@
 //! Partitions with ordered positions: where records come from.
 //!
-//! Owns the contract of a source. Does not own what has been read already: the journal does, and tells the source where
-//! to start. A source keeps no durable state.
+//! Owns the contract of a source. Does not own what has been read already: the journal does, and says where the source
+//! starts. A source keeps no durable state.
 
 use async_trait::async_trait;
 
@@ -14,7 +14,7 @@ pub struct PartitionStart {
     /// The partition.
     pub partition: Partition,
     /// What makes this stream itself and not a later one of the same name (a topic id, a file's device and inode).
-    /// Empty if the source cannot tell.
+    /// Empty if the source does not know.
     pub identity: String,
     /// The first position to fetch, by the start that the pipeline file asks for.
     pub next: Position,
@@ -93,15 +93,15 @@ pub enum Event {
 /// A kind of failure that decides what the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceFault {
-    /// The source is away: try again with back-off, for ever.
+    /// The source is unavailable: try again with back-off, for ever.
     Away,
-    /// Going on would lose or repeat records (recreated topic, offset out of range): stop.
+    /// To continue would lose or repeat records (recreated topic, offset out of range): stop.
     Refused,
     /// The configuration cannot work (unknown property, wrong password): stop.
     Config,
 }
 
-/// Why a source cannot go on.
+/// Why a source failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct SourceError {
@@ -146,12 +146,12 @@ pub trait Source: Send + Sync {
     /// The word in the pipeline file (`kafka`, `file`, …).
     fn kind(&self) -> &'static str;
 
-    /// Begins to connect for a pipeline that is about to start, and waits for nothing: what fails shows at the first question.
-    /// Most sources have nothing to begin with.
+    /// Begins to connect for a pipeline that is about to start, and waits for nothing: failures show at the first request.
+    /// Most sources have nothing to do here.
     fn connect(&self) {}
 
     /// Whether the pipeline file still names `stream`, however many of its partitions exist at the moment. A lane that has read a
-    /// stream which is named no longer does not start before an operator has said what that means. `true` where there is nothing
+    /// stream which is no longer named starts only after the operator has said what that means. `true` where there is nothing
     /// to compare with.
     fn covers(&self, _stream: &str) -> bool {
         true
@@ -160,12 +160,12 @@ pub trait Source: Send + Sync {
     /// The partitions that exist now, each with the start that the pipeline file asks for.
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError>;
 
-    /// What of `shown` a pipeline that stands at `known` has read, and what is new to it: a stream that it has read keeps the
+    /// Which of `shown` a pipeline at the positions `known` has read, and which are new to it: a stream that it has read keeps the
     /// partition and the identity that were recorded, whatever its name is now, and a partition that is not in `known` is new. A
-    /// source whose names and identities do not change gives back what it was given.
+    /// source whose names and identities do not change returns `shown` unchanged.
     ///
     /// # Errors
-    /// When what the pipeline file names is not there and never was.
+    /// When a stream that the pipeline file names does not exist and never did.
     async fn recognize(
         &self,
         shown: Vec<PartitionStart>,
@@ -181,27 +181,27 @@ pub trait Source: Send + Sync {
     /// Starts reading.
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError>;
 
-    /// Publishes positions for people's lag tools (Kafka: commits offsets). Best effort; nothing depends on it but the
-    /// check for a store that was rolled back, and for a source that [`releases`](Self::releases), when records go.
+    /// Publishes positions for lag tools (Kafka: commits offsets). Best effort; nothing depends on it but the
+    /// check for a store that was rolled back, and, in a source that [`releases`](Self::releases), the deletion of records.
     async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError>;
 
     /// The positions published last, if the source keeps them; empty otherwise.
     async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError>;
 
-    /// True if the source may let go of what is below a published position. The engine then publishes only positions below which every row
+    /// True if the source may delete what is below a published position. The engine then publishes only positions below which every row
     /// is settled: until then a refused row's record may have to be read again.
     fn releases(&self) -> bool {
         false
     }
 
-    /// True if the seal shall keep what became of each record of the partition, so that an operator can be told. Such a
+    /// True if seals record what became of each record of the partition, so that the operator can be told. Such a
     /// partition has no gaps, and its blocks hold one record each.
     fn wants_fates(&self, _partition: &Partition) -> bool {
         false
     }
 
     /// The one record at position `at.next`, read again, in a block of its own; `None` if no record stands there (any
-    /// more). Takes as long as the source needs to get there, so the caller bounds it; a future that is dropped ends
+    /// more). Takes as long as the source needs to reach the position, so the caller bounds it; dropping the future ends
     /// what it has started.
     ///
     /// # Errors
@@ -237,8 +237,8 @@ pub async fn first_record(
 /// 2. A reader holds a bounded number of bytes ahead of the caller; not calling `next` is the back-pressure.
 /// 3. Dropping the reader ends all that it started.
 /// 4. A partition is added once: another [`Reader::add`] of it is refused, by that call or by the next events.
-/// 5. What was handed out of a partition up to its [`Event::Removed`] is all that this reader hands out of it: who reads it next begins
-///    behind that.
+/// 5. After a partition's [`Event::Removed`] this reader hands out nothing more of it: its next reader begins behind the records before
+///    that event.
 #[async_trait]
 pub trait Reader: Send {
     /// The next event; waits while there is none.
@@ -250,8 +250,8 @@ pub trait Reader: Send {
     /// Reads a further partition from now on.
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError>;
 
-    /// Takes a partition away, paused, caught up or ended, so that another reader can read it. Blocks on their way still come, then
-    /// [`Event::Removed`]; only behind that may it be added again. A partition that is not read gives no event, and this reader does not
+    /// Removes a partition, paused, caught up or ended, so that another reader can read it. Blocks on their way still come, then
+    /// [`Event::Removed`]; only after that may it be added again. A partition that is not read gives no event, and this reader does not
     /// find it again.
     fn remove(&mut self, partition: &Partition);
 

@@ -33,14 +33,14 @@ pub struct Encoded {
     pub rows: u64,
     /// The bytes to send, as they are.
     pub body: Bytes,
-    /// What [`Table::probe`] needs to find the frame again, as the table was when it was encoded; empty if nothing can tell.
+    /// What [`Table::probe`] needs to find the frame again, as the table was when it was encoded; empty if it cannot be found.
     pub probe: Bytes,
     /// Which rows these are: what ties a row that the server refuses to its record.
     pub rows_from: RowsFrom,
 }
 
-/// Which of the rows given to [`Table::encode`] a frame holds, in the frame's order. Rows that go on are numbered from 0 over all
-/// batches; those that do not have no number.
+/// Which of the rows given to [`Table::encode`] a frame holds, in the frame's order. Kept rows are numbered from 0 over all
+/// batches; dropped rows have no number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowsFrom {
     /// These, one after the other.
@@ -82,14 +82,14 @@ pub enum Presence {
     None,
     /// All rows are there.
     All,
-    /// Some are: the table has changed under us.
+    /// Some are: others have changed the table.
     Part {
         /// Rows (or sampled keys) found.
         found: u64,
         /// Rows (or sampled keys) looked for.
         expected: u64,
     },
-    /// The table cannot tell: no provenance column and no unique key.
+    /// The table does not show it: no provenance column and no unique key.
     Inadmissible,
 }
 
@@ -172,15 +172,15 @@ pub trait Table: Send + Sync {
         None
     }
 
-    /// Rows of a batch that a later one of the same key replaces, so that they need not be sent: by their numbers among all rows that go
-    /// on, ascending. The rows are those for [`Table::encode`], which then gets the others. Pure, as that is. Of each key one row stays.
+    /// Rows of a batch that a later one of the same key replaces, so that they need not be sent: by their numbers among all kept rows,
+    /// ascending. The rows are those for [`Table::encode`], which then gets the others. Pure, as that is. Of each key one row stays.
     fn replaced(&self, rows: &[Selected]) -> Result<Vec<u32>, TableError> {
         let _ = rows;
         Ok(Vec::new())
     }
 
-    /// The columns that [`Table::encode`] makes frames for; they never change. Empty if the table does not tell: then frames are
-    /// taken to be for the columns that it has.
+    /// The columns that [`Table::encode`] makes frames for; they never change. Empty if the table does not say: then frames are
+    /// assumed to be for the columns that it has.
     fn layout(&self) -> Layout {
         Layout::default()
     }
@@ -190,8 +190,8 @@ pub trait Table: Send + Sync {
         None
     }
 
-    /// Whether the table as [`Table::see`] saw it last needs inserts that a table opened before cannot make as well: a materialized view
-    /// came. Inserts go on; the lane is to be opened again soon.
+    /// Whether the table, as [`Table::see`] saw it last, also needs inserts of a kind that a table opened earlier cannot make: a materialized view
+    /// was added. Inserts continue; the lane is to be reopened soon.
     fn must_reopen(&self) -> bool {
         false
     }
@@ -208,9 +208,9 @@ pub trait Table: Send + Sync {
         Ok(Layout::default())
     }
 
-    /// Cuts the rows that go on into frames (by table partition), sorts them if asked to, encodes and compresses.
+    /// Cuts the kept rows into frames (by table partition), sorts them if asked to, encodes and compresses.
     /// `ids` is called once for each frame, in the order of the result. Each row is in one frame, as
-    /// [`Encoded::rows_from`] says. No value of a row that goes no further is in a frame, or an error.
+    /// [`Encoded::rows_from`] says. No value of a dropped row is in a frame or causes an error.
     fn encode(&self, rows: &[Selected], ids: &mut dyn FnMut() -> FrameId)
     -> Result<Vec<Encoded>, TableError>;
 
@@ -252,11 +252,11 @@ pub trait Table: Send + Sync {
     /// How the table remembers inserts.
     fn tokens(&self) -> &dyn Tokens;
 
-    /// Looks at the server and the table, and checks again that the table can be written exactly once.
+    /// Polls the server and the table, and checks again that the table can be written exactly once.
     async fn see(&self) -> Result<Sighting, TableError>;
 
-    /// Why a person must decide before a pipeline without a journal reads its source into this table from the start: the table has rows
-    /// already, which may be of the same source. The whole sentence with the way out; `None` if nothing speaks against it.
+    /// Why the operator must decide before a pipeline without a journal reads its source into this table from the start: the table has rows
+    /// already, which may be of the same source. The whole sentence with the way out; `None` if there is no objection.
     async fn objects_to_first_start(&self) -> Result<Option<String>, TableError> {
         Ok(None)
     }
@@ -270,8 +270,8 @@ pub trait Table: Send + Sync {
     async fn probe(&self, frame: FrameId, rows: u64, probe: &[u8]) -> Result<Presence, TableError>;
 
     /// Looks for the rows of a frame, and gives the sighting of that moment. A table that may be reached by way of several
-    /// servers overrides this, so that both come from one of them at one moment: rows that one server does not show prove nothing
-    /// together with what another one says of itself.
+    /// servers overrides this, so that both come from one of them at one moment: rows that are missing on one server prove nothing
+    /// together with facts about another.
     async fn look_for(
         &self,
         frame: FrameId,

@@ -19,7 +19,7 @@ pub struct Transformed {
 }
 
 impl Transformed {
-    /// Every row goes on.
+    /// Every row is kept.
     pub fn all(batch: Batch) -> Self {
         Self { batch, filtered: 0, rejects: Vec::new() }
     }
@@ -27,9 +27,9 @@ impl Transformed {
 
 /// A step without state.
 ///
-/// 1. Every record of the batch goes on (as one row or more), is filtered, or is rejected: the three counts add up to the records put in.
+/// 1. Every record of the batch is kept (as one row or more), filtered, or rejected: the three counts add up to the records put in.
 /// 2. Pure: the same batch gives the same result, on any thread, any number of times. So a replay after a crash makes the same rows.
-/// 3. A record that the step fails on becomes a reject, and the records beside it go on as if it had not been there.
+/// 3. A record that the step fails on becomes a reject, and the other records are processed as if it had not been there.
 /// 4. An error is a fault of the pipeline or of the program, never of one record.
 pub trait Transform: Send + Sync {
     /// The step's word in the pipeline file.

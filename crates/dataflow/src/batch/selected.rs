@@ -1,8 +1,8 @@
-//! Rows of a record batch that go on while the others stay where they are.
+//! The kept rows of a record batch, while the dropped ones stay where they are.
 //!
-//! Owns which rows those are. A step that drops a tenth of the rows leaves stretches of ten; to move them together costs more than
-//! to know where they stand, for whoever writes the rows reads every column anyway and writes them together then. Does not own
-//! when that is worth it: what is dropped is held in memory as long as what goes on.
+//! Owns which rows are kept. A step that drops a tenth of the rows leaves stretches of ten; compacting them costs more than
+//! knowing where they are, because the encoder reads every column anyway and writes the kept rows one after the other. Does not own
+//! when that is worth it: dropped rows keep their memory alive for as long as the kept ones.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use arrow_schema::{ArrowError, Field, Schema};
 
 use super::without;
 
-/// A record batch, and which of its rows go on.
+/// A record batch, and which of its rows are kept.
 ///
-/// So a row has two numbers: its own in the batch, which [`stretches`](Self::stretches) are made of, and one among the rows that go on.
+/// So a row has two numbers: its own in the batch, which [`stretches`](Self::stretches) are made of, and one among the kept rows.
 #[derive(Clone, Debug)]
 pub struct Selected {
     batch: RecordBatch,
-    /// Rows one after the other that go on: not empty, ascending, not touching.
+    /// Runs of kept rows: not empty, ascending, not touching.
     stretches: Vec<Range<u32>>,
     /// Rows in `stretches`.
     len: usize,
@@ -41,7 +41,7 @@ impl Selected {
         Self { batch, stretches, len }
     }
 
-    /// Of the rows that go on, those for which `keep` says so, by their numbers in the batch.
+    /// Of the kept rows, those for which `keep` says so, by their numbers in the batch.
     pub fn only(&self, mut keep: impl FnMut(usize) -> bool) -> Self {
         let mut stretches: Vec<Range<u32>> = Vec::new();
         for row in self.stretches.iter().cloned().flatten().filter(|row| keep(*row as usize)) {
@@ -83,7 +83,7 @@ impl Selected {
         Ok(Self { batch: RecordBatch::try_new_with_options(schema, columns, &options)?, ..self })
     }
 
-    /// Without some of the rows that go on: their numbers among these, ascending.
+    /// Without some of the kept rows: their numbers among these, ascending.
     pub fn except(&self, numbers: &[u32]) -> Self {
         let (mut number, mut left) = (0, numbers.iter().peekable());
         self.only(|_| {
@@ -93,32 +93,32 @@ impl Selected {
         })
     }
 
-    /// The batch with all of its rows, those that go no further among them.
+    /// The batch with all of its rows, dropped ones included.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
     }
 
-    /// The rows that go on, by their numbers in the batch: stretches that are not empty, ascend and do not touch.
+    /// The kept rows, by their numbers in the batch: stretches that are not empty, ascend and do not touch.
     pub fn stretches(&self) -> &[Range<u32>] {
         &self.stretches
     }
 
-    /// How many rows go on.
+    /// How many rows are kept.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if no row goes on.
+    /// True if no row is kept.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// True if every row goes on.
+    /// True if every row is kept.
     pub fn is_all(&self) -> bool {
         self.len == self.batch.num_rows()
     }
 
-    /// Of items that belong to the rows of the batch, those of the rows that go on; panics when there are fewer items than rows.
+    /// Of items that belong to the rows of the batch, those of the kept rows; panics when there are fewer items than rows.
     pub fn of<'a, T>(&'a self, items: &'a [T]) -> impl Iterator<Item = &'a T> {
         self.parts_of(items).flatten()
     }

@@ -1,7 +1,7 @@
-//! Rows taken out of columns where they stand.
+//! Rows removed from columns in place.
 //!
-//! Owns the moving of what stays. A filter would copy every column into fresh memory for the few rows that go; here the rows
-//! behind each gap move up in the memory that the decoder has filled, which is in the cache still.
+//! Owns the moving of the rows that stay. A filter would copy every column into fresh memory to remove a few rows; here the rows
+//! behind each gap move up in the memory that the decoder has filled, which is still in the cache.
 //!
 //! | column                                                 | how                      |
 //! |--------------------------------------------------------|--------------------------|
@@ -101,7 +101,7 @@ fn texts(column: ArrayRef, stay: &[Range<usize>]) -> ArrayRef {
 /// The column after `change`, which leaves the rows in `stay`.
 fn changed(column: ArrayRef, stay: &[Range<usize>], change: impl FnOnce(&mut [MutableBuffer])) -> ArrayRef {
     let data = column.to_data();
-    // The array holds the buffers too: in place is only for who holds them alone.
+    // The array holds the buffers too: only their sole holder may write in place.
     drop(column);
     let buffers = data.buffers().to_vec();
     let builder = data.into_builder().buffers(Vec::new());

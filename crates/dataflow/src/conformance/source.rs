@@ -16,7 +16,7 @@ use crate::{Partition, Position, Runtime, Source};
 pub use rules::*;
 pub use watch::{Record, Seen, Watch, at, read_all};
 
-/// A source with known content, and hands on what lies behind it.
+/// A source with known content, and control over the system behind it.
 ///
 /// The source shows at least two partitions, the first of them with at least 20 records; nothing else writes to it.
 #[async_trait]

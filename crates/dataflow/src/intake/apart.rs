@@ -2,23 +2,23 @@
 //!
 //! Owns the second pass over such records, row by row. Does not own the first ([`super::Intake::prepare`]).
 //!
-//! A step says only at which position it failed, and all rows of a record have one. So the rows of these records are taken apart into records of their own
+//! A step reports only the position at which it failed, which all rows of a record share. So the rows of these records are made records of their own
 //! ([`crate::Decoder::split`]), which go through the same work once more; what fails then names its row, and its dead letter holds that row alone. It costs
-//! only records that have a row that fails.
+//! only records with a row that fails.
 
 use std::collections::BTreeMap;
 
 use crate::reject::{self, RowReject};
 use crate::{Intake, Metadata, RecordBlock, Reject, Spans, position};
 
-/// Bytes of rows taken apart in one pass; beyond that the dead letters hold whole records.
+/// Bytes of rows separated in one pass; beyond that the dead letters hold whole records.
 const APART_BYTES_MAX: usize = 512 << 20;
 
 impl Intake {
     /// The rejects of steps, at positions of a block whose records hold several rows, each with its row; `None` if that cannot be said.
     pub(super) fn apart(&self, block: &RecordBlock, rejects: &[Reject], read_ms: i64) -> Option<Vec<Reject>> {
         if self.metadata.contains(&Metadata::Position) {
-            // The rows have other positions while they are apart.
+            // The rows have other positions while they are separate.
             return None;
         }
         let (narrow, rows) = self.narrow(block, rejects)?;

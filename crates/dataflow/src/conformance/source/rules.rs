@@ -9,7 +9,7 @@ use super::watch::{Seen, Watch, at, note_block, read_all};
 use crate::position::{self, Position};
 use crate::{Partition, PartitionStart, ReadFrom, RecordBlock, SourceError, SourceFault};
 
-/// Long enough for a record that should not come to come all the same.
+/// Long enough for a record to arrive that should not.
 const QUIET: Duration = Duration::from_millis(300);
 /// A bound for reading a fixture's few records by polling.
 const POLLING_MAX: Duration = Duration::from_secs(60);
@@ -142,7 +142,7 @@ pub async fn a_dropped_next_loses_nothing(fixture: &dyn Fixture) {
     assert_eq!(watch.seen, whole, "reader 1: dropping `next` loses and repeats nothing");
 }
 
-/// Reader: pause holds back what comes later, the others go on, and resume loses nothing.
+/// Reader: pause holds back later records of one partition only, and resume loses nothing.
 pub async fn a_paused_partition_waits_and_loses_nothing(fixture: &dyn Fixture) {
     let whole = read_all(fixture).await;
     let starts = starts(fixture).await;
@@ -169,7 +169,7 @@ pub async fn a_paused_partition_waits_and_loses_nothing(fixture: &dyn Fixture) {
     }
 }
 
-/// Reader: `add` reads a further partition from where it is told.
+/// Reader: `add` reads a further partition from the given position.
 pub async fn an_added_partition_is_read_beside_the_first(fixture: &dyn Fixture) {
     let whole = read_all(fixture).await;
     let starts = starts(fixture).await;
@@ -198,7 +198,7 @@ pub async fn a_partition_is_not_added_twice(fixture: &dyn Fixture) {
     assert_eq!(error.partition, Some(start.partition), "names the partition: {error}");
 }
 
-/// Reader 5: a partition may be taken away at any time, and whoever reads it next goes on behind what came of it.
+/// Reader 5: a partition may be removed at any time, and its next reader continues behind the records that were handed out.
 pub async fn a_removed_partition_is_read_on_by_another_reader(fixture: &dyn Fixture) {
     let whole = read_all(fixture).await;
     let starts = starts(fixture).await;
@@ -248,7 +248,7 @@ pub async fn another_identity_is_refused(fixture: &dyn Fixture) {
     assert!(error.message.contains(&start.identity), "names the present identity: {error}");
 }
 
-/// Source 2: a position behind the newest record is not waited for.
+/// Source 2: a position beyond the newest record is refused, not waited for.
 pub async fn a_position_beyond_the_end_is_refused(fixture: &dyn Fixture) {
     let whole = read_all(fixture).await;
     let start = first(fixture).await;
@@ -264,7 +264,7 @@ pub async fn an_unknown_partition_is_refused(fixture: &dyn Fixture) {
     refusal(fixture, ReadFrom { partition, ..at(&start, 0) }).await;
 }
 
-/// Source 2: what retention took is an error that says what is held, never a jump.
+/// Source 2: records that retention has deleted are an error that says what is still held, never a silent jump.
 pub async fn a_position_no_longer_held_is_refused(fixture: &dyn Fixture) {
     let whole = read_all(fixture).await;
     let start = first(fixture).await;
@@ -299,7 +299,7 @@ pub async fn a_stream_made_anew_is_refused(fixture: &dyn Fixture) {
     refusal(fixture, at(&start, next)).await;
 }
 
-/// Reader: after `CaughtUp` the reader waits and goes on from that position.
+/// Reader: after `CaughtUp` the reader waits and continues from that position.
 pub async fn a_caught_up_reader_gets_what_comes_later(fixture: &dyn Fixture) {
     let start = first(fixture).await;
     let mut watch = Watch::start(fixture, vec![at(&start, start.next)]).await.expect("reading starts");

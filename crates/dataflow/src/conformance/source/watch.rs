@@ -50,7 +50,7 @@ pub struct Watch<'a> {
     left: BTreeMap<Partition, Seen>,
 }
 
-/// The start of a partition as a place to go on.
+/// The start of a partition as a place to continue from.
 pub fn at(start: &PartitionStart, next: Position) -> ReadFrom {
     ReadFrom {
         partition: start.partition.clone(),
@@ -110,7 +110,7 @@ impl<'a> Watch<'a> {
         self.note_result(event.expect("an event comes within the bound of the suite"))
     }
 
-    /// Notes what comes within `time`; waiting in vain is fine.
+    /// Notes what comes within `time`; nothing need come.
     pub async fn linger(&mut self, time: Duration) -> Result<(), SourceError> {
         let runtime = self.fixture.runtime();
         let until = runtime.elapsed() + time;
