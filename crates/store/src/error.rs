@@ -23,15 +23,15 @@ pub enum ErrorKind {
     Corrupt,
     /// The key is the folder of other objects, or one of its folders is an object.
     Conflict,
-    /// This store or file system cannot do it.
+    /// This store or file system does not support it.
     NotSupported,
     /// There is no such bucket or container.
     Missing,
-    /// The text is no store's URL, or the store is elsewhere.
+    /// The text is not the URL of a store, or the store is elsewhere.
     Url,
-    /// An fsync failed, so that nobody knows what is durable; this store takes no more writes.
+    /// An fsync failed, so it is not known what is durable; this store accepts no more writes.
     SyncFailed,
-    /// The operation was given up because the process shuts down or its worker panicked.
+    /// The operation was abandoned because the process shuts down or its worker panicked.
     Stopped,
     /// Any other error of the operating system or the network.
     Io,
@@ -112,7 +112,7 @@ impl StoreError {
 }
 
 impl ErrorKind {
-    /// Whether waiting and trying again may help without anybody changing the pipeline.
+    /// Whether waiting and trying again may help without a change of the pipeline.
     pub fn is_transient(self) -> bool {
         match self {
             Self::Full | Self::Permission | Self::Missing | Self::Io => true,
@@ -130,7 +130,7 @@ impl ErrorKind {
     /// The way out, in words.
     pub fn remedy(self) -> &'static str {
         match self {
-            Self::Full => "free some space or raise the quota, and it goes on",
+            Self::Full => "free some space or raise the quota, and Forebay continues",
             Self::Permission => "give the process read, write, list and delete access to the store",
             Self::TooLarge => "lower the size of a batch or raise the bound",
             Self::OutOfRange => "the object is shorter than its index says: restore it from a backup",
@@ -143,7 +143,7 @@ impl ErrorKind {
                  right endpoint and region"
             }
             Self::SyncFailed => "check the disk and the kernel's log, then restart",
-            Self::Stopped => "start again; nothing is torn",
+            Self::Stopped => "start again; nothing is damaged",
             Self::Io => "see the reason; trying again may help",
         }
     }

@@ -12,7 +12,7 @@
 //!
 //! A put writes the bytes to a temporary file, fsyncs it, links it to its name (which fails if the name exists), fsyncs
 //! the folder and removes the temporary name. So a name never shows a part of an object, and two processes cannot both
-//! create one. Folders are made for the owner only (0700) and files in the same way (0600), for the data may be personal.
+//! create one. Folders are made for the owner only (0700) and files in the same way (0600), because the data may be personal.
 //!
 //! It needs a file system with hard links, fsync of folders and case-sensitive names: ext4, XFS, Btrfs, ZFS, tmpfs. Symbolic
 //! links above the root are followed once, at open; the root itself, its folder of temporary files, and what lies in the place
@@ -69,8 +69,8 @@ impl FileStore {
     /// Opens the folder `root`, and makes it if it is absent. Blocks the calling thread for a few fsyncs.
     ///
     /// Checks that the file system has hard links, and removes temporary files of writers that are dead. A writer holds
-    /// a lock (`flock`) on its temporary file while it writes, and the kernel drops that lock when it dies; that tells
-    /// the dead from the living across containers too, where a process id would not. Without locks on the file system
+    /// a lock (`flock`) on its temporary file while it writes, and the kernel drops that lock when it dies; that distinguishes
+    /// dead writers from living ones across containers too, where a process id would not. Without locks on the file system
     /// nothing is removed. A living writer never loses anything but a retry.
     pub fn open(root: &Path, pool: Arc<dyn BlockingPool>) -> Result<Self, StoreError> {
         Ok(Self::on(Disk::open(root)?, pool))
@@ -87,7 +87,7 @@ impl FileStore {
         self.disk.root()
     }
 
-    /// The path of the file that holds the object `key`, whether it exists or not: for people and tests.
+    /// The path of the file that holds the object `key`, whether it exists or not: for messages and tests.
     pub fn path(&self, key: &Key) -> PathBuf {
         self.disk.path(key.segments())
     }
@@ -116,7 +116,7 @@ impl FileStore {
             let result = job(&disk);
             // The permit goes with the job, not with the caller, so that dropped futures do not lift the bound.
             drop(permit);
-            // Nobody listens if the caller was cancelled; by contract its effect is unknown then.
+            // If the caller was cancelled nothing receives this; by contract its effect is unknown then.
             answer.send(result).ok();
         }));
         answered.await.unwrap_or_else(|_| {
@@ -206,7 +206,7 @@ impl Store for FileStore {
 impl BlockingPool for TokioPool {
     fn run(&self, job: Box<dyn FnOnce() + Send>) {
         match tokio::runtime::Handle::try_current() {
-            // The job answers through its own channel, so the handle tells nothing more.
+            // The job answers through its own channel, so the handle has nothing to add.
             Ok(runtime) => drop(runtime.spawn_blocking(job)),
             Err(_) => job(),
         }

@@ -130,11 +130,11 @@ fn no_registers(operation: Operation, key: &Key) -> StoreError {
 ///    of power.
 /// 4. **Read your writes.** What a put created is seen by every `get` and `list` that starts after it returned, from any
 ///    process.
-/// 5. **Errors tell the effect.** [`Effect::None`]: nothing has happened and nothing will. [`Effect::Unknown`]: the
+/// 5. **Errors state the effect.** [`Effect::None`]: nothing has happened and nothing will. [`Effect::Unknown`]: the
 ///    object may be there now, later or never; read back. Only `put_if_absent`, `compare_and_set` and `delete` can be in doubt.
 /// 6. **Cancellation.** A future that is dropped leaves the effect unknown, and the operation may still land after the
 ///    drop. Nothing is torn by it.
-/// 7. **Deletes are lazy.** A deleted object is gone for every reader at once, but may come back after a loss of power.
+/// 7. **Deletes are lazy.** A deleted object is absent for every reader at once, but may come back after a loss of power.
 ///    Whoever deletes must already have made durable that the object no longer counts.
 /// 8. **Keys are objects or folders.** A key that is an object is never at the same time the folder of another key; a
 ///    put that would make it so fails with [`ErrorKind::Conflict`] where the store can see it.

@@ -2,7 +2,7 @@
 //!
 //! Owns the translation of the [`Store`] contract into one request an operation, and the bounds on sizes, time and
 //! concurrency. Does not own the protocols and signatures (the `object_store` crate, none of whose types leave this
-//! folder), nor retries: every request is sent once, and what its answer leaves open is told by the error's effect.
+//! folder), nor retries: every request is sent once, and the error's effect says what its answer leaves open.
 //!
 //! | module    | what it holds                                                             |
 //! |-----------|---------------------------------------------------------------------------|

@@ -10,7 +10,7 @@
 //! | `s3://bucket/prefix`           | S3 and what speaks like it (feature `s3`)     |
 //! | `gs://bucket/prefix`           | Google Cloud Storage (feature `gcs`)          |
 //! | `az://container/prefix`        | Azure Blob Storage (feature `azure`)          |
-//! | `memory://`                    | a new [`MemoryStore`], gone with the process  |
+//! | `memory://`                    | a new [`MemoryStore`], lost with the process |
 
 use std::path::Path;
 use std::sync::Arc;

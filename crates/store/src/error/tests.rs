@@ -8,7 +8,7 @@ fn a_message_names_the_place_the_reason_and_the_way_out() {
     assert_eq!(
         error.to_string(),
         "cannot put `lane/7`: failed to write its bytes: no storage space; free some space or raise the quota, and \
-         it goes on"
+         Forebay continues"
     );
     assert_eq!(error.with_effect(Effect::Unknown).effect, Effect::Unknown);
 }

@@ -1,14 +1,14 @@
-//! Writing past the page cache: what is large goes from the caller's memory to the disk.
+//! Writing past the page cache: large pieces go from the caller's memory straight to the disk.
 //!
 //! Owns which stretches of an object go that way, and the switch of a file between the two ways. Does not own the file's name or
 //! its fsync.
 //!
 //! The kernel copies what is written into memory of its own, which it has to find first and which is cold: that costs two to ten times
 //! what the copy costs. With `O_DIRECT` the disk reads the caller's memory, if that lies at a multiple of [`PAGE_BYTES`], in memory
-//! and in the file. What does not, ends of pieces and small ones between large ones, goes through the page cache as ever, into
+//! and in the file. What does not, ends of pieces and small ones between large ones, goes through the page cache as usual, into
 //! other pages of the same file.
 //!
-//! Not every file system has that way. One without it says so when it is asked for or at the first such write, and the rest
+//! Not every file system supports that. One without support reports it when the flag is set or at the first such write, and the rest
 //! of the file goes through the page cache. The bytes are durable after the fsync in either case, not before.
 
 use std::fs::File;
@@ -68,7 +68,7 @@ pub(super) fn write_cached<T: AsRef<[u8]>>(file: &mut File, body: &[T]) -> io::R
     Ok(())
 }
 
-/// Writes pages past the page cache. What is left was refused: the file system has no such way, or wants larger pages.
+/// Writes pages past the page cache. Pages that are left were refused: the file system does not support this, or wants larger pages.
 fn write_past<'a>(file: &mut File, bytes: &'a [u8]) -> io::Result<&'a [u8]> {
     if !switch::on(file)? {
         return Ok(bytes);
@@ -92,7 +92,7 @@ fn write_pages<'a>(file: &mut File, bytes: &'a [u8]) -> io::Result<&'a [u8]> {
     Ok(left)
 }
 
-/// Whether the error says that pages cannot be written in this way, rather than that a write has failed.
+/// Whether the error says that pages cannot be written in this way, and not that a write failed.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
 }

@@ -7,7 +7,7 @@
 //! | make and fsync the folders | none                                                             |
 //! | write the temporary file   | none                                                             |
 //! | fsync the temporary file   | none: the file is thrown away, and a retry writes a new one      |
-//! | link it to its name        | none, unless the file has two names by now: then go on           |
+//! | link it to its name        | none, unless the file has two names by now: then continue        |
 //! | fsync the folder           | unknown                                                          |
 //!
 //! A failed fsync of a folder, at any step, is final for this store: it takes no more writes, because a second fsync may
@@ -45,7 +45,7 @@ pub(super) struct Disk {
     plain: Mutex<BTreeSet<PathBuf>>,
     /// The value of each register that was last seen to be durable.
     synced: Mutex<BTreeMap<PathBuf, String>>,
-    /// An fsync of a folder has failed: what is durable is not known any more.
+    /// An fsync of a folder has failed: it is no longer known what is durable.
     sync_failed: AtomicBool,
     /// Puts and deletes are refused.
     read_only: bool,
@@ -204,7 +204,7 @@ impl Disk {
         match fs::remove_file(&path) {
             Ok(()) => Ok(()),
             Err(error) if is_absent(&error) || path.is_dir() => Ok(()),
-            // The name may be gone before the error comes.
+            // The name may be deleted before the error comes.
             Err(error) => {
                 let error = StoreError::io(Operation::Delete, key, "remove its file", error);
                 Err(if error.kind == ErrorKind::Permission {
@@ -234,7 +234,7 @@ impl Disk {
         super::walk::visit_folders(&folder, &|path| self.sync(&File::open(path)?)).map_err(failed)
     }
 
-    /// One try. `None` if something that was just made is gone again.
+    /// One try. `None` if something that was just made has been removed again.
     fn try_put(&self, key: &Key, path: &Path, body: &[Bytes], way: Way) -> Result<Option<Put>, StoreError> {
         let failed = |doing| move |error| self.judge(StoreError::io(Operation::Put, key, doing, error));
         let folder = path.parent().expect("an object lies below the root");
@@ -281,7 +281,7 @@ impl Disk {
                 }
                 Ok(_) => Err(not_a_file(Operation::Put, key)),
                 // Deleted since: the caller's put came after an object that is no more, so try again.
-                Err(gone) if is_absent(&gone) => Ok(None),
+                Err(absent) if is_absent(&absent) => Ok(None),
                 Err(error) => Err(StoreError::io(Operation::Put, key, "inspect what exists", error)),
             },
             io::ErrorKind::NotFound => {
@@ -293,8 +293,8 @@ impl Disk {
         }
     }
 
-    /// Makes `folder` and those above it down from the root, and makes their names durable once per process: one that
-    /// is found may have been left undurable by a writer that crashed.
+    /// Creates `folder` and its parents below the root, and makes their names durable once per process: one that
+    /// exists already may come from a writer that crashed before it was durable.
     pub(super) fn make_folders(&self, folder: &Path) -> io::Result<()> {
         if folder == self.root || self.folders().contains(folder) {
             return Ok(());
@@ -333,7 +333,7 @@ impl Disk {
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(failed(error)),
         }
-        // Again by the kernel, for the place may have changed hands since.
+        // Again by the kernel, because the path may have changed since.
         let no_link = OFlags::NOFOLLOW.bits() as i32;
         let file = match File::options().read(true).custom_flags(no_link).open(&path) {
             Ok(file) => file,
@@ -344,7 +344,7 @@ impl Disk {
         Ok(Some((file, size_bytes)))
     }
 
-    /// Refuses a place that is reached over a link: behind it lies what is none of this store.
+    /// Refuses a place that is reached over a link: behind it are files of others.
     pub(super) fn check_folders(
         &self,
         operation: Operation,
@@ -387,8 +387,8 @@ impl Disk {
     }
 
     /// The root and its folder of temporary files must belong to this user or to root, and nobody else may put anything into
-    /// them: another user could take the place of a folder or a file by a link. Who this user is, a file of ours tells, also
-    /// where a network file system gives it another number.
+    /// them: another user could take the place of a folder or a file by a link. A file that we have made shows who this user is, even
+    /// where a network file system gives the user another number.
     fn check_owner(&self) -> Result<(), String> {
         let words = |error: io::Error| format!("cannot see who owns it: {error}");
         let own = TempFile::create(&self.root).and_then(|own| own.owner()).map_err(words)?;
@@ -402,7 +402,7 @@ impl Disk {
                 ));
             }
             if found.mode() & 0o002 != 0 {
-                return Err(format!("everybody may write to `{shown}`; take that back: `chmod o-w {shown}`"));
+                return Err(format!("everybody may write to `{shown}`; forbid that: `chmod o-w {shown}`"));
             }
         }
         Ok(())
@@ -420,7 +420,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Calls an error what it is once an fsync has failed.
+    /// Marks an error as final once an fsync has failed.
     pub(super) fn judge(&self, error: StoreError) -> StoreError {
         if self.sync_failed.load(Ordering::SeqCst) { error.with_kind(ErrorKind::SyncFailed) } else { error }
     }

@@ -1,7 +1,7 @@
 //! Registers: small values that are replaced, on a disk that has no compare-and-set.
 //!
 //! Owns the names in a register's folder and the order of the system calls. Uses no lock to decide: the *name* of an empty file, the
-//! pointer, says which value is current, and a rename of that name is the compare-and-set, for of any number of renames of one name
+//! pointer, says which value is current, and a rename of that name is the compare-and-set, because of any number of renames of one name
 //! exactly one finds it.
 //!
 //! ```text
@@ -287,7 +287,7 @@ fn pointers_in(folder: &Path) -> io::Result<Option<Vec<String>>> {
     Ok(Some(tags))
 }
 
-/// The value of that tag and its length; `None` if it is gone.
+/// The value of that tag and its length; `None` if it has been removed.
 fn open(folder: &Path, tag: &str) -> io::Result<Option<(File, u64)>> {
     let path = folder.join(format!("{VALUE}{tag}"));
     let no_link = rustix::fs::OFlags::NOFOLLOW.bits() as i32;

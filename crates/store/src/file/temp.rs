@@ -52,7 +52,7 @@ impl TempFile {
                 Err(error) => return Err(error),
             };
             match file.try_lock() {
-                // A sweep may have had the lock in between, and the name is gone.
+                // A sweep may have had the lock in between and removed the name.
                 Ok(()) if file.metadata()?.nlink() == 0 => continue,
                 Ok(()) => return Ok(Self { path, file }),
                 // A sweep was quicker than the lock and is about to remove the file.
@@ -141,7 +141,7 @@ pub(super) fn sweep(root: &Path) -> io::Result<usize> {
     Ok(removed)
 }
 
-/// Whether no process holds the temporary file, or it is gone.
+/// Whether no process holds the temporary file, or it no longer exists.
 fn is_dead(path: &Path) -> bool {
     let no_link = OFlags::NOFOLLOW.bits() as i32;
     match OpenOptions::new().write(true).custom_flags(no_link).open(path) {
@@ -153,7 +153,7 @@ fn is_dead(path: &Path) -> bool {
 fn make_folder(folder: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        // Behind a link files of another folder would be taken for leftovers.
+        // Behind a link, files of another folder would be mistaken for leftovers.
         Err(_) if !folder.symlink_metadata()?.is_dir() => {
             let words = format!("`{}` is no folder but a link or a file; remove it", folder.display());
             Err(io::Error::new(io::ErrorKind::NotADirectory, words))

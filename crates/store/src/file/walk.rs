@@ -3,7 +3,7 @@
 //! Owns the walk. Does not own what is done with an entry.
 //!
 //! A folder is placed as if its name ended in a slash, which is how its keys compare with its siblings. One pass over a
-//! folder keeps only the smallest names that a page can take; if they turn out to be empty folders, another pass goes on
+//! folder keeps only the smallest names that a page can take; if they turn out to be empty folders, another pass continues
 //! behind them. Names that no key can have, links and special files are passed over: they are not the store's.
 
 use std::collections::BinaryHeap;

@@ -17,7 +17,7 @@ use object_store::client::{
 };
 use object_store::{ClientConfigKey, ClientOptions, Extensions};
 
-/// A connection that takes longer is one to a machine that is away.
+/// If connecting takes longer, the machine is considered unavailable.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// What a provider may take for its part of a request, and between two pieces of an answer.
