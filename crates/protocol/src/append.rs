@@ -10,8 +10,8 @@
 //! | lost              | absent            | put again                         |
 //! | exists            | absent            | fenced: the number was retired    |
 //!
-//! After it is ours the floor is read: a number below the floor was retired, so a newer owner had long gone by and the
-//! slot was only free because it had been deleted.
+//! After it is ours the floor is read: a number below the floor was retired, so a newer owner had passed it long ago, and the
+//! slot was only free because its record had been deleted.
 
 /// How the store answered a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum PutAnswer {
     Created,
     /// An object of that name was there.
     Exists,
-    /// No answer, or one that does not tell.
+    /// No answer, or one that does not say.
     Lost,
 }
 

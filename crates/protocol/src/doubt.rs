@@ -4,9 +4,9 @@
 //! what makes a token stand (`dataflow::Tokens`).
 //!
 //! A token proves presence only while it certainly stands *with its rows*. A server that crashed may keep a token whose
-//! rows are gone, and other writers may have pushed the token out; then only a look at the rows themselves helps.
+//! rows are lost, and other writers may have evicted the token; then only a probe for the rows themselves helps.
 //!
-//! | a person said | table is another  | token certainly stands | earlier attempts | rows found  | views | confirmed | decision       |
+//! | operator said | table is another  | token certainly stands | earlier attempts | rows found  | views | confirmed | decision       |
 //! |---------------|-------------------|------------------------|------------------|-------------|-------|-----------|----------------|
 //! | present       | no                |                        |                  |             |       |           | settle         |
 //! | absent        | no                |                        | may be alive     |             |       |           | end attempts   |
@@ -29,34 +29,34 @@
 //! |               | yes, accepted     | taken as: no           | dead             | none        | yes   |           | stop (***)     |
 //! | was asked (4) | no                | taken as: no           |                  |             |       |           | as above       |
 //!
-//! Attempts are ended before a resend too: one that the server still works on when the token is pushed out, long after the resend,
+//! Attempts are ended before a resend too: one that the server still works on when the token is evicted, long after the resend,
 //! would write the rows again.
 //!
-//! A decision to send again rests on facts that age while the bytes travel. Before the last of them leave, the table is looked at anew
-//! and its rules say whether the decision still holds; if not, the request is never completed, and it is decided anew. A first
-//! attempt under a token needs no such look: no copy of it exists that could be forgotten.
+//! A decision to send again rests on facts that age while the bytes travel. Before the last of them leave, the table is polled again,
+//! and the sink's rules say whether the decision still holds; if not, the request is never completed, and the frame is decided again. A first
+//! attempt under a token needs no such check: no earlier copy of it exists that could have been forgotten.
 //!
-//! When a token *certainly stands* is for the rules of the sink to say, from what it saw before the first attempt and what it sees now
-//! (`dataflow::Tokens`; those of ClickHouse are in `tokens`). It is one of the facts here, and nothing else of them is known.
+//! Whether a token *certainly stands* is decided by the sink's rules, from what it saw before the first attempt and what it sees now
+//! (`dataflow::Tokens`; those of ClickHouse are in `tokens`). Here it is one of the facts.
 //!
-//! To *confirm* is to send the same bytes under the same token until the server answers positively, and to look again. No list
+//! To *confirm* is to send the same bytes under the same token until the server answers positively, and to probe again. No list
 //! of running inserts shows one that is still in a proxy or a socket; once the token stands, such a late copy is a no-op.
 //!
-//! (*) Unless the server refuses the frame's content: then resending never ends the doubt, and the rows are looked for as if
-//! the token did not stand. If they cannot be told, it is resent all the same: a person may mend the table.
+//! (*) Unless the server refuses the frame's content: then resending never ends the doubt, and the rows are probed as if
+//! the token did not stand. If they cannot be identified, it is resent all the same: the operator may fix the table.
 //!
 //! (**) The table knows the token and lost the rows in a crash, but its views do not know it: the answer that confirms it brought them
 //! to the views' targets, also of rows that the table dropped as known. A new token would bring them there twice; so would the old one once
 //! it is forgotten, so that the question stays until it is answered, whoever owns the lane.
 //!
-//! (***) The rows may have gone with the earlier table while the views' targets have them, or a crash left the token in a target without
+//! (***) The rows may have been dropped with the earlier table while the views' targets have them, or a crash left the token in a target without
 //! its rows: in both the same token says nothing of the target.
 //!
 //! (4) Who is asked for missing rows may bring them, or delete those that are there, before the answer is recorded. The token then says nothing of
-//! the rows any more, however certainly it stands, so the frame is never resent: its rows are looked for, and the question stays until it is
+//! the rows any more, however certainly it stands, so the frame is never resent: its rows are probed, and the question stays until it is
 //! answered or the rows are where they belong.
 //!
-//! A person's word is about the table that was there when it was asked for; with another table in its place it is asked again.
+//! The operator's word is about the table that was there when it was asked for; with another table in its place it is asked again.
 
 /// What a probe found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub enum Found {
     All,
     /// Some rows.
     Part,
-    /// The table cannot tell.
+    /// The table does not show it.
     CannotTell,
 }
 
@@ -88,18 +88,18 @@ pub struct Facts {
     pub alive: Option<u64>,
     /// True if the server has answered a resend under the present token positively since the doubt began, and `found` is newer.
     pub confirmed: bool,
-    /// True if the server turned the frame down for its content while an earlier attempt was in doubt.
+    /// True if the server refused the frame for its content while an earlier attempt was in doubt.
     pub refused: bool,
-    /// What a person was asked last of it under the present token; an answer for the present table comes before it.
+    /// What the operator was asked last of it under the present token; an answer for the present table comes before it.
     pub asked: Option<StopReason>,
-    /// What a person said of it, and of which table (by identity).
+    /// What the operator said of it, and of which table (by identity).
     pub answer: Option<(Verdict, String)>,
-    /// True if a person has accepted the table that is there now in place of the one the frame was sealed for.
+    /// True if the operator has accepted the table that is there now in place of the one the frame was sealed for.
     pub accepted: bool,
 }
 
 impl Facts {
-    /// The open question whose answer a person may have prepared by bringing rows or deleting them.
+    /// The open question whose answer the operator may have prepared by bringing rows or deleting them.
     fn mending(&self) -> Option<StopReason> {
         self.asked.filter(|asked| match asked {
             StopReason::ViewsUnknown | StopReason::PartPresent => true,
@@ -109,7 +109,7 @@ impl Facts {
     }
 }
 
-/// What a person says of a frame.
+/// What the operator says of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Its rows are in the table, and in the targets of its views.
@@ -150,11 +150,11 @@ pub enum Decision {
     Settle,
     /// Seal a new generation, then send under its token.
     NewGeneration,
-    /// A person must decide.
+    /// The operator must decide.
     Stop(StopReason),
 }
 
-/// Why only a person can decide.
+/// Why only the operator can decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// The table was dropped and made again.
@@ -163,7 +163,7 @@ pub enum StopReason {
     CannotTell,
     /// Some rows of the frame are there and some are not.
     PartPresent,
-    /// The rows are in the table, but whether its views have them cannot be told; or its views have them and the table lost them.
+    /// The rows are in the table, but it cannot be known whether its views have them; or its views have them and the table lost them.
     ViewsUnknown,
 }
 
@@ -196,7 +196,7 @@ impl StopReason {
         }
     }
 
-    /// What happened, for a person.
+    /// What happened, for the operator.
     pub fn explain(self) -> &'static str {
         match self {
             Self::TableChanged => {
@@ -219,7 +219,7 @@ impl StopReason {
         }
     }
 
-    /// What the person is asked, in words that `present` and `absent` answer.
+    /// What the operator is asked, in words that `present` and `absent` answer.
     pub fn question(self) -> &'static str {
         match self {
             Self::TableChanged => {
@@ -265,7 +265,7 @@ pub fn decide(facts: &Facts) -> Decision {
     if facts.alive != Some(0) {
         return Decision::EndAttempts;
     }
-    // A person who was asked may have brought rows to a view, or deleted some: no token tells of that.
+    // The operator who was asked may have brought rows to a view, or deleted some: no token shows that.
     if facts.token_stands && facts.table_before.is_some() && !is_other && facts.mending().is_none() {
         let is_told = !matches!(
             (facts.found, facts.feeds_views),

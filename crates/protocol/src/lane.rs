@@ -1,6 +1,6 @@
 //! What is true after a number of records.
 //!
-//! Owns the fold from records to a lane's state, and with it the checks that no writer may get past: every record that
+//! Owns the fold from records to a lane's state, and with it the checks that no writer may bypass: every record that
 //! breaks an invariant is a [`Violation`], both before it is written and when it is read back. Does not own the decisions
 //! that lead to records.
 
@@ -43,7 +43,7 @@ pub const TIME_UNKNOWN_MS: i64 = i64::MIN;
 pub struct Violation {
     /// The record's number.
     pub seq: u64,
-    /// C1, C3, C4, C5, C6, C8, C9, C10, or `order` for a journal that does not hang together.
+    /// C1, C3, C4, C5, C6, C8, C9, C10, or `order` for records that do not follow each other.
     pub rule: &'static str,
     /// What is wrong.
     pub what: String,
@@ -98,9 +98,9 @@ pub struct Piece {
     pub dead: bool,
     /// When its frame was sealed, Unix milliseconds by the writer's wall clock; for the spool's age alone.
     pub sealed_at_ms: i64,
-    /// What was asked of a person last, under the present token.
+    /// What was asked of the operator last, under the present token.
     pub question: Option<Question>,
-    /// What the person said; `None` while the question is open.
+    /// What the operator said; `None` while the question is open.
     pub verdict: Option<Verdict>,
     /// True if its frame is known to be settled, though an earlier one is not: it is never sent again.
     pub settled: bool,
@@ -121,7 +121,7 @@ impl Piece {
         !self.dead && !self.settled
     }
 
-    /// The question that waits for a person, if one does.
+    /// The question that waits for the operator, if one does.
     pub fn open_question(&self) -> Option<&Question> {
         self.question.as_ref().filter(|_| self.verdict.is_none() && self.is_live())
     }
@@ -148,7 +148,7 @@ pub struct TableState {
     pub server: Option<Sighting>,
     /// Pieces of the frames from `frontier` to `next_ordinal`, by ordinal.
     pub pending: VecDeque<Vec<Piece>>,
-    /// Identity of a later table of this name that a person has accepted; empty if there is none.
+    /// Identity of a later table of this name that the operator has accepted; empty if there is none.
     pub accepted_uuid: String,
     /// The columns of the pending pieces, and of the frame that was sealed last.
     pub layouts: Vec<Arc<Layout>>,
@@ -235,7 +235,7 @@ pub struct Lane {
     pub next_version: u64,
     /// Names that the pipeline had before, the oldest first.
     pub former_names: Vec<FormerName>,
-    /// The name under which the pipeline goes on; `None` as long as it has this one.
+    /// The name under which the pipeline continues; `None` as long as it has this one.
     pub renamed: Option<Renamed>,
     /// The name from which the lane is still to come; `None` for a lane that is here.
     pub arriving_from: Option<String>,
@@ -284,7 +284,7 @@ impl Lane {
         self.tables.iter().map(TableState::pending_bytes).fold(0, u64::saturating_add)
     }
 
-    /// Every frame that waits for a person, with its table.
+    /// Every frame that waits for the operator, with its table.
     pub fn open_questions(&self) -> impl Iterator<Item = (&TableState, &Piece)> {
         let all = self.tables.iter().flat_map(|t| t.pending.iter().flatten().map(move |p| (t, p)));
         all.filter(|(_, piece)| piece.open_question().is_some())
@@ -336,7 +336,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Whether the next record may be appended. A writer asks before it writes, a reader before it believes.
+    /// Whether the next record may be appended. A writer asks before it writes, a reader before it applies.
     ///
     /// # Errors
     /// When the record breaks an invariant.
@@ -731,7 +731,7 @@ impl Lane {
             let accepted = question.table_uuid.clone();
             self.tables[answer.table as usize].accepted_uuid = accepted;
         }
-        // Who answers has claimed the lane and runs nothing, so what else was asked stays as it was: nobody is at work on it.
+        // Who answers has claimed the lane and runs nothing, so the other questions stay as they were: nothing works on them.
         let epoch = self.epoch;
         let pieces = self.tables.iter_mut().flat_map(|table| table.pending.iter_mut().flatten());
         let open = pieces.filter(|piece| piece.open_question().is_some()).filter_map(|p| p.question.as_mut());

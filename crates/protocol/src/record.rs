@@ -13,14 +13,14 @@
 //! | `Generation` | a frame is proven absent after all attempts died | the frame's new token                        |
 //! | `Split`      | a frame was refused for its content              | the pieces that replace it                   |
 //! | `Checkpoint` | enough was sealed since the last one             | all that the records before it fold to       |
-//! | `Question`   | only a person can end a frame's doubt            | what is asked, and of which table            |
-//! | `Answer`     | a person has answered                            | whether the frame's rows are in the table    |
-//! | `Forget`     | a person takes a stream out of the pipeline      | which partitions are not read any more       |
-//! | `Rename`     | a person gives the pipeline another name         | where the lane goes on; nothing follows here |
+//! | `Question`   | only the operator can end a frame's doubt        | what is asked, and of which table            |
+//! | `Answer`     | the operator has answered                        | whether the frame's rows are in the table    |
+//! | `Forget`     | the operator takes a stream out of the pipeline  | which partitions are not read any more       |
+//! | `Rename`     | the operator gives the pipeline another name     | where the lane continues; nothing follows    |
 //! | `Arrival`    | first record under the other name                | that the lane is still on its way            |
-//! | `Change`     | the pipeline file says something else than before | steps, and whose state goes on               |
-//! | `Rewind`     | a person moves a stopped pipeline                | where partitions are read on                 |
-//! | `HandOver`   | another lane shall read partitions on            | which, and the lane                          |
+//! | `Change`     | the pipeline file says something else than before | steps, and whose state is kept               |
+//! | `Rewind`     | the operator moves a stopped pipeline            | where partitions continue                    |
+//! | `HandOver`   | another lane shall continue partitions           | which, and the lane                          |
 //!
 //! Bytes: `FBJ` `5`, body, then CRC-32C (little-endian) of everything before it. A field is never reused; a reader
 //! refuses any other format version and an unknown body.
@@ -69,10 +69,10 @@ pub struct Record {
     /// The owner's number: one more with each claim, from 1.
     #[prost(uint64, tag = "2")]
     pub epoch: u64,
-    /// The claim's nonce, 16 bytes: tells two owners of one number apart, and one's own lost try from another's.
+    /// The claim's nonce, 16 bytes: distinguishes two owners of one number, and an owner's own lost attempt from another's.
     #[prost(bytes = "vec", tag = "3")]
     pub nonce: Vec<u8>,
-    /// Wall clock of the writer, Unix milliseconds. For people; no decision uses it.
+    /// Wall clock of the writer, Unix milliseconds. For display; no decision uses it.
     #[prost(int64, tag = "4")]
     pub written_at_ms: i64,
     /// What is said.
@@ -104,10 +104,10 @@ pub enum Body {
     /// Everything so far.
     #[prost(message, tag = "16")]
     Checkpoint(Checkpoint),
-    /// What only a person can tell.
+    /// A question that only the operator can answer.
     #[prost(message, tag = "17")]
     Question(Question),
-    /// What a person has told.
+    /// The operator's answer.
     #[prost(message, tag = "18")]
     Answer(Answer),
     /// Partitions that leave the pipeline.
@@ -122,10 +122,10 @@ pub enum Body {
     /// What the pipeline is made of from here on.
     #[prost(message, tag = "22")]
     Change(Change),
-    /// Partitions are read on from another position.
+    /// Partitions continue from another position.
     #[prost(message, tag = "23")]
     Rewind(Rewind),
-    /// Partitions are read on by another lane.
+    /// Partitions continue in another lane.
     #[prost(message, tag = "24")]
     HandOver(HandOver),
 }
@@ -133,13 +133,13 @@ pub enum Body {
 /// Who owns the lane from here on.
 #[derive(Clone, PartialEq, Message)]
 pub struct Claim {
-    /// Host and process, for people.
+    /// Host and process, for display.
     #[prost(string, tag = "1")]
     pub owner: String,
-    /// The program's version, for people.
+    /// The program's version, for display.
     #[prost(string, tag = "2")]
     pub version: String,
-    /// True if this owner writes answers to questions and nothing else: the process that asked goes on behind it.
+    /// True if this owner writes answers to questions and nothing else: the process that asked then continues.
     #[prost(bool, tag = "3")]
     pub answers: bool,
 }
@@ -305,7 +305,7 @@ pub struct Split {
     pub layouts: Vec<Layout>,
 }
 
-/// What only a person can tell of a frame in doubt. Written by the owner before it stops.
+/// A question about a frame in doubt that only the operator can answer. Written by the owner before it stops.
 #[derive(Clone, PartialEq, Message)]
 pub struct Question {
     /// The table's index.
@@ -331,7 +331,7 @@ pub struct Question {
     pub asked_at_ms: i64,
 }
 
-/// A person's answer to an open [`Question`].
+/// The operator's answer to an open [`Question`].
 #[derive(Clone, PartialEq, Message)]
 pub struct Answer {
     /// The table's index.
@@ -346,18 +346,18 @@ pub struct Answer {
     /// [`crate::doubt::Verdict`], by number.
     #[prost(uint32, tag = "4")]
     pub verdict: u32,
-    /// Who answered, for people.
+    /// Who answered, for display.
     #[prost(string, tag = "5")]
     pub by: String,
 }
 
-/// Partitions that a person has taken out of the pipeline. What is sealed of them is delivered all the same.
+/// Partitions that the operator has removed from the pipeline. Their sealed rows are still delivered.
 #[derive(Clone, PartialEq, Message)]
 pub struct Forget {
     /// Which; each was read so far.
     #[prost(message, repeated, tag = "1")]
     pub partitions: Vec<Forgotten>,
-    /// Who has said so, for people.
+    /// Who said so, for display.
     #[prost(string, tag = "2")]
     pub by: String,
 }
@@ -369,21 +369,21 @@ pub struct Forgotten {
     #[prost(uint32, tag = "1")]
     pub partition: u32,
     /// True if its position does not count either: added again, the stream begins where the pipeline file says. Otherwise the
-    /// same stream, by its identity, goes on where it was left.
+    /// same stream, by its identity, continues where it was left.
     #[prost(bool, tag = "2")]
     pub from_start: bool,
 }
 
-/// The pipeline goes on under another name. No record but a claim and one more of these may follow.
+/// The pipeline continues under another name. No record but a claim and one more of these may follow.
 #[derive(Clone, PartialEq, Message)]
 pub struct Rename {
     /// The new name.
     #[prost(string, tag = "1")]
     pub to: String,
-    /// True once the new name has all that it needs: nothing under the old name is of use any more.
+    /// True once the new name has all that it needs: nothing under the old name is needed any more.
     #[prost(bool, tag = "2")]
     pub is_done: bool,
-    /// Who has said so, for people.
+    /// Who said so, for display.
     #[prost(string, tag = "3")]
     pub by: String,
 }
@@ -394,7 +394,7 @@ pub struct Arrival {
     /// The name so far.
     #[prost(string, tag = "1")]
     pub from: String,
-    /// Who has said so, for people.
+    /// Who said so, for display.
     #[prost(string, tag = "2")]
     pub by: String,
 }

@@ -16,9 +16,9 @@
 //! | no                    | an owner of a later epoch         |                      | under way  |
 //! | no                    | not a name that an owner makes    |                      | foreign    |
 //!
-//! An owner of an earlier epoch can win no slot any more, however long it slept: its next slot was free when it last looked, and
-//! the claim that this lane was folded from stands at that slot or behind it, or the slot was retired, which the floor tells.
-//! The owner of this claim seals in order, so what lies below its mark was sealed or given up. Files of state (runs) are shared by
+//! An owner of an earlier epoch can win no slot any more, however long it slept: its next slot was free when it last checked, and
+//! the claim that this lane was folded from stands at that slot or behind it, or the slot was retired, which the floor shows.
+//! The owner of this claim seals in order, so what lies below its mark was sealed or abandoned. Files of state (runs) are shared by
 //! successive checkpoints and do not come into use in the order of their names: their mark is what the owner of the newest
 //! checkpoint had under way when it took the snapshots.
 
@@ -43,8 +43,8 @@ pub fn needed(lane: &Lane) -> BTreeSet<&str> {
     segments.chain(states).chain(lane.files.iter().map(|f| f.object.as_str())).collect()
 }
 
-/// The first number of each kind that this owner may still be about to seal: below it all is sealed or given up. Take the
-/// marks *before* the lane that they are used with, or an object sealed in between passes for garbage.
+/// The first number of each kind that this owner may still be about to seal: below it all is sealed or abandoned. Take the
+/// marks *before* the lane that they are used with, or an object sealed in between would be taken for garbage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// Segments, by the number of the cut.
@@ -59,7 +59,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// The marks as far as they show in the lane alone: for those who only read.
+    /// The marks as far as the lane alone shows them: for readers.
     pub fn seen_in(lane: &Lane) -> Self {
         let mut marks =
             Self { state: lane.newest_checkpoint.map_or(0, |_| lane.state_seq + 1), ..Self::default() };
@@ -88,20 +88,20 @@ impl Marks {
     }
 }
 
-/// Whether an object is of use to anybody.
+/// Whether an object is still needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// The lane points to it.
     Needed,
     /// Its owner may still seal it, or has just done so.
     UnderWay,
-    /// Nobody needs it or ever will.
+    /// Nothing needs it or ever will.
     Garbage,
-    /// It has no name that an owner makes: it was put there by somebody else and is left alone.
+    /// Its name is not one that an owner gives: somebody else put it there, and it is left alone.
     Foreign,
 }
 
-/// Tells the standing of objects, by one lane.
+/// Judges the standing of objects, by one lane.
 #[derive(Debug)]
 pub struct Judge<'a> {
     lane: &'a Lane,

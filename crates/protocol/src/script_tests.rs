@@ -11,7 +11,7 @@
 //! | `deliver F [answer=lost\|lost-before]` | frame F is sent once                                                 |
 //! | `settle [sent-below=F]`               | the frontier is recorded, and that F and what follows was not sent   |
 //! | `doubt F`                             | what is decided for frame F, step by step, until it is done; a stop seals its question |
-//! | `answer F present\|absent`            | a person claims the stopped lane and answers for frame F             |
+//! | `answer F present\|absent`            | the operator claims the stopped lane and answers for frame F         |
 //! | `late copy F`                         | a copy of F's first attempt, held up in a proxy, arrives             |
 //! | `crash`                               | the process is gone                                                  |
 //! | `freeze` / `thaw`                     | the process sleeps / the sleeper acts again instead of the present one |
@@ -32,8 +32,8 @@
 //! | `table forgets-after MS`              | tokens live no longer than this                                      |
 //! | `replica lags N`                      | the next N looks at the rows find a replica that is behind           |
 //! | `target lacks F`                      | the server died before the view had F's rows                         |
-//! | `target gets F`                       | a person brings F's rows to the target                               |
-//! | `table loses F`                       | a person deletes F's rows                                            |
+//! | `target gets F`                       | the operator brings F's rows to the target                           |
+//! | `table loses F`                       | the operator deletes F's rows                                        |
 //! | `change STEP[=N] …`                   | the file has these steps with state; `=N` goes on with that of step N before |
 //! | `rewind POSITION [empty=N] [answer=…]` | the partition is read on there; step N's state is given up           |
 //! | `checkpoint`                          | a checkpoint is written and everything below it deleted              |
@@ -575,7 +575,7 @@ impl World {
         panic!("a doubt did not end");
     }
 
-    /// A person starts no process, but claims the lane like one.
+    /// The operator starts no process, but claims the lane like one.
     fn answer(&mut self, ordinal: u64, word: &str) {
         let verdict = if word == "present" { Verdict::Present } else { Verdict::Absent };
         let answer = Answer { ordinal, verdict: verdict.number(), ..Default::default() };

@@ -60,7 +60,7 @@ pub fn send_limit(table: &TableState) -> u64 {
     first_unsent(table.frontier, table.window, table.sent_below).min(table.next_ordinal)
 }
 
-/// True if no frame of the table was ever let out: rows that are there came from somewhere else.
+/// True if no frame of the table was ever allowed to be sent: rows in the table came from somewhere else.
 pub fn is_untouched(table: &TableState) -> bool {
     table.frontier == 0 && first_unsent(table.frontier, table.window, table.sent_below) == 0
 }
@@ -100,14 +100,14 @@ impl Reach {
     }
 }
 
-/// True if a frame may have been sent by an owner that is gone.
+/// True if a frame may have been sent by an earlier owner.
 pub fn is_doubtful(table: &TableState, ordinal: u64) -> bool {
     ordinal < first_unsent(table.frontier, table.window, table.sent_below)
 }
 
-/// What to say of unsent frames with `frontier` while no insert is answered: `let_out` is the first ordinal that this owner has let
-/// nobody send, and that none before it may have sent; `free` more may be sent beside those that are under way, for a frame that is
-/// stuck must not hold up the others.
+/// The limit to record with `frontier` while no insert is answered, at and above which no frame was sent: `let_out` is the first ordinal that
+/// this owner has not allowed to be sent and that no earlier owner can have sent; `free` more may be sent beside those under way, because one
+/// stuck frame must not hold up the others.
 pub fn sent_below(frontier: u64, let_out: u64, free: u64) -> u64 {
     let_out.max(frontier).saturating_add(free)
 }

@@ -1,6 +1,6 @@
-//! Steps whose state goes on or ends, and partitions that are read on elsewhere.
+//! Steps whose state is kept or given up, and partitions that continue from another position.
 //!
-//! Owns what both records do to a lane, and what no such record may do. Does not own which changes need somebody's word
+//! Owns what both records do to a lane, and what no such record may do. Does not own which changes need the operator's word
 //! (`engine::change`), nor what a step's state is.
 //!
 //! | the record                                     | is refused with                                                        |
@@ -24,7 +24,7 @@ impl Lane {
         lane
     }
 
-    /// The states that go on when those of `emptied` do not.
+    /// The states that are kept when those of `emptied` are not.
     pub fn states_but(&self, emptied: &[u32]) -> Vec<KeptState> {
         let all = 0..self.steps.len() as u32;
         all.filter(|step| !emptied.contains(step)).map(|step| KeptState { step, before: step }).collect()
@@ -52,7 +52,7 @@ impl Lane {
         for kept in &change.kept {
             let now = change.steps.get(kept.step as usize);
             if now.is_none() || now != self.steps.get(kept.before as usize) {
-                let what = format!("step {} goes on with the state of step {}", kept.step, kept.before);
+                let what = format!("step {} continues with the state of step {}", kept.step, kept.before);
                 return Err(violation(record, "C6", what));
             }
             if last.is_some_and(|last| kept.step <= last.step || kept.before <= last.before) {
@@ -101,7 +101,7 @@ impl Lane {
             None => Ok(()),
             Some(step) => {
                 let what = format!(
-                    "partitions are moved back, and the state of step {step} goes on: results would hold a record twice, or lack it"
+                    "partitions are moved back, and the state of step {step} is kept: results would hold a record twice, or lack it"
                 );
                 Err(violation(record, "C9", what))
             }
@@ -112,7 +112,7 @@ impl Lane {
         let kept = self.states_but(&rewind.emptied);
         self.keep_states(&kept);
         self.discard(rewind.discarded);
-        // Time begins again with what is read again, unless a state is left that has counted on it.
+        // Time starts over with the records that are read again, unless a state is left that relies on it.
         let is_new_time = kept.is_empty() && rewind.moves.iter().any(|moved| moved.is_back());
         if is_new_time {
             self.watermark_ms = TIME_UNKNOWN_MS;

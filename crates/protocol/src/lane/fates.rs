@@ -1,7 +1,7 @@
 //! What became of the newest records of the partitions whose source asks for it.
 //!
-//! Owns the memory: what a seal tells is kept, a row that the server refuses later becomes a dead letter here too, and what is not
-//! settled is known as such. Does not own who asks (`Source::wants_fates`) or the words for people.
+//! Owns the memory: what a seal says is kept, a row that the server refuses later becomes a dead letter here too, and what is not
+//! settled is known as such. Does not own who asks (`Source::wants_fates`) or the words that are displayed.
 
 use super::{Lane, TableState, Violation, violation};
 use crate::record::{Fate, Fates, Frame, Position, Record, RecordPlace, Refusal, Seal, Unsettled, shown};
@@ -11,7 +11,7 @@ use crate::record::{Fate, Fates, Frame, Position, Record, RecordPlace, Refusal, 
 pub const FATES_KEPT: usize = 64 << 10;
 
 impl Lane {
-    /// What became of a record; `None` if that is not kept, or not any more.
+    /// What became of a record; `None` if that was never kept, or is no longer kept.
     pub fn fate(&self, place: RecordPlace) -> Option<Fate> {
         self.fates.iter().find(|fates| fates.partition == place.partition)?.at(place.position())
     }

@@ -35,7 +35,7 @@ impl Lane {
         self.forgotten.contains_key(&partition)
     }
 
-    /// Where a partition was left that had this name and identity, if it goes on there when it is added again.
+    /// Where a partition was left that had this name and identity, if it continues there when it is added again.
     pub fn left_at(&self, input: u32, stream: &str, index: u32, identity: &str) -> Option<&PartitionState> {
         self.left(input, stream, index).filter(|left| !identity.is_empty() && left.identity == identity)
     }
@@ -49,7 +49,7 @@ impl Lane {
         (!from_start).then_some(last)
     }
 
-    /// A stream that comes back under its identity goes on where it was left.
+    /// A stream that comes back under its identity continues where it was left.
     pub(super) fn check_known_again(&self, record: &Record, p: &PartitionGenesis) -> Result<(), Violation> {
         match self.left_at(p.input, &p.stream, p.index, &p.identity) {
             Some(left) if left.next != p.next() && p.taken_over.is_none() => {

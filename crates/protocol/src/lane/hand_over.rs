@@ -1,11 +1,11 @@
-//! Partitions that go from one lane to another.
+//! Partitions that are handed from one lane to another.
 //!
 //! Owns the two halves: a record in the lane that gives a partition away ([`HandOver`]), and its genesis in the lane that takes it
-//! ([`TakenOver`]), and which halves are still to come ([`pending`]). Does not own who decides that a partition goes: nobody does yet, there
+//! ([`TakenOver`]), and which halves are still to come ([`pending`]). Does not own who decides that a partition is handed over: nothing does yet, because there
 //! is one lane.
 //!
-//! The first half is durable before anybody writes the second, and nobody can take it back, so at no time do two lanes read the partition. A
-//! crash between them leaves a partition that nobody reads until somebody asks what is pending; asked again after the second half, nothing is.
+//! The first half is durable before the second is written, and cannot be undone, so at no time do two lanes read the partition. A
+//! crash between them leaves a partition that no lane reads until [`pending`] is asked; after the second half nothing is pending.
 //!
 //! | record                                                  | is refused with                                               |
 //! |---------------------------------------------------------|---------------------------------------------------------------|

@@ -1,4 +1,4 @@
-//! Numbers and images that no program of ours writes.
+//! Numbers and images that this program never writes.
 //!
 //! A journal is read from a store that others may have written to. What its records say is therefore checked before anything is
 //! computed from it: a record that breaks a rule is a [`Violation`], never an overflow or an index out of bounds.
@@ -6,7 +6,7 @@
 use super::{Lane, TableState, Violation, check_frame_numbers, ledger, violation};
 use crate::record::{Absorbed, Counts, Derived, Position, Record, Seal, parted};
 
-/// The largest number that a lane counts with. A lane that writes a billion records a second gets there in 36 years, and sums of a few
+/// The largest number that a lane counts with. A lane that writes a billion records a second reaches it in 36 years, and sums of a few
 /// such numbers still fit into their type.
 pub(super) const NUMBER_MAX: u64 = 1 << 60;
 

@@ -1,10 +1,10 @@
-//! A lane that goes on under another name.
+//! A lane that continues under another name.
 //!
 //! Owns what may follow in both journals, the lane as its new name begins with it, and the next step of a rename that may have been
-//! broken off anywhere. Does not own the copying of objects (`engine::rename`).
+//! interrupted anywhere. Does not own the copying of objects (`engine::rename`).
 //!
-//! The old journal's `Rename` is the moment that counts: before it the pipeline goes on under the old name, after it under the new one
-//! alone. The new name is taken first (`Arrival`), so that no start under it can read the source again meanwhile.
+//! The old journal's `Rename` is the moment that counts: before it the pipeline continues under the old name, after it only under
+//! the new one. The new name is taken first (`Arrival`), so that no start under it can read the source again meanwhile.
 //!
 //! | journal of the old name | journal of the new name | next step                                         |
 //! |-------------------------|-------------------------|---------------------------------------------------|
@@ -19,7 +19,7 @@
 use super::{Lane, Violation, violation};
 use crate::record::{Body, Checkpoint, FormerName, Record, Rename};
 
-/// Where a lane has gone.
+/// The name that a lane has moved to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renamed {
     /// The pipeline's new name.

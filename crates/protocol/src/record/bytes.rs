@@ -54,7 +54,7 @@ impl Record {
     /// Reads a record that stands under number `seq`.
     ///
     /// # Errors
-    /// When the bytes are damaged, of another format, of another number, or say nothing known.
+    /// When the bytes are damaged, of another format, of another number, or have no known body.
     pub fn from_bytes(seq: u64, bytes: &[u8]) -> Result<Self, RecordError> {
         let damaged = |what: &str| RecordError::Damaged { seq, what: what.to_owned() };
         let (head, crc) = bytes.split_last_chunk::<4>().ok_or_else(|| damaged("too short"))?;

@@ -1,6 +1,6 @@
-//! What a pipeline is made of, what changes about it, and where it is told to read on, as messages.
+//! What a pipeline is made of, what changes about it, and the positions that it is moved to, as messages.
 //!
-//! Owns the fields. Does not own what a change does to a lane ([`crate::lane`]), nor which changes need somebody's word
+//! Owns the fields. Does not own what a change does to a lane ([`crate::lane`]), nor which changes need the operator's word
 //! (`engine::change`).
 
 use prost::Message;
@@ -54,7 +54,7 @@ pub struct Change {
     /// The steps that keep state from here on, in order. An index is that of a step in this list.
     #[prost(message, repeated, tag = "1")]
     pub steps: Vec<StepShape>,
-    /// Steps that go on with state from before this record; the others begin with none.
+    /// Steps that keep state from before this record; the others begin with none.
     #[prost(message, repeated, tag = "2")]
     pub kept: Vec<KeptState>,
     /// Of the records and rows that states hold, those in states that are given up.
@@ -63,7 +63,7 @@ pub struct Change {
     /// What else the file says.
     #[prost(message, repeated, tag = "4")]
     pub parts: Vec<Part>,
-    /// Who has said so, for people.
+    /// Who said so, for display.
     #[prost(string, tag = "5")]
     pub by: String,
 }
@@ -79,7 +79,7 @@ pub struct KeptState {
     pub before: u32,
 }
 
-/// A person has said where a stopped pipeline is to read on.
+/// The operator has moved a stopped pipeline to other positions.
 #[derive(Clone, PartialEq, Message)]
 pub struct Rewind {
     /// The partitions that are moved.
@@ -91,12 +91,12 @@ pub struct Rewind {
     /// Of the records and rows that states hold, those in states that are given up.
     #[prost(uint64, tag = "3")]
     pub discarded: u64,
-    /// Who has said so, for people.
+    /// Who said so, for display.
     #[prost(string, tag = "4")]
     pub by: String,
 }
 
-/// Where a partition is read on. Positions between [`from`](Self::from) and a greater [`next`](Self::next) are never read; those between `next` and a greater
+/// Where a partition continues. Positions between [`from`](Self::from) and a greater [`next`](Self::next) are never read; those between `next` and a greater
 /// `from` are read again.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Move {

@@ -60,8 +60,8 @@ impl Fates {
     }
 }
 
-/// What became of one record. A seal tells it as of the seal; the server may refuse a row later, and from the seal of its dead
-/// letter on the lane knows it as one.
+/// What became of one record. A seal states it as of the seal; if the server refuses the row later, the lane knows it as a dead letter
+/// from that letter's seal on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     /// A row of a table, or several.
@@ -74,7 +74,7 @@ pub enum Fate {
     Late,
     /// A row of the dead letters: no row of a table was made of it.
     DeadLetter,
-    /// A row of the dead letters, for a table has refused a row of it.
+    /// A row of the dead letters, because a table has refused a row of it.
     Refused,
     /// Part of a step's state.
     Absorbed,
@@ -109,7 +109,7 @@ impl Fate {
         Self::ALL.into_iter().find(|fate| fate.code() == code)
     }
 
-    /// The word for people and machines.
+    /// The word in output and in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Written => "written",

@@ -1,14 +1,14 @@
-//! Partitions that go from one lane to another, as messages.
+//! Partitions that are handed from one lane to another, as messages.
 //!
-//! Owns the fields. Does not own when a partition may go, nor what has to be read of one lane before another goes on
+//! Owns the fields. Does not own when a partition may be handed over, nor what has to be read of one lane before another continues
 //! ([`crate::lane::hand_over`]).
 
 use prost::Message;
 
-/// Partitions that this lane reads no more: another one does. What is sealed of them is delivered all the same.
+/// Partitions that another lane reads from now on. Their sealed rows are still delivered by this one.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct HandOver {
-    /// The number of the lane that reads them on.
+    /// The number of the lane that continues them.
     #[prost(uint32, tag = "1")]
     pub to: u32,
     /// Which, by index; each was read so far.
@@ -22,10 +22,10 @@ pub struct HandedOver {
     /// The partition's index.
     #[prost(uint32, tag = "1")]
     pub partition: u32,
-    /// The number of the lane that reads it on.
+    /// The number of the lane that continues it.
     #[prost(uint32, tag = "2")]
     pub to: u32,
-    /// The number of the record that says so: it tells this time from an earlier one.
+    /// The number of the record that says so: it distinguishes this time from an earlier one.
     #[prost(uint64, tag = "3")]
     pub seq: u64,
 }

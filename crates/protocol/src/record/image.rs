@@ -194,7 +194,7 @@ pub struct TableImage {
     /// Frames from `frontier` to `next_ordinal`.
     #[prost(message, repeated, tag = "6")]
     pub pending: Vec<PieceImage>,
-    /// The identity of a later table of this name that a person has accepted; empty if none was asked for.
+    /// The identity of a later table of this name that the operator has accepted; empty if none was asked for.
     #[prost(string, tag = "7")]
     pub accepted_uuid: String,
     /// The columns of the frames above, and of the frame that was sealed last.

@@ -39,7 +39,7 @@ pub struct Counts {
     /// Records that went into the state of a step, which releases rows later.
     #[prost(uint64, tag = "7")]
     pub absorbed: u64,
-    /// Of the records that passed, those that came so late that they may be duplicates nobody knows any more. No part of the sum.
+    /// Of the records that passed, those that came so late that they may be duplicates of forgotten keys. Not part of the sum.
     #[prost(uint64, tag = "8")]
     pub late_kept: u64,
 }
@@ -52,7 +52,7 @@ impl Counts {
         parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part)) == Some(self.read)
     }
 
-    /// Adds the other's counts to these. A sum beyond all numbers stays there: the fold refuses it.
+    /// Adds the other's counts to these. An overflow saturates: the fold refuses it.
     pub fn add(&mut self, other: &Counts) {
         self.read = self.read.saturating_add(other.read);
         self.passed = self.passed.saturating_add(other.passed);
@@ -158,13 +158,13 @@ impl Derived {
 /// What the states of all steps did with the records and derived rows that they absorbed.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Absorbed {
-    /// Those that were let go: their windows are closed.
+    /// Those that were released: their windows are closed.
     #[prost(uint64, tag = "1")]
     pub released: u64,
-    /// Those that the states hold afterwards, as they count them themselves.
+    /// Those that the states still hold, by their own count.
     #[prost(uint64, tag = "2")]
     pub held: u64,
-    /// Those in states that a person has given up ([`super::Change`], [`super::Rewind`]): no result will hold them. A seal discards nothing.
+    /// Those in states that the operator has given up ([`super::Change`], [`super::Rewind`]): no result will hold them. A seal discards nothing.
     #[prost(uint64, tag = "3")]
     pub discarded: u64,
 }

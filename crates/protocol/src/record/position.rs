@@ -19,7 +19,7 @@ pub(crate) fn parted(position: Position) -> (u64, u64) {
     ((position >> 64) as u64, position as u64)
 }
 
-/// A position for people: the low half, with the era before it unless that is 0.
+/// A position as it is displayed: the low half, with the era before it unless that is 0.
 pub(crate) fn shown(position: Position) -> impl fmt::Display {
     struct Shown(Position);
 

@@ -200,7 +200,7 @@ pub struct Frame {
     /// columns of their own.
     #[prost(uint64, tag = "10")]
     pub origins_len: u64,
-    /// The number of the [`Layout`] that says its columns; 0 where the table does not tell.
+    /// The number of the [`Layout`] that says its columns; 0 where the table does not say.
     #[prost(uint32, tag = "11")]
     pub layout: u32,
     /// The records that all of its rows were made of, if the segment need not be in the store: whoever misses it makes it again.
@@ -283,7 +283,7 @@ pub struct Sighting {
     /// True if inserts bring rows to other tables as well.
     #[prost(bool, tag = "3")]
     pub feeds_views: bool,
-    /// What the sink's rules read of it; nobody else does.
+    /// What the sink's rules read; nothing else interprets it.
     #[prost(bytes = "bytes", tag = "4")]
     pub facts: ::bytes::Bytes,
 }

@@ -1,4 +1,4 @@
-//! How much memory a record takes once it is decoded, told from its bytes before it is.
+//! How much memory a record will take once decoded, computed from its bytes beforehand.
 //!
 //! Owns the bound. Whoever can write into the store can put a record there whose checksum is right, and Protocol Buffers express an entry of a
 //! list in two bytes that takes hundreds in memory: 64 MiB of empty entries would be gigabytes. So the lists of a record are counted first, with
@@ -186,7 +186,7 @@ pub(super) fn is_bounded(record: &[u8]) -> bool {
     bytes <= LIGHT_BYTES_MAX || weigh(record, RECORD, &mut (SMALL + EACH * bytes).min(MAX)).is_some()
 }
 
-/// Takes what the message needs from what is `left`; `None` once that is not enough. Bytes that are no message weigh nothing from there on:
+/// Takes what the message needs from what is `left`; `None` once that is not enough. Bytes that are not a valid message weigh nothing from there on:
 /// the decoder refuses them at the same place.
 fn weigh(mut bytes: &[u8], fields: &[Field], left: &mut u64) -> Option<()> {
     while let Some((tag, value)) = next(&mut bytes) {
