@@ -8,8 +8,8 @@
 //! | 200, of another kind          | [`Found::Unusable`]: the records of this number can never be read |
 //! | 404                           | [`Found::Missing`]: they cannot be read now                |
 //! | 401, 403                      | the login is wrong: [`SourceFault::Config`]                |
-//! | none, 408, 429, 5xx           | the registry is away: [`SourceFault::Away`]                |
-//! | anything else                 | no registry: [`SourceFault::Config`]                       |
+//! | none, 408, 429, 5xx           | the registry is unavailable: [`SourceFault::Away`]         |
+//! | anything else                 | not a registry: [`SourceFault::Config`]                    |
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const REFERENCES_MAX: usize = 64;
 /// Characters of an answer that is shown.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// A registry and who we are there.
+/// A registry and how we log in there.
 #[derive(Clone, Default)]
 pub struct Config {
     /// `http://host:port` or `https://host:port`, with a path if there is one; without user and password.
@@ -131,7 +131,7 @@ impl Client {
     /// The schema of this number.
     ///
     /// # Errors
-    /// When the registry is away, or does not let us in.
+    /// When the registry is unavailable, or refuses the login.
     pub async fn schema(&self, id: u32) -> Result<Found, RegistryError> {
         let Some(answer) = self.get(&["schemas", "ids", &id.to_string()]).await? else {
             return Ok(Found::Missing(format!("the registry {} has no schema of this number", self.shown())));
@@ -217,7 +217,7 @@ impl Client {
             RegistryError {
                 fault: SourceFault::Config,
                 message: format!(
-                    "{} answers as no schema registry does ({error}); check `url`: `{text}`",
+                    "{} does not answer as a schema registry ({error}); check `url`: `{text}`",
                     self.shown()
                 ),
             }

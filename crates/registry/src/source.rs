@@ -5,9 +5,9 @@
 //!
 //! | the registry …            | the block …                                                                              |
 //! |---------------------------|------------------------------------------------------------------------------------------|
-//! | has the schema            | goes on                                                                                  |
-//! | has it not                | waits for [`MISSING_TRIES`] answers, for a registry may be slower than the producer; then it goes on, and its records become dead letters |
-//! | is away                   | is kept, and the read fails as for a source that is away                                 |
+//! | has the schema            | is handed on                                                                             |
+//! | does not have it          | waits for [`MISSING_TRIES`] answers, because a registry may be slower than the producer; then it is handed on, and its records become dead letters |
+//! | is unavailable            | is kept, and the read fails as for a source that is unavailable                          |
 //! | refuses us                | is kept, and the read ends with what to change                                           |
 //!
 //! A number that the registry did not have is asked for again once a minute, so that records replayed later are read.
@@ -31,7 +31,7 @@ const MISSING_TRIES: u32 = 6;
 /// Missing numbers that are asked for so often. With more of them a producer writes broken headers, and each would hold up all records for
 /// the pauses; further ones are asked for once.
 const MISSING_PATIENT_MAX: usize = 10;
-/// Unknown numbers of one block that are asked for once so many unusable ones are known that no more are kept: they would be asked for with
+/// Unknown numbers of one block that are still asked for when no more unusable ones can be remembered: they would be asked for with
 /// each block, and a registry that limits requests would never let the block pass. The others' records become dead letters.
 const BEYOND_MAX: usize = 64;
 /// The pause between two of these questions.

@@ -160,7 +160,7 @@ async fn a_login_that_is_refused_ends_the_read_and_says_what_to_change() {
     world.registry.says("/schemas/ids/7", 200, "<html>");
     let error = next(&mut *world.reader().await).await.expect_err("that is no registry");
     assert_eq!(error.fault, SourceFault::Config);
-    assert!(error.message.contains("answers as no schema registry does"), "{error}");
+    assert!(error.message.contains("does not answer as a schema registry"), "{error}");
 }
 
 #[tokio::test]
