@@ -2,7 +2,7 @@
 //!
 //! Owns what is compared: checksums and forms of every object, that the objects follow each other, and that nothing is missing between
 //! them and the place where the lane stands. Does not own the rest of the store (`engine::inspect`). Only reads; what is retired
-//! meanwhile is not taken for missing.
+//! meanwhile is not reported as missing.
 
 use dataflow::position;
 use engine::inspect::Finding;
@@ -52,7 +52,7 @@ pub async fn inspect(log: &Log, lane: &Lane) -> Result<Inspected, StoreError> {
                     "records of dead letters on their way through the pipeline once more \
                      cannot be read: the pipeline goes on, and they wait",
                 ));
-                // Its end is not known, so that nothing is said of what follows.
+                // Its end is not known, so nothing can be said of what follows.
                 expected = None;
             }
             Err(error) => return Err(of_store(error)),

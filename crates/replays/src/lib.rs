@@ -39,10 +39,10 @@ use object::{HEAD_BYTES, OBJECT_BYTES_MAX, Replay, ReplayError};
 /// The stream's name in the lane, in dead letters and in status. No Kafka topic can be called so.
 pub const STREAM: &str = "@replays";
 
-/// What tells the replay log from any other stream of that name.
+/// What distinguishes the replay log from any other stream of that name.
 pub const IDENTITY: &str = "forebay-replay-log-1";
 
-/// Objects that one lane's log may hold at a time. They are retired as replays go on; a thousand of them wait only if the
+/// Objects that one lane's log may hold at a time. They are retired by later replays; a thousand of them wait only if the
 /// pipeline has not run for very long, and reading their names stays one page of a listing.
 pub const OBJECTS_MAX: usize = 1_000;
 
@@ -123,9 +123,9 @@ impl Log {
         Ok(self.end_of(*last).await?.map(|end| (*first, end)))
     }
 
-    /// Appends, unless another writer has put an object there meanwhile: then `false`, and the caller looks again.
-    /// Positions in `replay` say where; a lost answer is settled by comparing. That the place is free may also mean that what
-    /// stood there was read and retired since the caller looked: such an object would never be read, so it goes again.
+    /// Appends, unless another writer has put an object there meanwhile: then `false`, and the caller reads the log again.
+    /// Positions in `replay` say where; after a lost answer the objects are compared. A free place may also mean that its object
+    /// was read and retired since the caller read the log: an object put there would never be read, so it is removed again.
     ///
     /// # Errors
     /// When the store fails; whether the object is there is then not known, and doing all of it again is safe.
@@ -138,7 +138,7 @@ impl Log {
         match self.store.put_if_absent(&key, vec![replay.to_bytes().into()]).await {
             Ok(Put::Created) => {}
             Ok(Put::Exists) => return Ok(false),
-            // It may be there: its nonce tells whose it is.
+            // It may be there: its nonce shows whose it is.
             Err(error) => match self.at(replay.first).await? {
                 Some(found) if found.nonce == replay.nonce => self.store.harden(&key.folder()).await?,
                 Some(_) => return Ok(false),
@@ -154,7 +154,7 @@ impl Log {
 
     /// Whether the place at `position` was retired before the object there was put. Retirement leaves a snapshot that goes beyond
     /// what it deletes, and the newest object. (Both hold as well for an object that was read and snapshotted since it was put, behind
-    /// which another one stands: then its letters are known as taken, and a caller that looks again finds them so.)
+    /// which another one stands: then its letters are known as taken, as a caller finds that reads the log again.)
     async fn was_retired(&self, position: u64) -> Result<bool, LogError> {
         let is_beyond = self.numbers("replayed").await?.into_iter().any(|end| end > position);
         Ok(is_beyond && self.begins().await?.last().is_some_and(|newest| *newest > position))

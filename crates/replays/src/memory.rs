@@ -18,7 +18,7 @@ use super::{Log, LogError, STREAM, broken};
 /// Objects that were read wait for so many before a snapshot is worth its bytes.
 const OBJECTS_PER_SNAPSHOT: usize = 8;
 
-/// Times that a load begins again because objects were retired under it: each means that another replay ended meanwhile.
+/// Times that a load starts over because objects were retired while it read: each means that another replay ended meanwhile.
 const LOADS_MAX: u32 = 10;
 
 /// All that is known of replays.
@@ -42,7 +42,7 @@ impl Memory {
     }
 
     /// An object below the snapshot, which holds what it took. One whose letters the snapshot does not hold was put at a place that
-    /// had been retired, by a writer that died before it noticed: nobody reads it, and it has taken nothing.
+    /// had been retired, by a writer that died before it noticed: it is never read, and has taken nothing.
     fn place_known(&mut self, replay: &Replay) {
         for (position, record) in (replay.first..).zip(&replay.records) {
             if let Some(letter) = record.letter.as_ref().filter(|letter| self.taken.holds(letter)) {
@@ -88,7 +88,7 @@ impl Log {
         )))
     }
 
-    /// `None` if an object was retired under the reader.
+    /// `None` if an object was retired while it was read.
     async fn load(&self, next: u64) -> Result<Option<Memory>, LogError> {
         let mut memory = Memory { end: next, ..Memory::default() };
         if let Some(newest) = self.numbers("replayed").await?.last() {
@@ -115,7 +115,7 @@ impl Log {
         Ok(Some(memory))
     }
 
-    /// Takes the two steps as far as they can be taken now. Best effort: what is left over goes another time.
+    /// Takes the two steps as far as they can be taken now. Best effort: what is left over is deleted another time.
     ///
     /// # Errors
     /// When the store fails.
@@ -136,7 +136,7 @@ impl Log {
         let marks = marks.map(|t| Mark { table: t.name.clone(), next_ordinal: t.next_ordinal }).collect();
         let bytes = Snapshot { taken: memory.taken.clone(), end, marks }.to_bytes();
         if bytes.len() as u64 > BYTES_MAX {
-            // The objects stay and go on telling what they took; nothing is forgotten.
+            // The objects stay, and still show what they took; nothing is forgotten.
             tracing::warn!(
                 letters = memory.taken.count(),
                 "too many replayed letters for one snapshot; replays are kept"

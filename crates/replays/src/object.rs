@@ -32,13 +32,13 @@ pub struct Replay {
     /// Position of the first record in the log.
     #[prost(uint64, tag = "1")]
     pub first: u64,
-    /// When it was made, by the writer's wall clock, Unix milliseconds. For people.
+    /// When it was made, by the writer's wall clock, Unix milliseconds. For display.
     #[prost(sint64, tag = "2")]
     pub made_at_ms: i64,
-    /// The table that the records come from, for people.
+    /// The table that the records come from, for display.
     #[prost(string, tag = "3")]
     pub table: String,
-    /// Random, 16 bytes: tells the writer's own object from another's.
+    /// Random, 16 bytes: distinguishes the writer's own object from another's.
     #[prost(bytes = "vec", tag = "4")]
     pub nonce: Vec<u8>,
     /// The records, at least 1 and at most [`RECORDS_MAX`], at `first`, `first + 1`, …
@@ -67,7 +67,7 @@ pub struct Replayed {
     /// Its body; absent for a tombstone.
     #[prost(bytes = "vec", optional, tag = "6")]
     pub body: Option<Vec<u8>>,
-    /// What it was turned down for, for people.
+    /// Why it was rejected, for display.
     #[prost(string, tag = "7")]
     pub reason: String,
     /// The input that it belongs to; empty in a pipeline with one.
@@ -79,7 +79,7 @@ pub struct Replayed {
     pub item: u64,
 }
 
-/// What tells one dead letter of a pipeline from all others.
+/// What identifies a dead letter of a pipeline.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Message)]
 pub struct Letter {
     /// The stream; empty for rows that the server refused under earlier programs, which did not say where they came from.

@@ -1,4 +1,4 @@
-//! Which dead letters `purge` has deleted: without that knowledge `verify` would miss their rows and them.
+//! Which dead letters `purge` has deleted: without that knowledge `verify` would report their rows, and them, as missing.
 //!
 //! Owns the newest object below `purged`, which holds all of it. It is put before the letters are deleted: a crash in between leaves
 //! letters that are known as purged and still there, which means the same. Objects are those of [`super::taken`], with the number
@@ -21,7 +21,7 @@ const OF_A_ROW: u64 = 1;
 pub struct Purged {
     /// Of records that never were rows.
     pub turned_down: Taken,
-    /// Of rows that were turned down later: refused by the server, or too late.
+    /// Of rows that were rejected later: refused by the server, or too late.
     pub refused: Taken,
 }
 
@@ -69,7 +69,7 @@ impl Log {
     /// Remembers letters that are about to be purged. Of two purges at once each keeps the other's.
     ///
     /// # Errors
-    /// When the store fails, or there are more letters than one object may tell of.
+    /// When the store fails, or there are more letters than one object may hold.
     pub async fn remember_purged(&self, purged: &Purged) -> Result<(), LogError> {
         for _ in 0..RACES_MAX {
             let (newest, mut all) = self.newest_purged().await?;
@@ -107,7 +107,7 @@ impl Log {
             let snapshot = Snapshot::from_bytes(newest, &bytes).map_err(|why| broken(&key, why))?;
             return Ok((Some(newest), Purged::of(&snapshot.taken)));
         }
-        let reason = format!("purges went on faster than they can be read ({RACES_MAX} times)");
+        let reason = format!("purges were recorded faster than they can be read ({RACES_MAX} times)");
         Err(store::StoreError::new(store::ErrorKind::Io, store::Operation::Get, &self.folder, reason).into())
     }
 }

@@ -7,12 +7,12 @@
 //! |-------------------------------------------|------------------------------------------------------------------|
 //! | starts, and the log holds something       | is among the partitions, as any other                            |
 //! | runs, and the first replay is put         | is found, as a partition that is added to a topic                |
-//! | reads on                                  | is looked at every [`LOOK_EVERY`]: one request for the next name |
-//! | has read every other partition to its end | ends too, for this run; the next start looks again               |
+//! | reads on                                  | is polled every [`LOOK_EVERY`]: one request for the next name    |
+//! | has read every other partition to its end | ends too, for this run; the next start polls it again            |
 //!
 //! With several inputs the first that the journal knows carries the log, and each record names its own ([`input_of`]).
 //!
-//! A store that does not answer delays replays and nothing else: the pipeline's own records go on.
+//! A store that does not answer delays replays and nothing else: the pipeline's own records are still read.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,7 @@ use futures::future::BoxFuture;
 use super::object::{Replay, Replayed};
 use super::{IDENTITY, Log, LogError, STREAM};
 
-/// How often the next name of the log is asked for: soon enough for a person who waits, seldom enough to cost nothing on
+/// How often the next name of the log is asked for: often enough for a user who waits, seldom enough to cost nothing on
 /// object storage.
 pub const LOOK_EVERY: Duration = Duration::from_secs(2);
 
@@ -74,7 +74,7 @@ impl WithReplays {
         Self { inner, log, runtime, outlives: false, end: Mutex::default() }
     }
 
-    /// The same, for a source beside which another input may go on for ever.
+    /// The same, for a source beside which another input may be read for ever.
     #[must_use]
     pub fn outliving(self, outlives: bool) -> Self {
         Self { outlives, ..self }
@@ -225,14 +225,14 @@ struct Cursor {
     /// The object that holds it, if it is there.
     loaded: Option<Replay>,
     is_paused: bool,
-    /// True if the lane was told that everything below `next` was handed out.
+    /// True if the lane knows that everything below `next` was handed out.
     is_told: bool,
     has_ended: bool,
 }
 
 type Look = BoxFuture<'static, Result<Option<Found>, LogError>>;
 
-/// What a look at the next name found.
+/// What a poll of the next name found.
 enum Found {
     /// The log holds its first object now.
     First,
@@ -246,13 +246,13 @@ struct ReaderWithReplays {
     open: BTreeSet<Partition>,
     log: WithReplays,
     cursor: Option<Cursor>,
-    /// True once the lane was told of the log.
+    /// True once the lane knows of the log.
     is_found: bool,
-    /// The log was taken away, and nobody has heard so yet.
+    /// The log was removed, and that was not reported yet.
     is_leaving: bool,
-    /// True if the last look had no answer.
+    /// True if the last poll had no answer.
     is_failing: bool,
-    /// The look under way: kept, for the lane drops `next` whenever something else happens.
+    /// The poll under way: kept, because the lane drops `next` whenever something else happens.
     look: Option<Look>,
 }
 
@@ -267,7 +267,7 @@ impl ReaderWithReplays {
         Some(block)
     }
 
-    /// Starts to look at the next name, if there is a reason to: at once for a lane that waits to hear where it stands.
+    /// Starts to poll the next name, if there is a reason to: at once for a lane that waits to learn where it stands.
     fn look(&mut self) {
         let (position, waits) = match &self.cursor {
             Some(cursor) if cursor.is_paused || cursor.has_ended => return,
@@ -295,7 +295,7 @@ impl ReaderWithReplays {
         }));
     }
 
-    /// What a look has found, as an event if it is one.
+    /// What a poll has found, as an event if it is one.
     fn seen(&mut self, found: Result<Option<Found>, LogError>) -> Result<Option<Event>, SourceError> {
         let found = match found {
             Ok(found) => found,
@@ -367,7 +367,7 @@ impl Reader for ReaderWithReplays {
                     if let Event::Ended { partition, .. } | Event::Removed { partition } = &event {
                         self.open.remove(partition);
                         if self.open.is_empty() {
-                            // The log is looked at once more, and at once.
+                            // The log is polled once more, and at once.
                             self.look = None;
                         }
                     }
@@ -454,7 +454,7 @@ fn fault(error: LogError) -> SourceError {
     SourceError::new(fault, format!("the replay log: {error}")).at(&partition())
 }
 
-/// Stands in for a source that shall not be read: whoever drains the replay log alone needs no broker. Its partitions count
+/// Replaces a source that must not be read: to drain the replay log alone takes no broker. Its partitions count
 /// as read to their ends, wherever they stand. Only the record of a row that the server refuses is asked of the source.
 pub struct Aside {
     source: Arc<dyn Source>,
@@ -462,7 +462,7 @@ pub struct Aside {
 }
 
 impl Aside {
-    /// Stands in for `source`.
+    /// Replaces `source`.
     pub fn new(source: Arc<dyn Source>) -> Self {
         Self { source, asked: Mutex::default() }
     }

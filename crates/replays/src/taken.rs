@@ -1,6 +1,6 @@
 //! Which dead letters were taken by a replay already.
 //!
-//! Owns the set and its bytes. Positions are kept as runs, so that whole stretches of bad records cost a few bytes and
+//! Owns the set and its bytes. Positions are kept as runs, so that long runs of bad records cost a few bytes and
 //! scattered ones about three each. Does not own where it is kept ([`super::memory`]).
 //!
 //! Bytes: `FBT` `1`, the position up to which it knows the log (8 bytes, little-endian), 4 bytes of zeros, the message, and
