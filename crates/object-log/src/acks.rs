@@ -1,7 +1,7 @@
 //! How far each consumer has come: a register a consumer, which retention reads.
 //!
 //! Owns its bytes and the fencing of an older run of the same consumer. Does not own what a consumer has read: its own journal does,
-//! and this only follows. Whoever only reads the log touches none of it (L10).
+//! and this only follows. Readers without a consumer change none of it (L10).
 
 use bytes::Bytes;
 use prost::Message;
@@ -34,7 +34,7 @@ pub struct Ack {
     /// Drawn by the run.
     #[prost(fixed64, tag = "3")]
     pub run: u64,
-    /// Every record below it is done with. Never falls within a queue.
+    /// Every record below it is finished. Never falls within a queue.
     #[prost(uint64, tag = "4")]
     pub position: u64,
     /// One more with each swap.
@@ -157,7 +157,7 @@ impl Acknowledger {
         )))
     }
 
-    /// Says that every record below `position` is done with; an earlier position changes nothing.
+    /// Records that every record below `position` is finished; an earlier position changes nothing.
     ///
     /// # Errors
     /// [`LogError::ConsumerFenced`] when another run of the consumer has begun.

@@ -1,4 +1,4 @@
-//! Whether everything that a partition names is there and whole.
+//! Whether everything that a partition names is present and intact.
 //!
 //! Owns the walk and the report. Changes nothing (L10).
 
@@ -23,7 +23,7 @@ const NAMED_MAX: usize = 20;
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Data objects that were read and are whole.
+    /// Data objects that were read and are intact.
     pub objects: u64,
     /// Records in them.
     pub records: u64,
@@ -35,7 +35,7 @@ pub struct Report {
     pub findings: Vec<String>,
     /// How many that are.
     pub finding_count: u64,
-    /// Objects that nobody can commit any more; the owner's next sweep deletes them.
+    /// Objects that no owner can commit any more; the owner's next sweep deletes them.
     pub orphans: u64,
 }
 
@@ -61,7 +61,7 @@ pub async fn check(partition: &LogPartition) -> Result<(Root, Report), LogError>
             Ok(entries) => entries,
             Err(error @ (LogError::Missing { .. } | LogError::Format { .. })) => {
                 report.found(error.to_string());
-                // Behind a segment that cannot be read nothing can be told of what it names.
+                // If a segment cannot be read, nothing is known of what it names.
                 let end = root.spans().find(|span| span.end > at).map_or(root.next, |span| span.end);
                 at = end;
                 continue;
@@ -97,7 +97,7 @@ pub async fn check(partition: &LogPartition) -> Result<(Root, Report), LogError>
 async fn orphans(partition: &LogPartition, root: &Root, report: &mut Report) -> Result<(), LogError> {
     let (live, segments) = match collect::live(partition, root).await {
         Ok(live) => live,
-        // Said above; what is no orphan cannot be told then.
+        // Reported above; then orphans cannot be recognised.
         Err(LogError::Missing { .. } | LogError::Format { .. }) => return Ok(()),
         Err(error) => return Err(error),
     };

@@ -1,11 +1,11 @@
-//! What goes: records that retention lets go, objects by their names, and objects that nobody can commit any more.
+//! What is deleted: records that retention drops, objects by their names, and objects that no owner can commit any more.
 //!
 //! Owns the order of the steps. Does not own the rules (`decide`).
 //!
 //! | step                                  | what a crash behind it leaves                                       |
 //! |---------------------------------------|----------------------------------------------------------------------|
 //! | `low` is raised in the root           | objects below it, which the root still names: deleted by name again  |
-//! | data objects below `low` are deleted  | the same, for a delete is repeatable                                 |
+//! | data objects below `low` are deleted  | the same: a delete can be repeated                                   |
 //! | segments that hold only such          | the same: a segment that is absent below `low` counts as done        |
 //! | `cleaned` is raised in the root       | nothing                                                              |
 //!
@@ -74,7 +74,7 @@ pub async fn collect(
     if let (Some(at), Some(keep_min)) = (acknowledged, retention.keep_min)
         && at > root.low
     {
-        // What is older than that may go, and nothing else.
+        // Only records older than that may be dropped.
         let older = Retention { age_max: Some(keep_min), ..Retention::default() };
         acknowledged = Some(at.min(self::expired(partition, root, &older).await?.unwrap_or(root.low)));
     }
@@ -83,7 +83,7 @@ pub async fn collect(
     Ok(Collected { low: (low > root.low).then_some(low), consumers, ..Collected::default() })
 }
 
-/// The end of the records that go by age or bytes, if any does. Descends only into the one segment that goes in part.
+/// The end of the records that are dropped by age or bytes, if any are. Descends only into the one segment that is dropped in part.
 async fn expired(
     partition: &LogPartition,
     root: &Root,
@@ -158,10 +158,10 @@ async fn clean(partition: &LogPartition, root: &Root) -> Result<Collected, LogEr
         }
     }
     let mut deleted = delete(partition, objects).await?;
-    // Only behind the objects: a segment that is gone says that they are.
+    // Only after the objects: an absent segment means that they are deleted.
     let done = segments.into_iter().filter(|(end, _)| *end <= cleaned).map(|(_, key)| key).collect();
     deleted += delete(partition, done).await?;
-    // An entry that is held in part stays: what is below it is all that can go.
+    // An entry that is held in part stays: only what is below it can be deleted.
     Ok(Collected {
         cleaned: (cleaned > root.cleaned).then_some((cleaned, bytes)),
         is_more,
@@ -170,11 +170,11 @@ async fn clean(partition: &LogPartition, root: &Root) -> Result<Collected, LogEr
     })
 }
 
-/// Deletes objects that nobody can commit any more: of earlier owners, and of a partition of this name that was deleted. For the owner
-/// alone. What is uploaded by a sleeper after the list is found by a later sweep.
+/// Deletes objects that no owner can commit any more: of earlier owners, and of a partition of this name that was deleted. For the owner
+/// alone. What an owner that slept uploads after the list is found by a later sweep.
 ///
 /// # Errors
-/// [`LogError::Fenced`] when the partition is ours no more; others when the store fails for good.
+/// [`LogError::Fenced`] when the partition is no longer ours; others when the store fails for good.
 pub async fn sweep(partition: &LogPartition, claim: Claim) -> Result<Collected, LogError> {
     let names = partition.names();
     let seen = partition.root().await?;

@@ -7,8 +7,8 @@
 //! | is it time to commit?                                | [`commit_in`]   |            |
 //! | a swap was refused or not answered: what stands?     | [`standing`]    | L4 L5      |
 //! | which part of the manifest leaves the root?          | [`seal`]        | L8         |
-//! | up to where may records go?                          | [`low`]         | L7         |
-//! | is this object one that nobody can commit any more?  | [`is_orphan`]   | L6         |
+//! | up to where may records be dropped?                  | [`low`]         | L7         |
+//! | can no owner commit this object any more?            | [`is_orphan`]   | L6         |
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub enum Admit {
         /// The next one.
         expected: u64,
     },
-    /// Nothing is known of the producer, and this is not its first append: whether it is in the log cannot be told.
+    /// Nothing is known of the producer, and this is not its first append: it cannot be known whether it is in the log.
     Unknown,
 }
 
@@ -104,7 +104,7 @@ pub enum Standing {
         /// Objects of ours that are in the log, if that is still known.
         committed: Option<u64>,
     },
-    /// The partition is gone, or another one of that name.
+    /// The partition was deleted, or is another one of that name.
     Recreated,
 }
 
@@ -143,20 +143,20 @@ pub fn seal(root: &Root) -> Option<Segment> {
     })
 }
 
-/// What may go.
+/// What may be dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// Records that every consumer has acknowledged go. Without a consumer none does by this.
+    /// Records that every consumer has acknowledged are dropped. Without a consumer this drops none.
     pub acknowledged: bool,
-    /// Records go that were committed longer ago than this, acknowledged or not.
+    /// Records that were committed longer ago than this are dropped, acknowledged or not.
     pub age_max: Option<Duration>,
-    /// The oldest go while the log has more bytes than this, acknowledged or not.
+    /// The oldest are dropped while the log has more bytes than this, acknowledged or not.
     pub bytes_max: Option<u64>,
     /// Records stay for so long after their commit although all have acknowledged them, so that their labels can be read.
     pub keep_min: Option<Duration>,
 }
 
-/// The position below which retention lets records go, as far as acknowledgements say: the least of those of the consumers that the
+/// The position below which retention drops records, as far as acknowledgements say: the least of those of the consumers that the
 /// root names. A consumer that has not acknowledged anything yet is at `None`.
 pub fn acknowledged(retention: &Retention, acks: &[Option<u64>]) -> Option<u64> {
     match retention.acknowledged {
@@ -165,7 +165,7 @@ pub fn acknowledged(retention: &Retention, acks: &[Option<u64>]) -> Option<u64> 
     }
 }
 
-/// Whether a span goes by age or bytes; asked from the oldest on, until one does not. `held` is what the log has in bytes from this span on.
+/// Whether a span is dropped by age or bytes; asked from the oldest on, until one does not. `held` is what the log has in bytes from this span on.
 pub fn is_expired(retention: &Retention, span: &Span, held: u64, now_ms: i64) -> bool {
     let is_old = retention.age_max.is_some_and(|age_max| {
         let age_max = i64::try_from(age_max.as_millis()).unwrap_or(i64::MAX);
@@ -188,14 +188,14 @@ pub type Live = BTreeMap<Claimed, (u64, u64)>;
 /// An epoch and a run, ordered.
 pub type Claimed = (u64, u64);
 
-/// Whether an object can be deleted although nobody has named it: its owner is not the present one, so that it is committed by
-/// nobody any more, and it is not in the log. `root` must have been read *after* the object was found, by the owner.
+/// Whether an object that no root names can be deleted: its owner is not the present one, so it will never be
+/// committed, and it is not in the log. `root` must have been read *after* the object was found, by the owner.
 ///
 /// | the object's          | orphan                                                       |
 /// |-----------------------|--------------------------------------------------------------|
 /// | queue is another one  | yes: the root was this queue's after the object was listed    |
 /// | epoch is the present  | only with another run, which has lost the claim               |
-/// | epoch is a later one  | no: the root is older than its store says; a person must look |
+/// | epoch is a later one  | no: the root is older than its store says; the operator must check |
 /// | epoch is an earlier one | unless the log has it                                       |
 pub fn is_orphan(root: &Root, live: &Live, queue: QueueId, written: Written) -> bool {
     if queue != root.queue_id() {

@@ -13,7 +13,7 @@ pub enum LogError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An object is not what it should be.
+    /// An object is damaged or of another format.
     #[error("`{key}` of the log: {error}")]
     Format {
         /// The object.
@@ -30,13 +30,13 @@ pub enum LogError {
         key: String,
     },
     /// There is no such partition.
-    #[error("there is no log at `{place}`; `forebay log append` makes one")]
+    #[error("there is no log at `{place}`; `forebay log append` creates one")]
     Absent {
         /// Where it was looked for.
         place: String,
     },
     /// Another owner has claimed the partition.
-    #[error("another process owns `{place}` since epoch {epoch}; this one commits no more")]
+    #[error("another process owns `{place}` since epoch {epoch}; this one commits nothing more")]
     Fenced {
         /// The partition.
         place: String,
@@ -54,7 +54,7 @@ pub enum LogError {
         is: String,
     },
     /// The position is below what is held.
-    #[error("position {position} is not held any more: `{place}` begins at {low}")]
+    #[error("position {position} is no longer held: `{place}` begins at {low}")]
     Truncated {
         /// The partition.
         place: String,
@@ -75,7 +75,7 @@ pub enum LogError {
     },
     /// Another run of the same consumer acknowledges now.
     #[error(
-        "consumer `{consumer}` of `{place}` runs elsewhere since epoch {epoch}; this one acknowledges no more"
+        "consumer `{consumer}` of `{place}` runs elsewhere since epoch {epoch}; this one acknowledges nothing more"
     )]
     ConsumerFenced {
         /// The partition.
@@ -85,13 +85,13 @@ pub enum LogError {
         /// The present epoch.
         epoch: u64,
     },
-    /// Something that cannot work.
+    /// A setting or request that cannot work.
     #[error("{0}")]
     Refused(String),
 }
 
 impl LogError {
-    /// Whether another try may succeed without anybody changing anything.
+    /// Whether another attempt may succeed without any change.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Store(error) => error.kind.is_transient(),
@@ -129,7 +129,7 @@ pub enum AppendFault {
     Gap,
     /// The producer is not known, and this is not its first ordinal.
     UnknownProducer,
-    /// As many producers as can be are at work.
+    /// The maximum number of producers is at work.
     TooManyProducers,
     /// This process does not own the partition any more: ask the one that does.
     Fenced,

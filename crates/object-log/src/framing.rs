@@ -4,10 +4,10 @@
 
 use prost::Message;
 
-/// Why bytes are not what they should be.
+/// Why bytes are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// Too short, a checksum that does not agree, or values that cannot be.
+    /// Too short, a wrong checksum, or impossible values.
     #[error("it is damaged ({0}); restore the store from a backup, nothing was guessed")]
     Damaged(String),
     /// Another format version.

@@ -5,9 +5,9 @@
 //! requests that each have a name of their own (`Idempotency-Key`) is recognised over a restart, at the cost of one small read of an
 //! object.
 //!
-//! Owns where labels stand and how they are read. Does not own which repeat is one: whoever appends does, and there is one at a time, the owner.
+//! Owns where labels stand and how they are read. Does not own what counts as a repeat: the appender does, of which there is one at a time, the owner.
 //!
-//! Labels go with the records that they stand at; [`Retention::keep_min`](crate::decide::Retention::keep_min) keeps both for some time.
+//! Labels are dropped with their records; [`Retention::keep_min`](crate::decide::Retention::keep_min) keeps both for some time.
 
 use futures::{StreamExt, TryStreamExt};
 

@@ -1,5 +1,5 @@
-//! A log on the store: records that were pushed to us are kept here before the sender is answered, and read from here like any
-//! partitioned source.
+//! A log on the store: records that are pushed to Forebay become durable here before the sender is answered, and are read from here
+//! like from any partitioned source.
 //!
 //! Owns the formats (root, manifest segments, data objects, acknowledgements), the decisions of its protocol as pure functions, and
 //! the producer, the owner, the collector and the reader over [`store::Store`]. Does not own how a record is decoded, nor what a

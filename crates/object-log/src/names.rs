@@ -22,7 +22,7 @@ pub const PARTITIONS_MAX: u32 = 4_096;
 /// Bytes of a consumer's name.
 pub const CONSUMER_BYTES_MAX: usize = 64;
 
-/// Drawn when a partition is created; what tells it from a later one of the same name.
+/// Drawn when a partition is created; distinguishes it from a later one of the same name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub u128);
 

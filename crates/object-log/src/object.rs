@@ -57,12 +57,12 @@ const LEVEL: i32 = 1;
 pub struct Append {
     /// Who sends it and which of its appends it is: from 0 and without a gap. Without it a repeat is not recognised. From
     /// [`LABELS`](crate::labels::LABELS) on the number is no ordinal but a label's tag: the two are kept with the records and can be read again
-    /// ([`crate::labels`]), and whoever sends recognises a repeat by itself.
+    /// ([`crate::labels`]), and the sender's side recognises a repeat by itself.
     pub producer: Option<(u128, u64)>,
     /// The records. Their positions and their partition do not matter.
     pub records: RecordBlock,
-    /// Whole zstd frames that give the payload of the only record, byte for byte, if its sender has compressed it: whoever appends has seen that
-    /// they do. They are stored as they are.
+    /// Whole zstd frames that give the payload of the only record, byte for byte, if its sender has compressed it: the appender has verified
+    /// that. They are stored as they are.
     pub packed: Option<Bytes>,
 }
 
@@ -274,7 +274,7 @@ pub fn head_bytes(entry: &Entry) -> u64 {
     (HEAD_BYTES + APPEND_BYTES * entry.appends as usize) as u64
 }
 
-/// The appends in the object of `entry`, by its first [`head_bytes`]. The checksum of the whole is not looked at: only the names that it holds.
+/// The appends in the object of `entry`, by its first [`head_bytes`]. The checksum of the whole is not verified: only the names that it holds.
 ///
 /// # Errors
 /// When the bytes are damaged, of another format, or not those of the object that the entry says.

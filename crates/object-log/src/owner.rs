@@ -1,4 +1,4 @@
-//! The owner of a partition: takes appends, makes objects of them, uploads several at a time and commits many at once.
+//! The owner of a partition: accepts appends, makes objects of them, uploads several at a time and commits many at once.
 //!
 //! Owns the task and its bounds. Does not own the rules (`decide`), nor retention (`collect`), which it only starts.
 //!
@@ -47,11 +47,11 @@ pub struct Settings {
     pub uploads_max: usize,
     /// Bytes of appends that were not answered yet; beyond it `append` waits.
     pub memory_bytes: usize,
-    /// What may go.
+    /// What may be dropped.
     pub retention: Retention,
-    /// How often retention is looked at.
+    /// How often retention is applied.
     pub collect_every: Duration,
-    /// How often orphans are looked for, besides once at the start.
+    /// How often orphans are swept, besides once at the start.
     pub sweep_every: Duration,
 }
 
@@ -86,7 +86,7 @@ impl Settings {
 pub enum Appended {
     /// At this position and those after it.
     At(u64),
-    /// They were in the log before this append came, or it is not known any more where they are.
+    /// They were in the log before this append came, or their position is no longer known.
     Known,
 }
 
@@ -171,7 +171,7 @@ impl Owner {
         let task = runtime.spawn(
             "log-owner",
             Box::pin(async move {
-                // Nobody listens if the owner was dropped.
+                // Nothing receives this if the owner was dropped.
                 let _ = end.send(run.run().await);
             }),
         );
@@ -370,7 +370,7 @@ impl Run {
                 Admit::Accept => {
                     let is_known = self.root().watermark(id).is_some() || self.last.contains_key(&id);
                     if !is_known && !self.root().has_room_for_producer(self.runtime.wall_ms()) {
-                        let message = "as many producers as a partition keeps are at work; send by fewer, or to another partition";
+                        let message = "as many producers as a partition remembers are at work; use fewer, or another partition";
                         return drop(answer.send(refuse(AppendFault::TooManyProducers, message.to_owned())));
                     }
                     self.last.insert(id, ordinal);
@@ -395,7 +395,7 @@ impl Run {
                 }
             };
             if let Some(result) = result {
-                // The sender may be gone.
+                // The sender may have given up.
                 return drop(answer.send(result));
             }
         }
@@ -413,7 +413,7 @@ impl Run {
         });
     }
 
-    /// A later owner may know more of the producer, and who is told that it is not known begins anew: so such an answer is given by
+    /// A later owner may know more of the producer, and a producer that is answered `unknown` starts over: so such an answer is given by
     /// the present owner alone.
     fn refuse_if_owner(&mut self, answer: oneshot::Sender<Answer>, refusal: Answer) {
         let (partition, claim, queue) = (self.partition.clone(), self.claim, self.root().queue_id());
@@ -421,7 +421,7 @@ impl Run {
             let found = partition.look().await?;
             match (decide::standing(queue, claim, found.as_ref().map(|seen| &seen.root)), found) {
                 (Standing::Ours, _) => {
-                    // The sender may be gone.
+                    // The sender may have given up.
                     let _ = answer.send(refusal);
                     Ok(())
                 }
@@ -531,7 +531,7 @@ impl Run {
             let mut position = entry.map(|entry| entry.first);
             for waiting in object.waiting {
                 for answer in waiting.answers {
-                    // The sender may be gone.
+                    // The sender may have given up.
                     let _ = answer.send(Ok(position.map_or(Appended::Known, Appended::At)));
                 }
                 position = position.map(|position| position + waiting.rows);
@@ -567,7 +567,7 @@ impl Run {
         }
         if root.tail.len() >= TAIL_MAX {
             let message = format!(
-                "`{}` has as many objects as its manifest can name; raise what retention lets go",
+                "`{}` has as many objects as its manifest can name; let retention drop more",
                 partition.place()
             );
             return Some(Box::pin(async move { Err(LogError::Refused(message)) }));
@@ -632,7 +632,7 @@ fn counted(producer: Option<(u128, u64)>) -> Option<(u128, u64)> {
     producer.filter(|(_, ordinal)| *ordinal < LABELS)
 }
 
-/// What retention cannot do now it may do later; appends go on meanwhile. Only an owner that is none any more ends.
+/// What retention cannot do now it may do later, and appends continue meanwhile. Only an owner that was fenced ends.
 fn unless_lost(collected: Result<Collected, LogError>) -> Result<Aside, LogError> {
     match collected {
         Err(error @ (LogError::Fenced { .. } | LogError::Recreated { .. })) => Err(error),

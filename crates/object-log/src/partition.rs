@@ -77,7 +77,7 @@ impl LogPartition {
         Ok(Self { store, names, runtime, index, tries_max: u32::MAX })
     }
 
-    /// The same, which gives up after so many tries of a request; for commands that a person waits for.
+    /// The same, which gives up after so many tries of a request; for interactive commands.
     #[must_use]
     pub fn with_tries(self, tries_max: u32) -> Self {
         Self { tries_max, ..self }
@@ -129,12 +129,12 @@ impl LogPartition {
         self.look().await?.ok_or_else(|| LogError::Absent { place: self.place() })
     }
 
-    /// Makes this process the owner; a partition that is not there is created. Whoever owned it before commits no more.
+    /// Makes this process the owner; a partition that is not there is created. An earlier owner commits nothing more.
     ///
     /// # Errors
     /// When the store fails for good, or others claim it all the time.
     pub async fn claim(&self, owner: &str) -> Result<Seen, LogError> {
-        // Nobody else draws the same, so it also tells our own lost swap from another's.
+        // Nobody else draws the same, so it also distinguishes our own lost swap from another's.
         let run = self.runtime.random() as u64;
         let queue = QueueId(self.runtime.random());
         let mut seen = self.look().await?;
@@ -157,7 +157,7 @@ impl LogPartition {
             }
         }
         Err(LogError::Refused(format!(
-            "`{}` is claimed by others all the time; stop all but one",
+            "`{}` is claimed by other processes again and again; stop all but one",
             self.place()
         )))
     }
@@ -166,7 +166,7 @@ impl LogPartition {
     /// has them, or another owner has it.
     ///
     /// # Errors
-    /// [`LogError::Fenced`] and [`LogError::Recreated`] when the partition is ours no more; others when the store fails for good.
+    /// [`LogError::Fenced`] and [`LogError::Recreated`] when the partition is no longer ours; others when the store fails for good.
     pub async fn commit(
         &self,
         mut seen: Seen,
@@ -205,7 +205,7 @@ impl LogPartition {
         }
     }
 
-    /// Applies an edit that anybody may make, whoever owns the partition. Fences nobody.
+    /// Applies an edit that does not need ownership. Fences no owner.
     ///
     /// # Errors
     /// When there is no such partition, or the store fails for good.
@@ -246,7 +246,7 @@ impl LogPartition {
         })
     }
 
-    /// Puts an object that nobody else can have put: its name holds our run. One that is there is our own earlier try, if it has
+    /// Puts an object that no other process can have put: its name holds our run. One that is there is our own earlier try, if it has
     /// our bytes.
     ///
     /// # Errors
@@ -380,7 +380,7 @@ impl LogPartition {
     }
 }
 
-/// Why an owner is none any more, and what became of what it had under way.
+/// Why an owner has lost its partition, and what became of the objects that it had under way.
 #[derive(Debug)]
 pub struct LostOwner {
     /// Why.

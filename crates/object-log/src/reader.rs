@@ -97,7 +97,7 @@ impl LogReader {
     /// The next records, or that there are none. Ask again after a pause. May be dropped at any await without losing a record.
     ///
     /// # Errors
-    /// When the position is not held any more, the log was created again, or an object is missing or damaged.
+    /// When the position is no longer held, the log was created again, or an object is missing or damaged.
     pub async fn next(&mut self) -> Result<Read, LogError> {
         let mut is_fresh = false;
         loop {

@@ -53,7 +53,7 @@ pub const PAST_MAX: usize = 8;
 /// Bytes of an owner's description.
 const OWNER_BYTES_MAX: usize = 128;
 
-/// What a partition holds, and who may add to it.
+/// What a partition holds, and which owner may add to it.
 #[derive(Clone, PartialEq, Message)]
 pub struct Root {
     /// Drawn when the partition was created, 16 bytes.
@@ -68,7 +68,7 @@ pub struct Root {
     /// Drawn by the owner at its claim.
     #[prost(fixed64, tag = "4")]
     pub run: u64,
-    /// Host and process of the owner, for people.
+    /// Host and process of the owner, for display.
     #[prost(string, tag = "5")]
     pub owner: String,
     /// The first position that is held. Below it nothing is read any more.
@@ -471,7 +471,7 @@ impl Root {
     }
 }
 
-/// 16 bytes as a number; 0 for anything else, which nobody draws.
+/// 16 bytes as a number; 0 for anything else, which is never drawn.
 pub(crate) fn id_of(bytes: &[u8]) -> u128 {
     bytes.try_into().map_or(0, u128::from_be_bytes)
 }

@@ -77,7 +77,7 @@ impl Place {
         let url = self.log.clone();
         let opened = blocking(move || store::url::open_to_read(&url, &Remote::default())).await?;
         opened.with_context(|| {
-            format!("there is no log at `{}`; `forebay log append` makes one", shown(&self.log))
+            format!("there is no log at `{}`; `forebay log append` creates one", shown(&self.log))
         })
     }
 
