@@ -11,7 +11,7 @@
 //! | [`csv`]   | records that are lines of CSV or TSV                                    |
 //! | [`otlp`]  | records that are requests of OTLP, each with many rows                  |
 //! | `columns` | growing columns and the rules of what they take, shared by all formats  |
-//! | `rows`    | records that are not looked at; columns with their origins              |
+//! | `rows`    | records that are rejected unread; columns with their origins            |
 //! | `shown`   | pieces of a record as messages show them                                |
 //! | `wide`    | sixteen bytes in one step                                               |
 

@@ -1,4 +1,4 @@
-//! What every decoder does beside decoding: records that are not looked at, and the pairing of columns with origins.
+//! What every decoder does beside decoding: it rejects some records unread, and pairs columns with origins.
 //!
 //! Owns what all formats share about whole records. Does not own values ([`crate::columns`]).
 

@@ -3,7 +3,7 @@
 //! Owns Avro's binary encoding of single values, and the rule that nothing is believed about bytes that are not there: a length is compared
 //! with what is left of the record before anything is done with it.
 //!
-//! Eight bytes are looked at together where the block has them, beyond the record's end too; what was read is then checked against that end.
+//! Eight bytes are read together where the block has them, beyond the record's end too; what was read is then checked against that end.
 
 use super::fault::{Fault, Step};
 

@@ -53,7 +53,7 @@ impl<'s> Rows<'s> {
 #[cold]
 fn trailing(cursor: &Cursor<'_>) -> Box<Fault> {
     cursor.fault(format!(
-        "the record goes on for `{}` bytes behind its last field; is it written with another schema?",
+        "`{}` bytes follow the record's last field; was it written with another schema?",
         cursor.left()
     ))
 }
@@ -281,7 +281,7 @@ fn map(values: &Wire, column: &mut dyn TypedColumn, cursor: &mut Cursor<'_>) -> 
     fits(column.end(), "{…}")
 }
 
-/// Steps over a value that no column asks for. What is inside of a block whose bytes are counted is not looked at, nor are texts.
+/// Steps over a value that no column asks for. The inside of a block whose bytes are counted is not read, nor are texts.
 fn skip(plan: &Plan, id: TypeId, cursor: &mut Cursor<'_>, depth: usize) -> Step<()> {
     if depth > DEPTH_MAX {
         return Err(cursor.fault(format!("values nest deeper than `{DEPTH_MAX}`")));

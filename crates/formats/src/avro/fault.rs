@@ -8,7 +8,7 @@
 //! |---------|--------------------------------------|---------------------------------------------------------------------|
 //! | bytes   | `Malformed`                          | ``byte `17`, field `user.id`: the number does not end within the record`` |
 //! | a value | `WrongKind`, `OutOfRange`, `TooLarge` | ``field `status`: value `70000` does not fit UInt16 (0 to 65535)``   |
-//! | null    | `Missing`                            | ``field `status`: value `null` is refused, for its column …``        |
+//! | null    | `Missing`                            | ``field `status`: value `null` is refused, because its column …``        |
 //! | absent  | `Missing`                            | ``field `status` is missing, and its column …``                      |
 //! | schema  | `Schema`                             | ``schema `7`: the registry has no schema of this number``            |
 

@@ -1,7 +1,7 @@
 //! Records in Confluent's wire format: a zero byte, four bytes with the number of the writer's schema, the datum.
 //!
 //! Owns the header, the set of schemas by number and the plan that is compiled for each of them. Does not own how a schema is
-//! fetched: whoever hands blocks to the decoder has put every number that they name into [`Schemas`] before (the crate `registry`).
+//! fetched: before blocks reach the decoder, every number that they name is put into [`Schemas`] (by the crate `registry`).
 //!
 //! | the header                   | the record                                                              |
 //! |------------------------------|-------------------------------------------------------------------------|
@@ -37,7 +37,7 @@ pub enum Writer {
     Unusable(Arc<str>),
 }
 
-/// The schemas that records were written with, by number. Shared between whoever fetches them and the decoders.
+/// The schemas that records were written with, by number. Shared between their fetcher and the decoders.
 #[derive(Debug, Default)]
 pub struct Schemas {
     known: RwLock<Known>,
@@ -222,7 +222,7 @@ impl Plans {
             // Not kept: it may be registered later.
             Some(Writer::Unusable(why)) => return Err(Fault::schema(id, &why)),
             None => {
-                let why = "no usable schema is known of it, nor of many other numbers: look for a producer with broken headers";
+                let why = "no usable schema is known for it, nor for many other numbers: look for a producer with broken headers";
                 return Err(Fault::schema(id, why));
             }
         };
@@ -244,7 +244,7 @@ fn no_header(record: &[u8]) -> Box<Fault> {
         [] | [0, ..] => {
             format!("the record has `{}` bytes; a header alone has `{HEADER_BYTES}`", record.len())
         }
-        [first, ..] => format!("`0x{first:02x}` begins the record, and `0x00` every header"),
+        [first, ..] => format!("the record begins with `0x{first:02x}`, and a header with `0x00`"),
     };
     Fault::bytes(0, format!("{what}; is it written without a registry (`schema_file`)?"))
 }

@@ -32,7 +32,7 @@
 //! - The writer's schema decides the bytes, columns take fields by name; aliases and the schema's own defaults have no part in it.
 //! - A field that the schema does not have is missing in every record: NULL, or the DEFAULT, or a refusal when the decoder is made.
 //! - A field that no column asks for is skipped, at the cost of its bytes.
-//! - A record ends where its last field does; a byte more is a fault, for it was written with another schema.
+//! - A record ends where its last field does; a byte more is a fault, because then it was written with another schema.
 
 mod cursor;
 mod datum;
@@ -66,7 +66,7 @@ pub struct AvroOptions {
     pub assume_timezone: String,
     /// What an `int` or `long` without a logical type counts that fills a DateTime.
     pub epoch_unit: EpochUnit,
-    /// Bytes of a record; a longer one is a reject that is not looked at.
+    /// Bytes of a record; a longer one is rejected unread.
     pub record_bytes_max: usize,
 }
 
@@ -107,7 +107,7 @@ pub enum ConfigError {
     #[error(transparent)]
     Schema(#[from] SchemaError),
     /// The writer's schema is of something else.
-    #[error("the schema is of `{found}`; a pipeline takes records")]
+    #[error("the schema is of the type `{found}`; a pipeline reads records")]
     NoRecord {
         /// The type.
         found: String,

@@ -6,7 +6,7 @@
 //! used.
 //!
 //! - As the specification has it, a logical type that is not known, or does not belong to its type, is as if it were not there.
-//! - `doc`, `default`, `aliases`, `order` and all other attributes say nothing about a record's bytes and are not looked at.
+//! - `doc`, `default`, `aliases`, `order` and all other attributes say nothing about a record's bytes and are ignored.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub(super) enum Type {
 
 /// A schema that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the schema is not one of Avro: {place}{why}")]
+#[error("the schema is not a valid Avro schema: {place}{why}")]
 pub struct SchemaError {
     /// The record's field, with a colon, or nothing.
     place: String,

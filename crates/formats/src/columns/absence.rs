@@ -35,7 +35,7 @@ impl Absence {
     pub fn append(&self, column: &mut dyn TypedColumn) -> Fit<()> {
         match self {
             Self::Required => {
-                Err(Misfit::missing("is refused, for its column has neither NULL nor a DEFAULT"))
+                Err(Misfit::missing("is refused, because its column has neither NULL nor a DEFAULT"))
             }
             Self::Null => column.null(),
             Self::Default(json) => {
@@ -43,7 +43,7 @@ impl Absence {
                 append_json(column, json).map_err(|_| {
                     // Only a DEFAULT that the column's own type does not take fails here; then nothing can replace the null.
                     column.truncate(before);
-                    Misfit::missing("is refused, for its column's DEFAULT is not of its type")
+                    Misfit::missing("is refused, because its column's DEFAULT is not of its type")
                 })
             }
         }

@@ -22,7 +22,7 @@
 //!
 //! - A dash: a value of that kind is never taken ([`takes`] is the same table as code). A format that knows its kinds beforehand refuses such a
 //!   column when it is configured.
-//! - Everything else is checked value by value, and a value that would change is turned down. Only what a type cannot tell apart is dropped:
+//! - Everything else is checked value by value, and a value that would change is refused. Only what a type cannot represent is dropped:
 //!   digits of a time that are finer than the column, and the distance of a number to the nearest float.
 //! - A timestamp or date in an integer column is the writer's own number, in the writer's unit.
 //! - JSON is stricter by one rule: a quoted text is no Bool.

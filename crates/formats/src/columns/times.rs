@@ -17,7 +17,7 @@
 //! - Digits finer than the column are cut off towards the past (`.999` in a DateTime is `.0`), as ClickHouse does.
 //! - A unix number's unit by magnitude: below 1e11 seconds, below 1e14 milliseconds, below 1e17 microseconds, else
 //!   nanoseconds. So every unit covers the years 1973 to 5138, and small numbers are seconds. Zero is 1970.
-//! - A number that reads as a day, `20240501`, is turned down while the unit goes by magnitude: whoever sends it means that day, and as
+//! - A number that reads as a day, `20240501`, is refused while the unit is chosen by magnitude: its sender means that day, and as
 //!   seconds it would be a time of 1970. As text of eight or fourteen digits it is the day or time, as ClickHouse's `best_effort` reads it.
 //!   With a unit set, all numbers and texts of digits are unix times.
 //! - A local time that a zone has twice is the earlier one; one that a zone skips is moved back by the width of the gap.
@@ -305,7 +305,7 @@ fn read_plain(text: &[u8; 19]) -> Result<Local, Flaw> {
     }
 }
 
-/// The day that was read last, for most times of a stream are of the same one as those before them.
+/// The day that was read last, because most times of a stream are of the same day as those before them.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastDay {
     /// As it was written, with the byte behind it; zeros, which are no day, before the first.

@@ -18,9 +18,9 @@
 //!   field is always its text.
 //! - A quote counts at the beginning of a field only, as in RFC 4180; within quotes it is doubled. Anything between the closing quote and the
 //!   delimiter is a fault.
-//! - A field that no column asks for is stepped over; nothing of it is looked at but its quotes.
+//! - A field that no column asks for is skipped; only its quotes are read.
 //!
-//! The scanner is ours: `csv-core` gives no hint whether a field was quoted, which NULL depends on, takes `"a"b` for `ab` where a record must
+//! The scanner is ours: `csv-core` gives no hint whether a field was quoted, which NULL depends on, reads `"a"b` as `ab` where a record must
 //! not change silently, and copies every field, wanted or not.
 
 mod fault;
@@ -56,7 +56,7 @@ pub struct CsvOptions {
     pub assume_timezone: String,
     /// What unix numbers count.
     pub epoch_unit: EpochUnit,
-    /// Bytes of a record; a longer one is a reject that is not looked at.
+    /// Bytes of a record; a longer one is rejected unread.
     pub record_bytes_max: usize,
 }
 
@@ -101,7 +101,7 @@ pub enum ConfigError {
         /// The zone.
         zone: String,
     },
-    /// A byte of the options that cannot stand between or around fields.
+    /// A character of the options that cannot separate or quote fields.
     #[error(
         "`delimiter` and `quote` are two different ASCII characters, and neither of them is a line break"
     )]

@@ -12,7 +12,7 @@ pub(super) struct Dialect {
 }
 
 impl Dialect {
-    /// `None` if these bytes cannot be told from each other, from line ends or from parts of a character.
+    /// `None` if these bytes are equal, or could be line ends or parts of a character.
     pub fn new(delimiter: u8, quote: Option<u8>) -> Option<Self> {
         let is_usable = |byte: u8| byte.is_ascii() && !b"\n\r".contains(&byte);
         let is_good =
@@ -143,7 +143,8 @@ impl<'r> Fields<'r> {
                     continue;
                 }
                 Some(_) => {
-                    let rule = "the field goes on behind its closing quote; a quote within quotes is doubled";
+                    let rule =
+                        "the field continues behind its closing quote; a quote within quotes is doubled";
                     return Err(Fault::bytes(end + 1, rule));
                 }
             }

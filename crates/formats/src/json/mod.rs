@@ -45,7 +45,7 @@ pub use scan::DEPTH_MAX;
 pub use crate::columns::EpochUnit;
 use crate::{columns, rows};
 
-/// Bytes that are looked at together for such that are not ASCII: the first-level cache holds them until they are decoded.
+/// Bytes that are checked together for being ASCII: the first-level cache holds them until they are decoded.
 const LOOK_BYTES: usize = 16 << 10;
 
 /// How JSON is read where its text leaves a choice.
@@ -57,7 +57,7 @@ pub struct JsonOptions {
     pub epoch_unit: EpochUnit,
     /// A String column takes numbers, booleans, objects and arrays as their own text in the record; else rejects.
     pub coerce_to_string: bool,
-    /// Bytes of a record; a longer one is a reject that is not looked at.
+    /// Bytes of a record; a longer one is rejected unread.
     pub record_bytes_max: usize,
 }
 
@@ -156,7 +156,7 @@ impl Decoder for JsonDecoder {
         let mut rejects = Vec::new();
         let mut absent = block.absent.iter().copied().peekable();
         let payloads = &block.payloads.bytes[..];
-        // Records up to the byte `looked_to` were looked at together; if one has a byte beyond ASCII, each is checked for itself.
+        // Records up to the byte `looked_to` were checked together; if one has a byte beyond ASCII, each is checked by itself.
         let (mut from, mut looked_to, mut is_ascii) = (0, 0, false);
         for (row, end) in block.payloads.ends.iter().enumerate() {
             let (start, end) = (from, *end as usize);

@@ -275,7 +275,7 @@ impl<'p> Rows<'p> {
         let at = cursor.position();
         cursor.word("null")?;
         if !self.schema.columns()[column].is_optional() {
-            let rule = "is refused, for its column has neither NULL nor a DEFAULT";
+            let rule = "is refused, because its column has neither NULL nor a DEFAULT";
             return Err(Fail::value(at, Reason::Missing, rule));
         }
         self.fill_default(column)

@@ -84,7 +84,7 @@ impl<'a> Cursor<'a> {
     /// Steps over white space.
     #[inline]
     pub fn space(&mut self) {
-        // Most often there is none: one comparison tells.
+        // Most often there is none: one comparison shows it.
         if self.peek() > b' ' {
             return;
         }

@@ -89,7 +89,7 @@ impl Signal {
 /// How requests are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtlpOptions {
-    /// Bytes of a request; a longer one is a reject that is not looked at.
+    /// Bytes of a request; a longer one is rejected unread.
     pub record_bytes_max: usize,
 }
 

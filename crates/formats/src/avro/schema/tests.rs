@@ -76,7 +76,7 @@ fn names_are_found_in_their_namespace() {
         let expected = match works {
             true => "{x: fixed(2), y: fixed(2)}".to_owned(),
             false => format!(
-                "the schema is not one of Avro: field `y`: the type `{used}` is not defined before its use"
+                "the schema is not a valid Avro schema: field `y`: the type `{used}` is not defined before its use"
             ),
         };
         assert_eq!(found(&text), expected, "{text}");
@@ -126,9 +126,9 @@ fn what_is_no_schema_is_refused_with_its_place() {
             "field `x`: the type `r` is defined twice",
         ),
     ] {
-        assert_eq!(found(&text), format!("the schema is not one of Avro: {expected}"), "{text}");
+        assert_eq!(found(&text), format!("the schema is not a valid Avro schema: {expected}"), "{text}");
     }
-    assert!(found("{").starts_with("the schema is not one of Avro: EOF"));
+    assert!(found("{").starts_with("the schema is not a valid Avro schema: EOF"));
     let deep = format!("{}\"int\"{}", r#"{"type": "array", "items": "#.repeat(65), "}".repeat(65));
     assert!(found(&deep).ends_with("types may nest `64` deep at the most"));
 }

@@ -108,7 +108,7 @@ fn columns_that_the_schema_can_never_fill_are_refused_with_field_and_type() {
     }
     let options = AvroOptions::default;
     let found = AvroDecoder::new(schema(&["v Int8"]), r#""int""#, options()).unwrap_err();
-    assert_eq!(found.to_string(), "the schema is of `int`; a pipeline takes records");
+    assert_eq!(found.to_string(), "the schema is of the type `int`; a pipeline reads records");
     let found = AvroDecoder::new(Schema::new(Vec::new()), &record(long), options()).unwrap_err();
     assert_eq!(found, ConfigError::NoColumns);
     let found = AvroDecoder::new(schema(&["v Int8", "v Int8"]), &record(long), options()).unwrap_err();
@@ -154,7 +154,7 @@ fn damaged_bytes_are_rejects_that_name_field_and_byte() {
         ),
         (
             "02 0261 00 01 0000000000000000 ff",
-            "byte `13`: the record goes on for `1` bytes behind its last field; is it written with another schema?",
+            "byte `13`: `1` bytes follow the record's last field; was it written with another schema?",
         ),
     ] {
         let good = hex(&good.replace(' ', ""));

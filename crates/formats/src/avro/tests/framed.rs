@@ -96,11 +96,11 @@ fn a_record_that_cannot_be_read_takes_no_other_along() {
             Reason::Schema,
             "schema `5`: field `n`, column `n`: the schema has boolean, and UInt32 does not take a boolean",
         ),
-        (of(6, &number(7)), Reason::Schema, "schema `6`: the schema is not one of Avro: "),
+        (of(6, &number(7)), Reason::Schema, "schema `6`: the schema is not a valid Avro schema: "),
         (
             of(8, &number(7)),
             Reason::Schema,
-            "schema `8`: no usable schema is known of it, nor of many other numbers",
+            "schema `8`: no usable schema is known for it, nor for many other numbers",
         ),
         (
             vec![],
@@ -111,7 +111,7 @@ fn a_record_that_cannot_be_read_takes_no_other_along() {
         (
             number(7),
             Reason::Malformed,
-            "byte `0`: `0x0e` begins the record, and `0x00` every header; is it written ",
+            "byte `0`: the record begins with `0x0e`, and a header with `0x00`; is it written ",
         ),
         (of(1, &[]), Reason::Malformed, "byte `5`, field `n`: "),
     ];

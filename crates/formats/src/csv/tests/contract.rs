@@ -53,10 +53,11 @@ fn an_unquoted_field_that_is_empty_or_the_word_for_null_has_no_value() {
     let required = decoder(&["f", "g"], &["t LowCardinality(String) <- f"]).unwrap();
     assert_eq!(one(&required, b",x").unwrap(), [r#""""#]);
     let expected =
-        "missing: field `f`: value `\\N` is refused, for its column has neither NULL nor a DEFAULT";
+        "missing: field `f`: value `\\N` is refused, because its column has neither NULL nor a DEFAULT";
     assert_eq!(one(&required, b"\\N,x").unwrap_err(), expected);
     let number = decoder(&["f", "g"], &["v Int32 <- f"]).unwrap();
-    let expected = "missing: field `f`: value `` is refused, for its column has neither NULL nor a DEFAULT";
+    let expected =
+        "missing: field `f`: value `` is refused, because its column has neither NULL nor a DEFAULT";
     assert_eq!(one(&number, b",x").unwrap_err(), expected);
     // A DEFAULT that is no null.
     let mut columns = schema(&["v String DEFAULT"]).columns().to_vec();
@@ -98,7 +99,7 @@ fn a_record_that_is_no_record_is_a_reject_that_names_byte_and_field() {
         ),
         (
             "\"x\"z,y,1",
-            "malformed: byte `3`, field `a`: the field goes on behind its closing quote; a quote within quotes is doubled",
+            "malformed: byte `3`, field `a`: the field continues behind its closing quote; a quote within quotes is doubled",
         ),
         ("x\n,y,1", "malformed: byte `1`, field `a`: a line ends here, and a record is one line"),
     ] {
