@@ -2,16 +2,16 @@
 //!
 //! Owns the order of such work where the steps with state only drop rows: what these steps make of a row does not depend on which rows
 //! are dropped. So they run in the decode job, on all cores, and a row that one of them fails on is rejected before its first key counts as
-//! seen (C10). A row that one of them drops goes on, for its keys count as seen up to that step; a flag tells the lane where it ends
+//! seen (C10). A row that one of them drops stays in the batch, because its keys count as seen up to that step; a flag tells the lane where it is dropped
 //! ([`crate::gate`] between steps with state, [`crate::mapping::route`] behind the last). Does not own the steps.
 //!
 //! The steps between two with state are a [`Segment`].
 //!
-//! | a row that a segment | goes on                                                                       |
+//! | a row that a segment | stays in the batch                                                            |
 //! |----------------------|-------------------------------------------------------------------------------|
 //! | keeps                | with the columns that it makes                                                |
 //! | drops                | with NULL in these and in those of later segments, and false in their flags   |
-//! | fails on             | not: it is a reject                                                           |
+//! | fails on             | no: it is a reject                                                            |
 
 use std::sync::Arc;
 

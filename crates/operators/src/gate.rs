@@ -19,12 +19,12 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Drops rows whose column `flag` is not true. `columns` are the places of the columns that go on, and `schema` what they are then.
+    /// Drops rows whose column `flag` is not true. `columns` are the places of the columns that are passed on, and `schema` is their schema.
     pub fn new(flag: usize, columns: Vec<usize>, schema: Schema) -> Self {
         Self { flag, columns, schema }
     }
 
-    /// The columns of the rows that go on.
+    /// The columns of the kept rows.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }

@@ -1,15 +1,15 @@
 //! Rows with the columns of a row elsewhere that has the same key: a lookup join.
 //!
-//! Owns the rule, and the rows of the other side in memory ([`LookupTable`]). Does not own where they come from, nor how old they may be: whoever hands a block on
-//! puts them beside it ([`dataflow::block::Found`]), so that all records of a block see one state of the other side, and see it again.
+//! Owns the rule, and the rows of the other side in memory ([`LookupTable`]). Does not own where they come from, nor how old they may be: they come beside
+//! each block ([`dataflow::block::Found`]), so that all records of a block see one state of the other side, and see the same again when it is processed again.
 //!
 //! | a row whose key                       | inner                        | left                                     |
 //! |---------------------------------------|------------------------------|------------------------------------------|
-//! | is that of a row of the other side    | goes on with its columns     | goes on with its columns                 |
-//! | is not, or has a NULL in it           | is filtered                  | goes on with NULL in each of the columns |
+//! | is that of a row of the other side    | is kept, with its columns    | is kept, with its columns                |
+//! | is not, or has a NULL in it           | is filtered                  | is kept, with NULL in these columns      |
 //!
-//! Keys are equal if their 128-bit hashes are ([`dedup::key`](crate::dedup::key)). The other side has at most one row of a key: with two of them nobody could say which
-//! one a record gets.
+//! Keys are equal if their 128-bit hashes are ([`dedup::key`](crate::dedup::key)). The other side has at most one row per key: with two of them the match would be
+//! ambiguous.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub struct LookupConfig {
     pub on: Vec<(String, String)>,
     /// The columns that rows get: the name, and the column of the other side; at least 1.
     pub columns: Vec<(String, String)>,
-    /// Whether rows without a match go on.
+    /// Whether rows without a match are kept.
     pub is_outer: bool,
 }
 

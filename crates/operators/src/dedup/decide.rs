@@ -46,7 +46,7 @@ pub(super) struct Dropped {
     pub(super) duplicates: u64,
     /// Those that are late, ascending.
     pub(super) late: Vec<usize>,
-    /// How many late ones go on nevertheless.
+    /// How many late ones are kept nevertheless.
     pub(super) late_kept: u64,
 }
 
@@ -254,7 +254,7 @@ impl Dedup {
         dropped
     }
 
-    /// What goes on, and what became of the others.
+    /// The kept rows, and what became of the others.
     pub(super) fn output(&mut self, batch: Batch, hashes: Vec<u128>, dropped: Dropped) -> Output {
         self.gather(TENDED_PER_ROW * batch.len());
         self.give_back(hashes);
@@ -279,7 +279,7 @@ fn late_letter(batch: &Batch, row: usize) -> Reject {
         column: String::new(),
         message: format!(
             "its time `{time_ms}` (unix milliseconds) is more than {SLACK}/{} of the window behind the others, so that a \
-             duplicate could not be told from a new record",
+             duplicate could not be distinguished from a new record",
             SPAN
         ),
         key: None,

@@ -129,13 +129,13 @@ impl State for Dedup {
     }
 
     fn loss(&self) -> &str {
-        "the keys that it has seen: a duplicate of an earlier row is not known any more, and is written a second time"
+        "the keys that it has seen: a duplicate of an earlier row is no longer recognised, and is written a second time"
     }
 
     fn seal(&mut self, watermark_ms: i64) -> Bytes {
         assert!(!self.shards.are_out(), "a batch that was divided is joined before a seal");
         self.take_over();
-        // A watermark that goes back is held: what it freed is gone.
+        // A watermark that goes back is ignored: the keys that it freed are gone.
         let watermark = self.watermark.max(self.window.watermark(watermark_ms));
         let is_out_of_order = self.shards.take_disorder() || self.disorder.is_some();
         let holds_stale = is_out_of_order || watermark.is_some_and(|to| self.shows_disorder(to, false));

@@ -26,7 +26,7 @@
 //!   are such if hashes crowd;
 //! - segments have capacities of 8 to 15 times a power of two, so the table as a whole grows bit by bit and is two thirds full at any size.
 //!
-//! The hash function has no secret, so whoever chooses the keys can make them crowd. That costs time in one segment, and never a wrong
+//! The hash function has no secret, so chosen keys can crowd one segment. That costs time in one segment, and never a wrong
 //! decision: hashes are compared whole, in their pages.
 
 use std::hint::select_unpredictable;
@@ -92,7 +92,7 @@ pub struct Look {
     pub line: u32,
 }
 
-/// One part of the index: the hashes that share their first bits. Half a cache line, for the nearest cache holds all segments' beside what
+/// One part of the index: the hashes that share their first bits. Half a cache line, because the nearest cache holds all segments' beside what
 /// they are asked for.
 #[derive(Debug)]
 pub struct Segment {

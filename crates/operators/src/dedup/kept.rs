@@ -283,7 +283,7 @@ impl Kept {
         self.places.pages(place).iter().flat_map(|page| self.pages.hashes(*page)).map(|(_, hash)| hash)
     }
 
-    /// True if something was added since the last [`note`](Self::note), even if it is gone again.
+    /// True if something was added since the last [`note`](Self::note), even if it was removed again.
     pub fn has_fresh(&self) -> bool {
         self.places.has_fresh()
     }

@@ -122,7 +122,7 @@ const JOB_ROWS_MIN: usize = 1024;
 /// As many with each seal, so that both end without new rows too: some 2 ms.
 const TENDED_PER_SEAL: usize = 1 << 16;
 
-/// What becomes of a record so late that a duplicate could not be told from a new record.
+/// What becomes of a record so late that a duplicate could not be distinguished from a new record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Late {
     /// It is kept: no record is lost, and one may be there twice.
@@ -227,7 +227,7 @@ impl Dedup {
     pub fn new(schema: &Schema, config: DedupConfig) -> Result<Self, ConfigError> {
         if let Some(name) = config.key.iter().find(|name| name.len() > NAME_BYTES_MAX) {
             let message =
-                format!("a column's name has `{}` bytes; at most {NAME_BYTES_MAX} are taken", name.len());
+                format!("a column's name has `{}` bytes; at most {NAME_BYTES_MAX} are allowed", name.len());
             return Err(ConfigError::Setting { setting: "dedup.key", message });
         }
         let keyer = Keyer::new(schema, &config.key)?;
@@ -443,7 +443,7 @@ impl Operator for Dedup {
             return Err(failed("jobs came back that were not given out, or not all of them".to_owned()));
         };
         let dropped = self.put_together(&batch, &hashes, &dealt, &all_dropped);
-        // The jobs have let go of it.
+        // The jobs have released it.
         Arc::into_inner(dealt).into_iter().for_each(|dealt| self.shards.give_back(dealt));
         Ok(self.output(batch, hashes, dropped))
     }

@@ -132,7 +132,7 @@ impl Pages {
         (number * SLAB + page) as PageNumber
     }
 
-    /// The page is nobody's any more.
+    /// The page is free again.
     pub fn give_back(&mut self, page: PageNumber) {
         let number = page as usize / SLAB;
         let slab = &mut self.slabs[number];

@@ -88,7 +88,7 @@ impl Places {
         place
     }
 
-    /// Where the next hash of an open place goes; `take` gives a new page. What is written there must be [told](Self::grew).
+    /// Where the next hash of an open place goes; `take` gives a new page. What is written there must be [reported](Self::grew).
     pub fn room(&mut self, place: Place, take: impl FnOnce() -> PageNumber) -> Spot {
         let entry = &mut self.entries[place as usize];
         if entry.written.is_multiple_of(PAGE) {

@@ -71,7 +71,7 @@ impl Index {
             return;
         }
         if newer == NONE {
-            // A row is in one entry only, so its number tells the entry.
+            // A row is in one entry only, so its number identifies the entry.
             let Ok(mut found) = self.0.find_entry(hash as u64, |entry| entry.newest[side as usize] == id)
             else {
                 unreachable!("the newest row of a key is in the key's entry");

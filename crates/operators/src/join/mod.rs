@@ -164,7 +164,7 @@ impl Join {
         )))
     }
 
-    /// Releases what this watermark lets go. The delta must have been made before.
+    /// Releases the rows that this watermark allows. The delta must have been made before.
     fn release(&mut self, watermark_ms: i64) -> Result<Vec<Output>, ArrowError> {
         self.watermark_ms = watermark_ms;
         let plan = self.plan.clone();
@@ -201,7 +201,7 @@ impl Join {
                  `within` shorter",
                 self.plan.keys
             ),
-            Full::Numbers => "more than a thousand million rows came since the last seal".to_owned(),
+            Full::Numbers => "more than a billion rows came since the last seal".to_owned(),
         }
     }
 }
@@ -243,7 +243,7 @@ impl Operator for Join {
 
     fn probe_of(&mut self, input: usize, batch: Batch) -> Result<Probed, OperatorError> {
         let Some(side) = JoinSide::of(input) else {
-            return Err(failed(format!("a batch came of input `{input}`; a join has the inputs 0 and 1")));
+            return Err(failed(format!("a batch came from input `{input}`; a join has the inputs 0 and 1")));
         };
         let rows = Incoming::of(&self.plan, side, &batch).map_err(failed)?;
         Ok(Probed { batch, reads: Vec::new(), scratch: Some(Box::new(rows)) })
@@ -280,7 +280,7 @@ impl Operator for Join {
     }
 
     fn advance(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
-        // A watermark that goes back is held: what it released is gone.
+        // A watermark that goes back is ignored: released rows do not come back.
         let watermark_ms = watermark_ms.max(self.watermark_ms);
         self.delta = if self.fresh.is_empty() && watermark_ms == self.watermark_ms {
             Bytes::new()

@@ -5,7 +5,7 @@
 //!
 //! | field      | bytes | meaning                                                                            |
 //! |------------|-------|------------------------------------------------------------------------------------|
-//! | magic      | 4     | `FBJN`, of a [temporal join](super::temporal) as well: the settings tell them apart |
+//! | magic      | 4     | `FBJN`, of a [temporal join](super::temporal) as well: the settings differ          |
 //! | version    | 2     | 1                                                                                  |
 //! | kind       | 1     | 1 snapshot: the rows that are held; 2 delta: the rows that one seal brought        |
 //! | –          | 1     | 0                                                                                  |
@@ -197,7 +197,7 @@ pub(super) fn parse(
         each(block(&mut from, kind, plan)?)?;
     }
     if !from.0.is_empty() {
-        return Err(damaged("goes on behind its end"));
+        return Err(damaged("continues behind its end"));
     }
     Ok(Head { watermark_ms, position })
 }

@@ -10,7 +10,7 @@
 //! | the others    | for which no condition of another table is true               |
 //!
 //! A row that no table takes is filtered here, before its key counts as seen (C10). A row that a step behind the last one with state drops
-//! ([`crate::ahead`]) goes on with the empty set, and the router leaves it behind.
+//! ([`crate::ahead`]) has the empty set, and the router drops it.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
@@ -45,7 +45,7 @@ pub enum Takes {
 pub struct Routes {
     /// By table's place; at most [`TABLES_MAX`].
     pub takes: Vec<Takes>,
-    /// The column that is false for rows that go on and that no table takes; `None` if there are none.
+    /// The column that is false for kept rows that no table takes; `None` if there are none.
     pub passes: Option<usize>,
 }
 

@@ -31,7 +31,7 @@ pub enum Conversion {
     Absent,
 }
 
-/// How values of `from` become values of `to`. NULL is not looked at.
+/// How values of `from` become values of `to`. NULL stays NULL.
 pub fn conversion(from: &ColumnType, to: &ColumnType) -> Conversion {
     use ColumnType as T;
     use Conversion::{Absent, Checked, Lossless, Same};

@@ -2,7 +2,7 @@
 //!
 //! Owns when a window *fires*, and which of its results are new since it last did. Does not own what panes hold (`panes`), nor closing.
 //!
-//! Seals are numbered by the step itself: the number is in its state, so a start after a crash goes on with it. A result's version is the number
+//! Seals are numbered by the step itself: the number is in its state, so a start after a crash continues with it. A result's version is the number
 //! of the seal that it is part of, so of one key and window each result has a greater version than those before it, and none has a version twice.
 //!
 //! | a window fires with a seal                             | if                                              |

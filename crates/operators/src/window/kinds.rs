@@ -99,7 +99,7 @@ impl Windows {
                 if size / pane > PANES_MAX {
                     let panes = size / pane;
                     let message = format!(
-                        "a window would be made of `{panes}` parts, and at most {PANES_MAX} are; write a longer one that divides `size`"
+                        "a window would consist of `{panes}` parts, and at most {PANES_MAX} are allowed; write a longer one that divides `size`"
                     );
                     return Err(("slide", message));
                 }

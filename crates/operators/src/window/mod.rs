@@ -236,7 +236,7 @@ impl Operator for Window {
     }
 
     fn advance(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
-        // A watermark that goes back is held: what it closed is gone.
+        // A watermark that goes back is ignored: the windows that it closed no longer exist.
         let watermark_ms = watermark_ms.max(self.watermark_ms);
         let plan = self.plan.clone();
         let mut fresh = std::mem::replace(&mut self.fresh, Open::new(&plan));

@@ -110,8 +110,8 @@ impl Plan {
             positions: (0..len as u64).collect(),
             times_ms,
         };
-        let gone: Vec<usize> = rejects.iter().map(|reject| reject.position as usize).collect();
-        let batch = batch.without(&gone).map_err(|error| failed(error.to_string()))?;
+        let dropped: Vec<usize> = rejects.iter().map(|reject| reject.position as usize).collect();
+        let batch = batch.without(&dropped).map_err(|error| failed(error.to_string()))?;
         Ok(Output { added: len as u64, released: closed.released, rejects, ..Output::all(batch) })
     }
 

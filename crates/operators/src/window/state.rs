@@ -97,7 +97,7 @@ pub(super) fn parse(bytes: &[u8], kind: Kind, plan: &Plan) -> Result<(i64, Open)
         return Err(StateError::TooNew { found: version, known: VERSION });
     }
     if version < VERSION {
-        let way_out = "an older program can go on with it; this one needs a new name for the pipeline, under which it reads its source from the start"
+        let way_out = "only an older program can continue with it; this one needs a new name for the pipeline, under which it reads its source from the start"
             .to_owned();
         let words = |version: u16| format!("version `{version}` of the state of a window");
         return Err(StateError::Configured { was: words(version), now: words(VERSION), way_out });
@@ -121,7 +121,7 @@ pub(super) fn parse(bytes: &[u8], kind: Kind, plan: &Plan) -> Result<(i64, Open)
         (_, None) => {}
     }
     if !from.0.is_empty() {
-        return Err(damaged("goes on behind its end"));
+        return Err(damaged("continues behind its end"));
     }
     Ok((watermark_ms, open))
 }

@@ -197,7 +197,7 @@ fn compare_floats(a: f64, b: f64) -> Ordering {
 }
 
 /// Room for how many values more a column of so many gets when it is full: as many again while it is short, which most are that a batch makes; then a
-/// sixteenth, so that a window that is open for long holds little that nobody uses.
+/// sixteenth, so that a window that is open for long holds little unused memory.
 pub(super) fn spare(len: usize) -> usize {
     (len / 16).max(len.clamp(16, 4096))
 }

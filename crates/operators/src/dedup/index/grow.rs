@@ -44,7 +44,7 @@ impl Segment {
         }
     }
 
-    /// Fills holes if there are many, grows otherwise. `hashes_of` tells all hashes of a line that are in the index.
+    /// Fills holes if there are many, grows otherwise. `hashes_of` gives all hashes of a line that are in the index.
     #[cold]
     pub fn make_room(
         &mut self,

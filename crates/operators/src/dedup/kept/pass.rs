@@ -33,7 +33,7 @@ use super::{Kept, SEGMENTS, block, hashes_of, is_at_an_edge, mix, other_block};
 const STRIDE: usize = 16;
 
 /// Records behind the one that is probed whose homes are fetched: enough to hide the trips to memory, few enough to stay in the nearest
-/// cache. One is fetched with each look, for the processor waits if many are at once.
+/// cache. One is fetched with each lookup, because the processor waits if many are fetched at once.
 const FETCH_AHEAD: usize = 24;
 
 /// Where a record stands in the index: its segment, and its spot there.
@@ -414,7 +414,7 @@ impl Kept {
         let (own, bucket) = (chunk.wheres[odd.row as usize], chunk.buckets[odd.row as usize]);
         let (segment, spot) = (own.segment(), own.spot());
         let test = |line| self.spot(line, hash, |kept| is_same(kept, bucket)).is_some();
-        // What is on a page is kept, whoever named the line.
+        // What is on a page is kept, wherever the line's number came from.
         if odd.line != 0 && test(odd.line) {
             return Step::Known;
         }

@@ -4,7 +4,7 @@
 //! where files lie, nor how parts make up a run (`runs`).
 //!
 //! A run is cut into parts by the first `part bits` of the hash, so that a file is never large, and a part into blocks by the next
-//! `block bits`. So the block of a hash is known without a search, and the bytes of the hash that its block already tells are
+//! `block bits`. So the block of a hash is known without a search, and the bytes of the hash that its block already implies are
 //! not written. Numbers are little-endian, except for the hashes, which so sort as bytes.
 //!
 //! | field       | bytes | meaning                                                                       |
@@ -68,7 +68,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// A pair. The hash is kept in halves, for a `u128` would be padded to 32 bytes.
+    /// A pair. The hash is kept in halves, because a `u128` would be padded to 32 bytes.
     pub fn new(hash: u128, bucket: i64) -> Self {
         Self { high: (hash >> 64) as u64, low: hash as u64, bucket }
     }
@@ -96,7 +96,7 @@ pub struct Part {
     pub len: u64,
     /// Where the footer begins.
     pub footer_at: u64,
-    /// The footer's checksum: tells this file from any other.
+    /// The footer's checksum: identifies this file.
     pub sum: u64,
     part_bits: u8,
     block_bits: u8,

@@ -232,7 +232,7 @@ impl Runs {
         for rows in candidates.rows.chunk_by(|a, b| a.1 == b.1) {
             let block = rows[0].1 as usize;
             let (id, part) = &candidates.blocks[block];
-            // A run that is gone has expired since: none is merged while a batch is between its phases.
+            // A run that no longer exists has expired since: none is merged while a batch is between its phases.
             let Some(run) = self.runs.iter().find(|run| run.id == *id) else { continue };
             let block = part.checked(part.block(hashes[rows[0].0 as usize]), &answers[block])?;
             for (row, _) in rows {

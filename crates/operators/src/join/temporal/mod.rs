@@ -9,14 +9,14 @@
 //!
 //! | a row                                                        | becomes                                                     |
 //! |--------------------------------------------------------------|-------------------------------------------------------------|
-//! | it has no usable time                                        | a reject: nobody knows which version it is, or gets         |
-//! | left, its time is less than the watermark less `lateness`    | late, and dropped ([`Output::late`]): its version may be gone |
+//! | it has no usable time                                        | a reject: it is unknown which version it is, or gets        |
+//! | left, its time is less than the watermark less `lateness`    | late, and dropped ([`Output::late`]): its version may have been freed |
 //! | left, any other                                              | held ([`Output::absorbed`]) until the watermark less `lateness` is more than its time |
 //! | right, its time is less than that, and a later version of its key held at the last seal | late, and dropped: no row that is to come would get it |
 //! | right, any other                                             | held until no row that is to come can get it                |
 //! | either, with a NULL in its key                               | held as any other, and matches nothing                      |
 //!
-//! So a version is taken however late it comes, as long as it is the newest: a side that changes rarely falls silent, and the watermark goes on without it. Rows that
+//! So the newest version is accepted however late it comes: a side that changes rarely falls silent, and the watermark advances without it. Rows that
 //! were released before it came have the version before it.
 //!
 //! | a held row                                           | is released by the first seal whose watermark less `lateness`     | because                             |
@@ -169,7 +169,7 @@ impl TemporalJoin {
         let side = taken.rows.side;
         let first = self.next(side);
         if u64::from(first) + taken.times_ms.len() as u64 >= u64::from(UNLINKED) {
-            return Err("more than a thousand million rows came since the last seal".to_owned());
+            return Err("more than a billion rows came since the last seal".to_owned());
         }
         let late = match side {
             JoinSide::Left => {
@@ -206,7 +206,7 @@ impl TemporalJoin {
         }
     }
 
-    /// Releases what this watermark lets go. The delta must have been made before.
+    /// Releases the rows that this watermark allows. The delta must have been made before.
     fn release(&mut self, watermark_ms: i64) -> Result<Vec<Output>, ArrowError> {
         self.watermark_ms = watermark_ms;
         let plan = self.plan.clone();
@@ -274,7 +274,7 @@ impl Operator for TemporalJoin {
 
     fn probe_of(&mut self, input: usize, batch: Batch) -> Result<Probed, OperatorError> {
         let Some(side) = JoinSide::of(input) else {
-            return Err(failed(format!("a batch came of input `{input}`; a join has the inputs 0 and 1")));
+            return Err(failed(format!("a batch came from input `{input}`; a join has the inputs 0 and 1")));
         };
         let rows = Incoming::of(&self.plan, side, &batch).map_err(failed)?;
         Ok(Probed { batch, reads: Vec::new(), scratch: Some(Box::new(rows)) })
@@ -304,7 +304,7 @@ impl Operator for TemporalJoin {
     }
 
     fn advance(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
-        // A watermark that goes back is held: what it released is gone.
+        // A watermark that goes back is ignored: released rows do not come back.
         let watermark_ms = watermark_ms.max(self.watermark_ms);
         self.delta = if self.fresh.is_empty() && watermark_ms == self.watermark_ms {
             Bytes::new()

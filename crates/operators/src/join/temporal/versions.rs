@@ -1,6 +1,6 @@
 //! The versions of the right side, by key and time.
 //!
-//! Owns which version holds at a time, which ones nobody needs any more, and the memory of all of them. Does not own what a row gets of its version (`results`).
+//! Owns which version holds at a time, which ones are no longer needed, and the memory of all of them. Does not own what a row gets of its version (`results`).
 //!
 //! The versions of a key are a chain, from the newest to the older ones: by time, and of one time in the order of arrival. A version is *settled* once the floor (the
 //! watermark less `lateness`) has reached its time: then no left row that waits or comes is earlier, so all older ones of the key go. So a key has at most one
@@ -237,7 +237,7 @@ impl Versions {
         found
     }
 
-    /// Frees the versions that nobody needs, for left rows are not before `floor_ms` any more; how many there were. `sealed` is the first version since the seal before.
+    /// Frees the versions that are no longer needed, because no left row comes before `floor_ms` any more; how many there were. `sealed` is the first version since the seal before.
     ///
     /// # Errors
     /// When columns of one form do not go together.
