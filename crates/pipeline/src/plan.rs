@@ -556,6 +556,7 @@ impl<'a> Planner<'a> {
             self.union.columns().any(|column| self.source_of(column) == name)
                 || read.iter().any(|read| read == name)
                 || self.is_read_later(name, bound)
+                || self.event_time.as_ref().is_some_and(|(_, time)| time == name)
                 || self
                     .dedups()
                     .any(|(_, _, dedup)| dedup.key.iter().chain(&dedup.time).any(|key| key.as_str() == name))

@@ -20,6 +20,8 @@ use datafusion_sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan,
 use crate::Fault;
 use crate::fault::lower_first;
 
+mod types;
+
 /// Bytes of a text.
 pub(crate) const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Operators in a text.
@@ -201,7 +203,7 @@ impl<'a> Text<'a> {
             );
             return Err(self.fault(&message, surplus.span));
         }
-        Ok(tokens)
+        Ok(types::with_angles(tokens))
     }
 
     fn fault(&self, message: &str, span: Span) -> Fault {

@@ -239,7 +239,7 @@ fn planned(written: &Written) -> Result<Option<DataType>, DataFusionError> {
         Written::Nullable(inner) | Written::LowCardinality(inner) => {
             return planned(inner);
         }
-        Written::Array(ArrayElemTypeDef::Parenthesis(inner)) => match planned_or_standard(inner)? {
+        Written::Array(ArrayElemTypeDef::AngleBracket(inner)) => match planned_or_standard(inner)? {
             Some(item) => list(item, true),
             None => return Ok(None),
         },

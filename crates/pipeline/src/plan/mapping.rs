@@ -162,17 +162,75 @@ impl Planner<'_> {
                 )
             }
             Unfit::Type => {
+                let cast = from.and_then(|from| cast(from.bare(), slot.column.column_type.bare()));
+                let cast =
+                    cast.map_or_else(String::new, |to| format!("write `CAST(… AS {to})` in a `select`, or "));
                 let from = from.map(clickhouse::types::name).unwrap_or_default();
-                let bare = clickhouse::types::name(slot.column.column_type.bare());
                 fault(
                     self.giver(name).unwrap_or(last),
                     format!(
-                        "`{name}` is of type {from}{rows}, and column `{column}` of {table} of type {to}: no conversion keeps every value; write \
-                         `CAST(… AS {bare})` in a `select`"
+                        "`{name}` is of type {from}{rows}, and column `{column}` of {table} of type {to}: no conversion keeps every value; {cast}\
+                         make the column {from}"
                     ),
                 )
             }
         }
+    }
+}
+
+/// The type to name in a `CAST` whose result the column takes; `None` where no `CAST` helps.
+fn cast(from: &ColumnType, to: &ColumnType) -> Option<String> {
+    use Kind::{Bool, Date, Decimal, Number, Text, Time};
+    let is_possible = matches!(
+        (Kind::of(from)?, Kind::of(to)?),
+        (Text, _)
+            | (_, Text)
+            | (Number, Number | Decimal | Bool | Time)
+            | (Decimal, Number | Decimal | Time)
+            | (Bool, Number)
+            | (Date, Time)
+            | (Time, Date | Time | Number | Decimal)
+    );
+    is_possible.then(|| match to {
+        // In an expression the others of this kind are text, which their columns take.
+        _ if Kind::of(to) == Some(Text) => "String".to_owned(),
+        // Zones are for display.
+        ColumnType::DateTime { .. } => "DateTime".to_owned(),
+        ColumnType::DateTime64 { precision, .. } => format!("DateTime64({precision})"),
+        other => clickhouse::types::name(other),
+    })
+}
+
+/// What a value is in an expression.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Number,
+    Decimal,
+    Bool,
+    Text,
+    Date,
+    Time,
+}
+
+impl Kind {
+    /// `None` for several values in one.
+    fn of(column_type: &ColumnType) -> Option<Self> {
+        use ColumnType as T;
+        Some(match column_type {
+            T::Int8 | T::Int16 | T::Int32 | T::Int64 | T::UInt8 | T::UInt16 | T::UInt32 | T::UInt64 => {
+                Self::Number
+            }
+            T::Float32 | T::Float64 => Self::Number,
+            T::Decimal { .. } => Self::Decimal,
+            T::Bool => Self::Bool,
+            T::String | T::FixedString(_) | T::Uuid | T::Ipv4 | T::Ipv6 | T::Enum8(_) | T::Enum16(_) => {
+                Self::Text
+            }
+            T::Date | T::Date32 => Self::Date,
+            T::DateTime { .. } | T::DateTime64 { .. } => Self::Time,
+            T::Nullable(inner) | T::LowCardinality(inner) => return Self::of(inner),
+            T::Array(_) | T::Map(..) | T::State(_) => return None,
+        })
     }
 }
 

@@ -164,7 +164,7 @@ fn a_column_that_cannot_be_filled_is_a_fault_with_the_cast_that_mends_it() {
     assert_eq!(
         planned("", "steps: [{ select: { id: id, amount: CAST(at AS String), at: at } }]"),
         "`steps[0].select.amount`: `amount` is of type String, and column `amount` of the table of type Int64: no conversion keeps every value; \
-         write `CAST(… AS Int64)` in a `select`\n"
+         write `CAST(… AS Int64)` in a `select`, or make the column String\n"
     );
     assert_eq!(
         planned("", "steps: [{ select: { id: id, at: at } }]"),
@@ -389,4 +389,51 @@ fn a_computed_column_that_only_a_later_step_reads_is_used() {
         &steps.replace("word", "level").replace("filter: level", "filter: amount"),
     );
     assert!(told.contains("the table has no column `level`, and no step reads it"), "{told}");
+}
+
+/// Every type beside every other that it does not become by itself: the `CAST` that the message names is taken, or the column's other type.
+#[test]
+fn every_cast_that_a_message_names_can_be_written() {
+    let types = [
+        "Int64",
+        "Float64",
+        "Decimal(18, 2)",
+        "String",
+        "Bool",
+        "Date",
+        "DateTime('UTC')",
+        "DateTime64(3, 'Asia/Kolkata')",
+        "UUID",
+        "Enum8('a' = 1)",
+        "Array(Int64)",
+        "Array(Nullable(Int64))",
+        "Map(String, Int64)",
+    ];
+    let planned = |field: &str, select: &str, column: &str| {
+        let fields = format!("fields: {{ x: \"{field}\" }}");
+        let pipeline =
+            pipeline(&format!("{SOURCE}, {fields} }}\nsteps: [{{ select: {{ x: \"{select}\" }} }}]"));
+        let table = Schema::new(vec![Column::new("x", clickhouse::types::parse("x", column).unwrap())]);
+        let planned = steps::plan(&pipeline, &[table]).map(|_| ());
+        planned.map_err(|faults| faults.iter().map(ToString::to_string).collect::<String>())
+    };
+    let (mut wrong, mut casts) = (Vec::new(), 0);
+    for field in types {
+        for column in types {
+            let Err(message) = planned(field, "x", column) else { continue };
+            if let Some((_, rest)) = message.split_once("write `CAST(… AS ") {
+                let (to, _) = rest.split_once(")` in a `select`").expect("its end");
+                casts += 1;
+                if let Err(error) = planned(field, &format!("CAST(x AS {to})"), column) {
+                    wrong.push(format!("{field} for {column}: {message}: {error}"));
+                }
+            }
+            let (_, to) = message.split_once("make the column ").expect("the other way");
+            if let Err(error) = planned(field, "x", to) {
+                wrong.push(format!("{field} for {column}: {message}: {error}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(casts > 50, "{casts}");
 }

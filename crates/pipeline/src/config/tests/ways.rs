@@ -1,11 +1,15 @@
 //! The ways out that faults of a pipeline file print, taken: `tests/ways` has each message with a file that meets it, and the files after the advice.
+//! A line such as `table t: id UUID, n Int64` gives the columns of a table; the steps are then planned for the tables of the case.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use dataflow::{Column, Schema};
+
 use super::{check_here, env, file};
 use crate::config::check_gateway;
 use crate::config::values::reference::Surroundings;
+use crate::wiring::steps;
 
 /// Stands in a case for a longer text.
 const SHORT: [(&str, &str); 5] = [
@@ -45,18 +49,52 @@ struct Case {
     words: String,
     bad: String,
     good: Vec<String>,
+    /// The lines of the first file that give tables, for the files that give none.
+    tables: Vec<String>,
 }
 
 impl Case {
     /// Whether a file can be used, and its faults.
     fn check(&self, text: &str) -> (bool, String) {
         if !self.is_gateways {
-            let checked = check_here(text);
-            return (checked.pipeline.is_some(), checked.faults.render("p"));
+            let (own, lines): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with(TABLE));
+            let checked = check_here(&lines.join("\n"));
+            let faults = checked.faults.render("p");
+            let Some(pipeline) = checked.pipeline else { return (false, faults) };
+            let own: Vec<String> = own.into_iter().map(str::to_owned).collect();
+            let tables = if own.is_empty() { &self.tables } else { &own };
+            if tables.is_empty() {
+                return (true, faults);
+            }
+            let tables: Vec<Schema> = tables.iter().map(|line| table(line)).collect();
+            let planned = steps::plan(&pipeline, &tables);
+            let found = planned.as_ref().err().into_iter().flatten();
+            return (planned.is_ok(), found.fold(faults, |all, fault| format!("{all}{fault}\n")));
         }
         let checked = check_gateway(text, &Surroundings { env: &env, file: &file });
         (checked.gateway.is_some(), checked.faults.render("g"))
     }
+}
+
+/// Begins a line that gives the columns of a table.
+const TABLE: &str = "table ";
+
+/// The columns of such a line.
+fn table(line: &str) -> Schema {
+    let (_, columns) = line.split_once(": ").expect("`table NAME: COLUMNS`");
+    let mut depth = 0;
+    let between = |c: char| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        c == ',' && depth == 0
+    };
+    let column = |text: &str| {
+        let (name, rest) = text.trim().split_once(' ').expect("a name and a type");
+        let (of_type, default) = rest.split_once(" DEFAULT ").map_or((rest, None), |(a, b)| (a, Some(b)));
+        let of_type = clickhouse::types::parse(name, of_type).expect("a type");
+        let default_json = default.filter(|text| text.starts_with('[')).map(str::to_owned);
+        Column { default: default.map(str::to_owned), default_json, ..Column::new(name, of_type) }
+    };
+    Schema::new(columns.split(between).map(column).collect())
 }
 
 /// Lines of every file of a gateway, and by which keys a case has them itself.
@@ -90,7 +128,8 @@ fn cases() -> Vec<Case> {
             let (words, files) = case.split_once('\n').expect("files behind the words");
             let mut files = files.split("\n---\n").map(|lines| whole(common, lines));
             let bad = files.next().expect("a file that meets the message");
-            cases.push(Case { is_gateways, words: words.to_owned(), bad, good: files.collect() });
+            let tables = bad.lines().filter(|line| line.starts_with(TABLE)).map(str::to_owned).collect();
+            cases.push(Case { is_gateways, words: words.to_owned(), bad, good: files.collect(), tables });
         }
     }
     cases
