@@ -120,7 +120,7 @@ impl List {
             let store = match (&pipeline, &self.store) {
                 (Some(pipeline), _) => wiring::storage::open_to_read(pipeline).await,
                 (None, Some(url)) => wiring::storage::open_url_to_read(url.clone()).await,
-                (None, None) => bail!("name a pipeline file or a store"),
+                (None, None) => bail!("neither a pipeline file nor a store is named"),
             };
             match store.context("the store cannot be opened")? {
                 None => Ok(Vec::new()),

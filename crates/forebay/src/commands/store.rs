@@ -74,7 +74,7 @@ impl Store {
                 (Where::Pipeline(Box::new(pipeline)), Some(name))
             }
             (None, Some(url)) => (Where::Url(url.clone()), None),
-            (None, None) => bail!("name a pipeline file or a store"),
+            (None, None) => bail!("neither a pipeline file nor a store is named"),
         };
         let reports = super::runtime()?.block_on(async {
             let bar = bar();

@@ -32,6 +32,7 @@
 //! | [`bench`]      | the benchmarks, at a tiny scale                                                    |
 //! | [`changing`]   | a plan of the next run, and a pipeline that is moved to other positions           |
 //! | [`guide`]      | the commands of docs/changing-a-pipeline.md, and a store that is lost              |
+//! | [`ways`]       | what commands advise, followed                                                    |
 //! | [`demo`]       | what a newcomer runs first                                                        |
 
 // Tests watch real processes by the real clock.
@@ -73,5 +74,6 @@ mod unnest;
 mod upserts;
 mod verify;
 mod versions;
+mod ways;
 mod web_access;
 mod windows;

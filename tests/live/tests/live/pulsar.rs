@@ -9,7 +9,7 @@ use sources::pulsar::PulsarOptions;
 use sources::pulsar::produce::{Compression, Outgoing, Producer};
 use testkit::{Lcg, Pulsar, Service, available, seed};
 
-const PARTITIONS: u32 = 3;
+pub(super) const PARTITIONS: u32 = 3;
 /// Lives of the program that end by a kill, and messages that come in each.
 const LIVES: u64 = 5;
 const PER_LIFE: u64 = 6_000;
@@ -35,7 +35,7 @@ fn source(pulsar: &Pulsar, topic: &str) -> String {
 }
 
 /// Sends numbers as JSON, spread over the partitions, in batches of all packings.
-fn send(pulsar: &Pulsar, topic: &str, ids: std::ops::Range<u64>) {
+pub(super) fn send(pulsar: &Pulsar, topic: &str, ids: std::ops::Range<u64>) {
     let codecs =
         [Compression::None, Compression::Lz4, Compression::Zlib, Compression::Zstd, Compression::Snappy];
     for partition in 0..PARTITIONS {
