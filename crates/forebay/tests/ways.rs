@@ -61,7 +61,7 @@ http: { listen: none }
 fn every_way_out_of_a_command_about_a_log_is_one() {
     let folder = Folder::new("log");
     folder.write("lines", "{\"id\":1}\n{\"id\":2}\n");
-    folder.refuses("log cat ./log", "there is no log at `./log`; `forebay log append` makes one");
+    folder.refuses("log cat ./log", "there is no log at `./log`; `forebay log append` creates one");
     assert_eq!(folder.run("log append memory:/// ", Some("lines")).0, 2, "a stray argument");
     let (code, said) = folder.run("log append memory:///", Some("lines"));
     assert!(

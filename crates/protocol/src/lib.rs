@@ -8,7 +8,7 @@
 //! | module      | question                                             | invariants |
 //! |-------------|------------------------------------------------------|------------|
 //! | [`record`]  | what does a journal record hold, byte for byte?      |            |
-//! | [`lane`]    | what is true after these records?                    | C1 C3 C4 C5 C6 C8 C9 C10 |
+//! | [`lane`]    | what is true after these records?                    | C1 C2 C3 C4 C5 C6 C8 C9 C10 |
 //! | [`append`]  | a put was answered (or not): is the record ours?     | C5         |
 //! | [`window`]  | which frames may be sent now?                        | C2 C8      |
 //! | [`doubt`]   | an insert has no answer: what now?                   | C3 C8      |

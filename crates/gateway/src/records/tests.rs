@@ -138,7 +138,7 @@ fn a_hundred_errors_are_shown_and_all_are_counted() {
     let parsed = parse(&Format::Json, &media_of("text/plain"), &b"x\n".repeat(250), 5, roomy()).unwrap();
     assert_eq!((parsed.errors.count, parsed.errors.shown.len()), (250, 100));
     let refusal = parsed.errors.refusal();
-    assert!(refusal.message.starts_with("250 lines are no record"), "{}", refusal.message);
+    assert!(refusal.message.starts_with("250 lines are not valid records"), "{}", refusal.message);
 }
 
 #[test]

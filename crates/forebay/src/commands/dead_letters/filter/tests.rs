@@ -48,7 +48,8 @@ fn every_option_narrows() {
 
 #[test]
 fn what_is_no_position_or_moment_is_refused_with_the_way_out() {
-    for (text, words) in [("", "write"), ("5..5", "left out"), ("a..b", "write"), ("-1", "write")] {
+    for (text, words) in [("", "write"), ("5..5", "is exclusive; write"), ("a..b", "write"), ("-1", "write")]
+    {
         let error = text.parse::<Positions>().expect_err(text);
         assert!(error.contains(words), "{text}: {error}");
     }
