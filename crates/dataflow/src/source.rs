@@ -188,6 +188,12 @@ pub trait Source: Send + Sync {
     /// The positions published last, if the source keeps them; empty otherwise.
     async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError>;
 
+    /// The setting of the pipeline file that names who has read up to the published positions (`group`), where they are kept under a name that
+    /// others may use too; `None` where there is no such name.
+    fn reader(&self) -> Option<&'static str> {
+        None
+    }
+
     /// True if the source may delete what is below a published position. The engine then publishes only positions below which every row
     /// is settled: until then a refused row's record may have to be read again.
     fn releases(&self) -> bool {

@@ -260,8 +260,8 @@ fn undecided(open: &[&StepFate], all: &[StepFate], lane: &Lane) -> String {
     };
     format!(
         "{}. State cannot be carried over; nothing was read or written. There are three ways out. Undo: put the old steps back. Or start with \
-         empty state: `forebay run FILE {}`; then {}.{held} Or give the pipeline a new name (and its source another `group`, if the file names \
-         one): it reads its source from the start again, so empty the table first or name another, or every row is there twice",
+         empty state: `forebay run FILE {}`; then {}.{held} Or give the pipeline a new name (and its source another `group`, `subscription` or \
+         `consumer`, if the file names one): it reads its source from the start again, so empty the table first or name another, or every row is there twice",
         join(open.iter().map(words).collect()),
         flags.join(" "),
         join(open.iter().map(means).collect()),

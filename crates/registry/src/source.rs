@@ -187,6 +187,10 @@ impl Source for WithSchemas {
         self.inner.published().await
     }
 
+    fn reader(&self) -> Option<&'static str> {
+        self.inner.reader()
+    }
+
     fn releases(&self) -> bool {
         self.inner.releases()
     }

@@ -209,6 +209,10 @@ impl Source for WithReplays {
         Ok(record.map(|record| block(cursor.next, record)))
     }
 
+    fn reader(&self) -> Option<&'static str> {
+        self.inner.reader()
+    }
+
     fn releases(&self) -> bool {
         self.inner.releases()
     }

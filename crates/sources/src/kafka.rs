@@ -444,6 +444,10 @@ impl Source for KafkaSource {
         self.ask(move |shared| shared.client(Role::Commit)?.commit(&positions)).await
     }
 
+    fn reader(&self) -> Option<&'static str> {
+        Some("group")
+    }
+
     async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         self.ask(|shared| {
             let partitions = Shared::all(&shared.topics(SourceFault::Away)?);

@@ -112,7 +112,7 @@ impl LogSource {
     }
 
     fn absent(&self) -> SourceError {
-        let message = format!("there is no log `{}`; `forebay log append` makes one", self.options.name);
+        let message = format!("there is no log `{}`; `forebay log append` creates one", self.options.name);
         SourceError::new(SourceFault::Refused, message)
     }
 
@@ -190,6 +190,10 @@ impl Source for LogSource {
         let store = self.store(Access::Read).await?;
         let reader = LogSourceReader::open(self.options.clone(), store, self.runtime.clone(), from).await?;
         Ok(Box::new(reader))
+    }
+
+    fn reader(&self) -> Option<&'static str> {
+        Some("consumer")
     }
 
     fn releases(&self) -> bool {

@@ -265,6 +265,10 @@ impl Source for MemorySource {
         Ok(())
     }
 
+    fn reader(&self) -> Option<&'static str> {
+        Some("group")
+    }
+
     async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         Ok(self.shared.lock().published.clone().into_iter().collect())
     }

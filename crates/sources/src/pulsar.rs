@@ -343,6 +343,10 @@ impl Source for PulsarSource {
         .await
     }
 
+    fn reader(&self) -> Option<&'static str> {
+        Some("subscription")
+    }
+
     async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         let published = self.ask(|shared| shared.each(Client::acknowledged)).await?;
         Ok(published.into_iter().filter_map(|(partition, next)| Some((partition, next?))).collect())

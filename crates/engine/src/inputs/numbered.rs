@@ -96,6 +96,10 @@ impl Source for Numbered {
         Ok(self.places(published))
     }
 
+    fn reader(&self) -> Option<&'static str> {
+        self.source.reader()
+    }
+
     fn releases(&self) -> bool {
         self.source.releases()
     }

@@ -5,8 +5,8 @@ use protocol::{Lane, names};
 use super::{Finding, Part};
 
 const RESTORE: &str = "restore the object from a copy of the store that was made while the pipeline was stopped; without \
-     one, empty the table, run `forebay reset FILE --yes` and give a Kafka source another `group`, which reads everything again; or ask for \
-     help with the store as it is. Nothing was guessed";
+     one, empty the table, run `forebay reset FILE --yes` and give the source another `group`, `subscription` or `consumer`, which reads \
+     everything again; or ask for help with the store as it is. Nothing was guessed";
 
 /// A record that cannot be read or that breaks an invariant.
 pub(super) fn record(object: &str, what: String) -> Finding {

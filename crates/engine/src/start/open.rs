@@ -44,6 +44,8 @@ pub struct Shown {
     pub partitions: Vec<PartitionStart>,
     /// The positions published last.
     pub published: Vec<(Partition, Position)>,
+    /// The setting that names the reader that they were published for.
+    pub reader: Option<&'static str>,
 }
 
 /// Where a lane stands, as far as its source is concerned.
@@ -140,7 +142,7 @@ impl Asking {
             Box::pin(async {
                 let (partitions, published) =
                     join(self.source().partitions(), self.source().published()).await;
-                Ok(Shown { partitions: partitions?, published: published? })
+                Ok(Shown { partitions: partitions?, published: published?, reader: self.source().reader() })
             })
         };
         Ok(self.until_there(shown).await?)
@@ -503,16 +505,34 @@ fn check_published(lane: &Lane, shown: &Shown) -> Result<(), String> {
         let all = lane.partitions.iter().enumerate().filter(|(_, p)| is_of(p, partition));
         let before = all.map(|(at, _)| lane.read_to(at)).max();
         if *published > before.unwrap_or(sealed) && is_same(lane, at, shown) {
-            return Err(format!(
-                "the source says that `{partition}` was read up to {}, but the store is at {}: the store was \
-                 rolled back to an older copy, and reading on would write rows twice. Restore the newer store; or, to read \
-                 everything again, empty the table, run `forebay reset FILE --yes` and give the source another `group`",
-                position::shown(*published),
-                position::shown(sealed)
-            ));
+            return Err(rolled_back(shown, partition, (*published, sealed)));
         }
     }
     Ok(())
+}
+
+fn rolled_back(shown: &Shown, partition: &Partition, (published, sealed): (Position, Position)) -> String {
+    let again = shown.reader.map_or_else(String::new, |setting| format!(" and {}", another(setting)));
+    let held = shown.partitions.iter().find(|p| p.partition == *partition).map(|p| p.first);
+    let to = position::shown(held.map_or(published, |first| first.max(published)));
+    let moved = shown.reader.map_or_else(String::new, |_| {
+        format!(
+            ". Or others have moved that position (records were skipped, expired or cut off): to give up what is in between, run \
+             `forebay reset FILE --to '{}/{}={to}'`",
+            partition.stream, partition.index
+        )
+    });
+    format!(
+        "the source says that `{partition}` was read up to {}, but the store is at {}: the store was rolled back to an older copy, and reading \
+         on would write rows twice. Restore the newer store; or, to read everything again, empty the table, run `forebay reset FILE --yes`{again}{moved}",
+        position::shown(published),
+        position::shown(sealed)
+    )
+}
+
+/// What makes a source forget how far it was read.
+fn another(setting: &str) -> String {
+    format!("give the source another `{setting}`")
 }
 
 fn is_of(known: &PartitionState, partition: &Partition) -> bool {
@@ -549,8 +569,9 @@ fn check_unknown(shown: &Shown, partition: &Partition, published: Position) -> R
         return Err(format!(
             "the source says that `{partition}` was read up to {}, but the store does not know this partition: the store was lost, \
              or is another one, and reading from the start would write rows twice. Restore the store; or, to read everything into \
-             an empty table, give the source another `group`",
-            position::shown(published)
+             an empty table, {}",
+            position::shown(published),
+            another(shown.reader.unwrap_or("group"))
         ));
     }
     Ok(())

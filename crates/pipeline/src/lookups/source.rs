@@ -71,6 +71,10 @@ impl Source for WithLookups {
         self.inner.published().await
     }
 
+    fn reader(&self) -> Option<&'static str> {
+        self.inner.reader()
+    }
+
     fn wants_fates(&self, partition: &Partition) -> bool {
         self.inner.wants_fates(partition)
     }

@@ -215,6 +215,10 @@ impl Source for Noted {
         self.inner.record(at).await
     }
 
+    fn reader(&self) -> Option<&'static str> {
+        self.inner.reader()
+    }
+
     fn releases(&self) -> bool {
         self.inner.releases()
     }

@@ -9,7 +9,9 @@ use std::io::Read;
 pub(super) enum InflateError {
     #[error("it is packed by {codec} and damaged: {why}")]
     Damaged { codec: &'static str, why: String },
-    #[error("it unpacks to `{bytes}` bytes, and at most `{bytes_max}` are held; set `memory` to more")]
+    #[error(
+        "it unpacks to `{bytes}` bytes, and at most `{bytes_max}` are held; raise `record_bytes_max` of the input's format to as many"
+    )]
     TooLarge { bytes: usize, bytes_max: usize },
     #[error("it has the unknown compression `{0}`")]
     Unknown(u64),

@@ -33,6 +33,7 @@
 //! | [`changing`]   | a plan of the next run, and a pipeline that is moved to other positions           |
 //! | [`guide`]      | the commands of docs/changing-a-pipeline.md, and a store that is lost              |
 //! | [`ways`]       | what commands advise, followed                                                    |
+//! | [`ways_pulsar`] | what a Pulsar source advises, followed                                             |
 //! | [`demo`]       | what a newcomer runs first                                                        |
 
 // Tests watch real processes by the real clock.
@@ -75,5 +76,6 @@ mod upserts;
 mod verify;
 mod versions;
 mod ways;
+mod ways_pulsar;
 mod web_access;
 mod windows;

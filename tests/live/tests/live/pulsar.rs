@@ -17,7 +17,7 @@ const PER_LIFE: u64 = 6_000;
 const PERSON: i32 = 4;
 
 /// The clock of the producers.
-fn clock() -> Arc<TokioRuntime> {
+pub(super) fn clock() -> Arc<TokioRuntime> {
     static CLOCK: OnceLock<(tokio::runtime::Runtime, Arc<TokioRuntime>)> = OnceLock::new();
     let (_, clock) = CLOCK.get_or_init(|| {
         let tokio = tokio::runtime::Runtime::new().expect("tokio starts");

@@ -12,18 +12,18 @@ use super::pulsar::{PARTITIONS, send};
 
 const FAULT: i32 = 2;
 const FENCED: i32 = 3;
-const PERSON: i32 = 4;
+pub(super) const PERSON: i32 = 4;
 
 /// A case with files in its folder, and the program run in it.
-struct Shell<'c>(&'c Case);
+pub(super) struct Shell<'c>(pub(super) &'c Case);
 
 impl Shell<'_> {
-    fn write(&self, name: &str, text: &str) {
+    pub(super) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.0.dir().join(name), text).expect("the case's folder can be written");
     }
 
     /// The pipeline file `NAME.yaml`, from `source` to `table`.
-    fn pipeline(&self, name: &str, source: &str, table: &str, more: &str) {
+    pub(super) fn pipeline(&self, name: &str, source: &str, table: &str, more: &str) {
         let url = self.0.server().url();
         let text = format!(
             "pipeline: {name}\nstore: ./data\nsource: {source}\nsink: {{ clickhouse: {{ url: \"{url}\", table: {table}, timeout: 2s }} }}\n\
@@ -33,7 +33,7 @@ impl Shell<'_> {
     }
 
     /// Changes a pipeline file.
-    fn edit(&self, name: &str, from: &str, to: &str) {
+    pub(super) fn edit(&self, name: &str, from: &str, to: &str) {
         let path = self.0.dir().join(format!("{name}.yaml"));
         let text = std::fs::read_to_string(&path).expect("it was written");
         assert!(text.contains(from), "{text}");
@@ -42,7 +42,14 @@ impl Shell<'_> {
 
     /// Runs `forebay LINE`: what it says, if it ends with `code`.
     #[track_caller]
-    fn says(&self, line: &str, code: i32) -> String {
+    pub(super) fn says(&self, line: &str, code: i32) -> String {
+        let (found, said) = self.run(line);
+        assert_eq!(found, code, "`forebay {line}`: {said}");
+        said
+    }
+
+    /// Runs `forebay LINE`: its exit code, and what it says.
+    pub(super) fn run(&self, line: &str) -> (i32, String) {
         let program = binary().expect("the program is built");
         let mut command = Command::new(program);
         command
@@ -51,21 +58,24 @@ impl Shell<'_> {
             .env("XDG_STATE_HOME", self.0.dir().join("state"));
         let output = command.args(line.split(' ')).current_dir(self.0.dir()).output().expect("it starts");
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        assert_eq!(output.status.code(), Some(code), "`forebay {line}`: {said}");
-        said
+        (output.status.code().expect("it ends by itself"), said)
     }
 
     /// Runs the command that `said` prints and that begins so, with this file in place of `FILE`, to a good end.
     #[track_caller]
-    fn takes(&self, said: &str, begin: &str, file: &str) -> String {
+    pub(super) fn takes(&self, said: &str, begin: &str, file: &str) -> String {
         let printed = said.split('`').find(|part| part.starts_with(begin));
-        let line = printed.unwrap_or_else(|| panic!("`{begin}` in {said}")).replace("FILE", file);
+        let line =
+            printed.unwrap_or_else(|| panic!("`{begin}` in {said}")).replace("FILE", file).replace('\'', "");
+        let needs_yes = ["forebay forget", "forebay reset"].iter().any(|ask| line.starts_with(ask))
+            && !line.contains("--yes");
+        let line = if needs_yes { line + " --yes" } else { line };
         self.says(line.strip_prefix("forebay ").expect("a command of the program"), 0)
     }
 }
 
 #[track_caller]
-fn has(said: &str, words: &str) {
+pub(super) fn has(said: &str, words: &str) {
     assert!(said.contains(words), "`{words}` in {said}");
 }
 
