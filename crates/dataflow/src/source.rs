@@ -200,6 +200,15 @@ pub trait Source: Send + Sync {
         false
     }
 
+    /// True if the source wants to be told of every seal ([`sealed`](Self::sealed)): somebody waits until what was read is durable.
+    fn wants_seals(&self) -> bool {
+        false
+    }
+
+    /// A seal is durable: every record below these positions is in the journal, or was turned down there. Called after each seal, in their order, while
+    /// the source is read; must not block.
+    fn sealed(&self, _positions: &[(Partition, Position)]) {}
+
     /// True if seals record what became of each record of the partition, so that the operator can be told. Such a
     /// partition has no gaps, and its blocks hold one record each.
     fn wants_fates(&self, _partition: &Partition) -> bool {

@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Encoded, FrameId, Partition, Selected, Table, TableError, reject};
+use dataflow::{Encoded, FrameId, Partition, Position, Selected, Table, TableError, reject};
 use futures::future::BoxFuture;
 use metrics::{counter, gauge, histogram};
-use protocol::lane::PartitionState;
-use protocol::names;
 use protocol::record::{
     Absorbed, Body, Counts, Derived, Frame, InputCounts, Made, Seal, StateDelta, TableRows,
 };
+use protocol::{Lane, names};
 use tokio::sync::mpsc;
 
 use crate::context::Context;
@@ -130,6 +129,7 @@ pub async fn run(context: Arc<Context>, mut cuts: mpsc::Receiver<Encoding>) -> R
         let frames = frames.map_err(|error| EngineError::Mismatch(error.message))?;
         let snapshots = cut.snapshots.take();
         let seq = seal(&context, cut, frames).await?;
+        tell_sources(&context).await;
         context.objects.sealed();
         context.spool.quiet.notify_one();
         if let Some(snapshots) = snapshots {
@@ -149,6 +149,20 @@ pub async fn run(context: Arc<Context>, mut cuts: mpsc::Receiver<Encoding>) -> R
     Ok(())
 }
 
+/// Tells the sources that wait for seals how far is sealed now.
+async fn tell_sources(context: &Context) {
+    for input in context.inputs.iter().filter(|input| input.is_open() && input.source.wants_seals()) {
+        let positions = read_to(context.journal.lock().await.lane(), input.number);
+        input.source.sealed(&positions);
+    }
+}
+
+/// Where the lane stands in the partitions of an input.
+fn read_to(lane: &Lane, input: u32) -> Vec<(Partition, Position)> {
+    let own = lane.reading().filter(|(_, p)| p.input == input);
+    own.map(|(_, p)| (Partition::new(p.stream.as_str(), p.index).of_input(p.input), p.next)).collect()
+}
+
 /// Tells the source of every input how far is sealed, or settled where it lets go of records. Best effort: people's tools and retention read it,
 /// nothing else does. A source that was never opened is
 /// left alone: it is away or refuses, and asking it would only hold up the end.
@@ -166,9 +180,7 @@ pub async fn release(context: &Context) {
 async fn publish_of(context: &Context, input: &Inlet) {
     let positions = {
         let journal = context.journal.lock().await;
-        let own = journal.lane().reading().filter(|(_, p)| p.input == input.number);
-        let named = |p: &PartitionState| Partition::new(p.stream.as_str(), p.index).of_input(p.input);
-        let now = own.map(|(_, p)| (named(p), p.next)).collect();
+        let now = read_to(journal.lane(), input.number);
         input.publishable(journal.lane(), now)
     };
     let Some(positions) = positions else { return };

@@ -1,4 +1,5 @@
-//! The gateway: takes records over HTTP, and messages of syslog, appends them to logs, and answers once they are durable there.
+//! The gateway: takes records over HTTP, and messages of syslog, appends them to logs, and answers once they are durable there. Or gives them to a pipeline
+//! of the same process, and answers once they are sealed.
 //!
 //! Owns the listener's routes, who may use them, the bounds on what is in memory for all requests together, the names of requests
 //! (`Idempotency-Key`), and the order of a start and an end. Does not own the log (`object_log`), connections and TLS (`listener`), the gateway's file
@@ -19,7 +20,8 @@
 //! | [`body`]    | reads and inflates a body within bounds                               |
 //! | [`records`] | from a body to records, with an error for each line that is none      |
 //! | [`keys`]    | names of requests: new, on its way, known, or used for something else |
-//! | [`stream`]  | one log, its keys, its bounds                                         |
+//! | [`stream`]  | one log or pipeline, its keys, its bounds                             |
+//! | [`direct`]  | requests on their way into a pipeline of this process, without a log  |
 //! | [`ingest`]  | `POST /v1/streams/NAME`                                               |
 //! | [`otlp`]    | OpenTelemetry, over HTTP and gRPC                                     |
 //! | [`elastic`], [`loki`], [`splunk`], [`prometheus`] | what senders for those send already |
@@ -35,6 +37,7 @@
 pub mod auth;
 pub mod body;
 pub mod budget;
+pub mod direct;
 pub mod elastic;
 pub mod gate;
 pub mod ingest;
@@ -53,7 +56,7 @@ pub mod syslog;
 mod wire;
 
 pub use gate::{Caller, Gate};
-pub use options::{ClientOptions, Format, Limits, Options, OtlpStreams, StreamOptions};
+pub use options::{ClientOptions, Fills, Format, Limits, Options, OtlpStreams, StreamOptions};
 pub use refusal::{Kind, Refusal};
 pub use server::{End, GatewayError, Server};
 pub use stream::{Stored, Stream};

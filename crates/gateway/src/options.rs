@@ -12,6 +12,7 @@ use listener::Edge;
 use object_log::Settings;
 use store::Store;
 
+use crate::direct::Direct;
 use crate::syslog::SyslogOptions;
 
 /// A gateway.
@@ -78,10 +79,8 @@ pub struct Limits {
 pub struct StreamOptions {
     /// Its name in requests.
     pub name: String,
-    /// The store whose root is the log's folder.
-    pub store: Arc<dyn Store>,
-    /// The partition that this gateway owns.
-    pub partition: u32,
+    /// What it fills.
+    pub fills: Fills,
     /// What a body holds.
     pub format: Format,
     /// Bytes of a body, inflated; at most [`object_log::object::APPEND_BYTES_MAX`].
@@ -94,8 +93,21 @@ pub struct StreamOptions {
     pub keys_max: usize,
     /// A request without a name is named after its client and its bytes, so that one that comes again is recognised.
     pub drops_repeats: bool,
-    /// How appends become objects, and what goes.
-    pub settings: Settings,
+}
+
+/// Where the records of a stream become durable.
+pub enum Fills {
+    /// In a log.
+    Log {
+        /// The store whose root is the log's folder.
+        store: Arc<dyn Store>,
+        /// The partition that this gateway owns.
+        partition: u32,
+        /// How appends become objects, and what goes.
+        settings: Settings,
+    },
+    /// In the seals of a pipeline of this process.
+    Pipeline(Arc<Direct>),
 }
 
 /// What the body of a request holds.

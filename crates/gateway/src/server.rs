@@ -18,7 +18,7 @@ use dataflow::Runtime;
 use futures::future::{join_all, select_all, try_join_all};
 use listener::{Bounds, Edge, Names};
 use object_log::{LogError, LogPartition, Owner, labels};
-use store::Prefix;
+use store::{Prefix, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -28,8 +28,8 @@ use crate::body::BodyBounds;
 use crate::budget::Budget;
 use crate::gate::Gate;
 use crate::keys::{Key, Keys};
-use crate::options::{Limits, Options, OtlpStreams, StreamOptions};
-use crate::stream::Stream;
+use crate::options::{Fills, Limits, Options, OtlpStreams, StreamOptions};
+use crate::stream::{Destination, Stream};
 use crate::syslog::{Bound, SyslogOptions};
 use crate::{elastic, ingest, loki, otlp, prometheus, splunk};
 
@@ -117,8 +117,11 @@ impl Server {
         let owner = format!("gateway {name}, process {}", std::process::id());
         let opened = streams.into_iter().map(|stream| open_stream(stream, &owner, &limits, runtime.clone()));
         let opened = try_join_all(opened).await?;
-        let (streams, owners): (Vec<_>, Vec<_>) =
-            opened.into_iter().map(|(stream, owner)| (stream.clone(), (stream.name.clone(), owner))).unzip();
+        let (mut streams, mut owners) = (Vec::new(), Vec::new());
+        for (stream, owner) in opened {
+            owners.extend(owner.map(|owner| (stream.name.clone(), owner)));
+            streams.push(stream);
+        }
         // Behind an address of other machines it is asked by names that only their network knows.
         let is_local = listeners.iter().all(|(_, address)| address.ip().is_loopback());
         let names = is_local.then(|| Names::of(listeners[0].1.ip()).any_address());
@@ -217,6 +220,7 @@ impl Server {
             error
         });
         gate.drain();
+        gate.streams().for_each(|stream| stream.stop_waiting());
         // The server may have ended by itself, which it never does.
         let _ = stopping.send(true);
         let drained = async {
@@ -271,7 +275,7 @@ async fn open_stream(
     owner: &str,
     limits: &Limits,
     runtime: Arc<dyn Runtime>,
-) -> Result<(Arc<Stream>, Owner), GatewayError> {
+) -> Result<(Arc<Stream>, Option<Owner>), GatewayError> {
     let name = options.name.clone();
     opened(options, owner, limits, runtime).await.map_err(|error| GatewayError::Log { stream: name, error })
 }
@@ -281,35 +285,28 @@ async fn opened(
     owner: &str,
     limits: &Limits,
     runtime: Arc<dyn Runtime>,
-) -> Result<(Arc<Stream>, Owner), LogError> {
-    let root = Prefix::root();
-    let log = |index| LogPartition::new(options.store.clone(), &root, index, runtime.clone());
-    if let Some(before) = options.partition.checked_sub(1)
-        && log(before)?.look().await?.is_none()
-    {
-        return Err(LogError::Refused(format!(
-            "the log has no partition {before}; partitions are numbered without a gap"
-        )));
-    }
-    let partition = log(options.partition)?;
-    let mut settings = options.settings;
-    let kept = options.key_window + KEPT_LONGER;
-    settings.retention.keep_min = Some(settings.retention.keep_min.unwrap_or_default().max(kept));
-    // The claim first: from then on nobody else adds names.
-    let owner = Owner::start(partition.clone(), owner, settings).await?;
+) -> Result<(Arc<Stream>, Option<Owner>), LogError> {
     let window_ms = i64::try_from(options.key_window.as_millis()).unwrap_or(i64::MAX);
     let mut keys = Keys::new(window_ms, options.keys_max);
-    let claimed = owner.root();
-    let since_ms = claimed.stamp(runtime.wall_ms()).saturating_sub(window_ms);
-    for label in labels::read(&partition, &claimed, since_ms, options.keys_max).await? {
-        let key = Key { id: label.id, tag: label.tag };
-        keys.restore(key, label.first, u64::from(label.rows), label.stamp_ms);
-    }
-    tracing::info!(
-        stream = options.name,
-        names = keys.len(),
-        "a log is open, with the names of late requests"
-    );
+    let (destination, partition, owner) = match options.fills {
+        Fills::Log { store, partition, mut settings } => {
+            let kept = options.key_window + KEPT_LONGER;
+            settings.retention.keep_min = Some(settings.retention.keep_min.unwrap_or_default().max(kept));
+            let log = log_partition(store, partition, &runtime).await?;
+            // The claim first: from then on nobody else adds names.
+            let owner = Owner::start(log.clone(), owner, settings).await?;
+            let claimed = owner.root();
+            let since_ms = claimed.stamp(runtime.wall_ms()).saturating_sub(window_ms);
+            for label in labels::read(&log, &claimed, since_ms, options.keys_max).await? {
+                let key = Key { id: label.id, tag: label.tag };
+                keys.restore(key, label.first, u64::from(label.rows), label.stamp_ms);
+            }
+            let (stream, names) = (&options.name, keys.len());
+            tracing::info!(stream, names, "a log is open, with the names of late requests");
+            (Destination::Log(owner.appender()), partition, Some(owner))
+        }
+        Fills::Pipeline(direct) => (Destination::Pipeline(direct), 0, None),
+    };
     let bounds = BodyBounds {
         bytes_max: options.body_bytes_max.min(object_log::object::APPEND_BYTES_MAX),
         wait_max: limits.body_wait_max,
@@ -318,15 +315,33 @@ async fn opened(
     let stream = Stream {
         budget: Budget::new(&format!("those of stream `{}`", options.name), options.memory_bytes),
         name: options.name,
-        partition: options.partition,
+        partition,
         format: options.format,
         bounds,
-        appender: Mutex::new(Some(owner.appender())),
+        destination: Mutex::new(Some(destination)),
         keys: Mutex::new(keys),
         drops_repeats: options.drops_repeats,
         runtime,
     };
     Ok((Arc::new(stream), owner))
+}
+
+/// The partition of a log, behind those before it.
+async fn log_partition(
+    store: Arc<dyn Store>,
+    index: u32,
+    runtime: &Arc<dyn Runtime>,
+) -> Result<LogPartition, LogError> {
+    let root = Prefix::root();
+    let log = |index| LogPartition::new(store.clone(), &root, index, runtime.clone());
+    if let Some(before) = index.checked_sub(1)
+        && log(before)?.look().await?.is_none()
+    {
+        return Err(LogError::Refused(format!(
+            "the log has no partition {before}; partitions are numbered without a gap"
+        )));
+    }
+    log(index)
 }
 
 #[cfg(test)]

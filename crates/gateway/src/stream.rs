@@ -1,4 +1,4 @@
-//! One stream: a partition of a log that this process owns, its bounds, and the names of its requests.
+//! One stream: a partition of a log that this process owns, or a way into a pipeline of this process; its bounds, and the names of its requests.
 //!
 //! Owns what happens between a request's records and its answer. An append goes on although its client has gone away: otherwise nobody could say
 //! what became of it when the client sends it again.
@@ -15,6 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::body::BodyBounds;
 use crate::budget::{Budget, Held};
+use crate::direct::Direct;
 use crate::keys::{Begin, Fate, Key, Keys};
 use crate::options::Format;
 use crate::refusal::{Kind, Refusal};
@@ -42,18 +43,40 @@ pub struct Packed {
     pub packed: Option<Bytes>,
 }
 
+/// Where a stream's records become durable.
+#[derive(Clone)]
+pub(crate) enum Destination {
+    Log(Appender),
+    Pipeline(Arc<Direct>),
+}
+
+impl Destination {
+    /// Appends records and waits until they are durable: the position of the first, if it is known.
+    async fn append(&self, append: Append) -> Result<Option<u64>, Refusal> {
+        match self {
+            Self::Log(appender) => match appender.append(append).await {
+                Ok(Appended::At(first)) => Ok(Some(first)),
+                Ok(Appended::Known) => Ok(None),
+                Err(error) => Err(refusal(&error)),
+            },
+            // What came compressed is of no use beside its records.
+            Self::Pipeline(direct) => direct.append(append.records).await.map(Some),
+        }
+    }
+}
+
 /// A stream.
 pub struct Stream {
     /// Its whole name.
     pub name: String,
-    /// The partition of its log.
+    /// The partition of its log; 0 without one.
     pub partition: u32,
     /// What its bodies hold.
     pub format: Format,
     /// The bounds on one of them.
     pub bounds: BodyBounds,
     pub(crate) budget: Budget,
-    pub(crate) appender: Mutex<Option<Appender>>,
+    pub(crate) destination: Mutex<Option<Destination>>,
     pub(crate) keys: Mutex<Keys>,
     /// A request without a name is named after its bytes.
     pub(crate) drops_repeats: bool,
@@ -213,8 +236,8 @@ impl Stream {
         held: Held,
         tell: tokio::sync::watch::Sender<Option<Result<Stored, Refusal>>>,
     ) -> Result<(), Refusal> {
-        let appender = self.appender.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(appender) = appender else {
+        let destination = self.destination.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(destination) = destination else {
             let refusal =
                 Refusal::new(Kind::Unavailable, "the gateway is stopping; send again, to the next one");
             self.end(key, &Err(refusal.clone()));
@@ -224,11 +247,8 @@ impl Stream {
         tokio::spawn(async move {
             let (rows, bytes) = (records.len() as u64, records.payloads.bytes.len() as u64);
             let producer = key.map(|key| labels::label(key.id, key.tag));
-            let outcome = match appender.append(Append { producer, records, packed }).await {
-                Ok(Appended::At(first)) => Ok(Stored { first: Some(first), rows, is_repeat: false }),
-                Ok(Appended::Known) => Ok(Stored { first: None, rows, is_repeat: false }),
-                Err(error) => Err(refusal(&error)),
-            };
+            let outcome = destination.append(Append { producer, records, packed }).await;
+            let outcome = outcome.map(|first| Stored { first, rows, is_repeat: false });
             drop(held);
             if outcome.is_ok() {
                 counter!("forebay_gateway_records_total", "stream" => stream.name.clone()).increment(rows);
@@ -270,9 +290,17 @@ impl Stream {
         }
     }
 
+    /// Requests that a pipeline was not given are refused: it is about to end.
+    pub(crate) fn stop_waiting(&self) {
+        let destination = self.destination.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(Destination::Pipeline(direct)) = destination {
+            direct.close();
+        }
+    }
+
     /// Takes no more.
     pub(crate) fn close(&self) {
-        *self.appender.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.destination.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 

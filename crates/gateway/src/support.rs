@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use crate::budget::{Budget, Held};
-use crate::options::{Format, Limits, Options, StreamOptions};
+use crate::options::{Fills, Format, Limits, Options, StreamOptions};
 use crate::server::{End, GatewayError, Server};
 
 /// Longer than anything here takes on a busy machine.
@@ -36,20 +36,27 @@ pub fn limits() -> Limits {
 pub fn stream(name: &str, store: &Arc<dyn Store>) -> StreamOptions {
     StreamOptions {
         name: name.to_owned(),
-        store: store.clone(),
-        partition: 0,
+        fills: log(store, 0),
         format: Format::Json,
         body_bytes_max: 1 << 20,
         memory_bytes: 32 << 20,
         key_window: Duration::from_secs(600),
         keys_max: 1_000,
         drops_repeats: false,
-        settings: Settings {
-            linger_min: Duration::ZERO,
-            linger_max: Duration::from_millis(2),
-            ..Settings::default()
-        },
     }
+}
+
+/// Appends to the log of a stream wait so long for others.
+pub fn linger(stream: &mut StreamOptions, wait: Duration) {
+    let Fills::Log { settings, .. } = &mut stream.fills else { panic!("it fills no log") };
+    (settings.linger_min, settings.linger_max) = (wait, wait.max(settings.linger_max));
+}
+
+/// A partition of the log in this store.
+pub fn log(store: &Arc<dyn Store>, partition: u32) -> Fills {
+    let settings =
+        Settings { linger_min: Duration::ZERO, linger_max: Duration::from_millis(2), ..Settings::default() };
+    Fills::Log { store: store.clone(), partition, settings }
 }
 
 pub fn options(streams: Vec<StreamOptions>) -> Options {

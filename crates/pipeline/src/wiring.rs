@@ -18,9 +18,13 @@
 //! | [`storage`]| `store:`, `object_storage:` | [`store::Store`]                     |
 //! | `noted`    | a source of files       | one that shows when its store was rolled back |
 //! | [`replayed`] | one of the inputs     | the one that carries the replay log          |
+//! | [`listening`] | `listen:`            | a [`gateway::Server`](::gateway::Server) before the lane |
+//! | [`gateway`] | the gateway's file     | [`gateway::Options`](::gateway::Options)     |
 //! | [`bounds`] | sizes and times         | [`engine::Settings`]                         |
 
 pub mod bounds;
+pub mod gateway;
+pub mod listening;
 pub mod lookups;
 mod noted;
 pub mod replayed;
@@ -63,6 +67,9 @@ pub enum WiringError {
         /// All reasons, each with the statement that mends it.
         faults: Vec<String>,
     },
+    /// An address cannot be listened at.
+    #[error("{0}")]
+    Listen(String),
     /// The store cannot be opened.
     #[error("store: {0}")]
     Store(#[from] store::StoreError),
@@ -94,6 +101,8 @@ pub struct Known {
     pub is_open_again: bool,
     /// Steps that are to begin with empty state.
     pub new_state: NewState,
+    /// How what is sent to this process comes into the lane.
+    pub ways: listening::Ways,
 }
 
 /// Opens the tables and makes all parts. Waits while ClickHouse is away.
@@ -112,7 +121,14 @@ pub async fn assemble(
     let inputs = pipeline.inputs();
     let claims = Arc::default();
     let source = |input: &config::Input<'_>| {
-        let source = source::source_beside(pipeline, input, &runtime, &claims)?;
+        let source = match (known.ways.source(input.name), reads) {
+            (Some(sent), _) => Arc::new(sent) as Arc<dyn Source>,
+            (None, Reads::All) if input.source.listen.is_some() => {
+                let message = format!("nobody listens for input `{}`; report this", input.name);
+                return Err(WiringError::Settings(message));
+            }
+            (None, _) => source::source_beside(pipeline, input, &runtime, &claims)?,
+        };
         Ok(match reads {
             Reads::All => source,
             Reads::Replays => Arc::new(Aside::new(source)) as Arc<dyn Source>,

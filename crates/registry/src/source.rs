@@ -195,6 +195,14 @@ impl Source for WithSchemas {
         self.inner.releases()
     }
 
+    fn wants_seals(&self) -> bool {
+        self.inner.wants_seals()
+    }
+
+    fn sealed(&self, positions: &[(Partition, Position)]) {
+        self.inner.sealed(positions);
+    }
+
     fn wants_fates(&self, partition: &Partition) -> bool {
         self.inner.wants_fates(partition)
     }

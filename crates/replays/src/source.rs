@@ -217,6 +217,14 @@ impl Source for WithReplays {
         self.inner.releases()
     }
 
+    fn wants_seals(&self) -> bool {
+        self.inner.wants_seals()
+    }
+
+    fn sealed(&self, positions: &[(Partition, Position)]) {
+        self.inner.sealed(positions);
+    }
+
     fn wants_fates(&self, at: &Partition) -> bool {
         *at == partition() || self.inner.wants_fates(at)
     }

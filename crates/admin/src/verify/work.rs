@@ -104,6 +104,11 @@ impl Work<'_> {
             "`verify` compares each row with its record, and a request of OTLP has many rows: the accounts of `forebay status` say that every request's \
              rows are in the tables, filtered or dead letters"
         );
+        anyhow::ensure!(
+            !self.pipeline.is_sent_to(),
+            "`verify` reads the source again, and requests that were sent to the pipeline are not kept: the accounts of `forebay status` say what became of \
+             every record"
+        );
         let store = self.store().await?;
         let targets = self.pipeline.targets();
         let target = &targets[self.place];

@@ -104,6 +104,15 @@ impl Source for Numbered {
         self.source.releases()
     }
 
+    fn wants_seals(&self) -> bool {
+        self.source.wants_seals()
+    }
+
+    fn sealed(&self, positions: &[(Partition, Position)]) {
+        let positions: Vec<_> = positions.iter().map(|(partition, next)| (plain(partition), *next)).collect();
+        self.source.sealed(&positions);
+    }
+
     fn wants_fates(&self, partition: &Partition) -> bool {
         self.source.wants_fates(&plain(partition))
     }

@@ -7,27 +7,19 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 use dataflow::Runtime;
 use engine::TokioRuntime;
-use gateway::options::{Csv, SecretFile};
-use gateway::otlp::Signal;
-use gateway::syslog::{SyslogOptions, Transport};
-use gateway::{ClientOptions, End, Format, Gate, GatewayError, Limits, Options, OtlpStreams, StreamOptions};
-use listener::{Edge, Tls, TlsFiles};
-use object_log::decide::Retention;
-use object_log::{LogError, Settings};
+use gateway::{End, Gate, GatewayError};
+use object_log::LogError;
 use pipeline::config;
-use pipeline::config::gateway::{Gateway as File, Stream, StreamFormat};
-use pipeline::config::model::source::NO_QUOTE;
+use pipeline::config::gateway::Gateway as File;
+use pipeline::config::values::Listen;
 use pipeline::config::values::reference::Surroundings;
-use pipeline::config::values::{Identifier, Listen, Period};
-use pipeline::wiring::storage;
+use pipeline::wiring;
 use serde_json::{Value, json};
-use store::{Remote, Store};
 use tokio::sync::watch;
 
 use super::place;
@@ -36,12 +28,6 @@ use crate::http::{Server, View};
 use crate::logging::{self, LogOptions};
 use crate::recorder::Metrics;
 use crate::signals::Signals;
-
-/// Pause between two tries to reach a store at the start.
-const AWAY_PAUSE: Duration = Duration::from_secs(2);
-
-/// A body ends that sends nothing for this part of the time that it may take.
-const BODY_WAITS: u32 = 3;
 
 /// Takes records over HTTP into logs, and answers once they are durable there.
 #[derive(Debug, Args)]
@@ -97,7 +83,7 @@ async fn run(file: File) -> anyhow::Result<Exit> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime: Arc<dyn Runtime> = TokioRuntime::new(threads);
     let opening = async {
-        let options = options(&file, &runtime).await?;
+        let options = wiring::gateway::options(&file, &runtime).await?;
         Ok::<_, anyhow::Error>(gateway::Server::open(options, runtime.clone()).await)
     };
     let server = tokio::select! {
@@ -161,161 +147,6 @@ fn refused(error: &GatewayError) -> Exit {
         GatewayError::Log { error: LogError::Fenced { .. }, .. } => Exit::Fenced,
         GatewayError::Log { error, .. } if error.is_transient() => Exit::Failed,
         GatewayError::Log { .. } => Exit::Person,
-    }
-}
-
-/// From the file to what a gateway is made of; its logs' stores are open then.
-async fn options(file: &File, runtime: &Arc<dyn Runtime>) -> anyhow::Result<Options> {
-    let Listen::At(listen) = file.listen else { bail!("a gateway listens; write an address at `listen`") };
-    let tls = file.tls.as_ref().map(|tls| {
-        Tls::open(TlsFiles {
-            cert: PathBuf::from(&tls.cert),
-            key: PathBuf::from(&tls.key),
-            client_ca: tls.client_ca.as_ref().map(PathBuf::from),
-            http2: true,
-        })
-    });
-    let edge = Edge { tls: tls.transpose().context("`tls`")?, http2: true };
-    let syslog = syslog_options(file, edge.tls.as_ref());
-    let tenant_header = file.tenant_header.as_ref().map(|name| name.parse()).transpose();
-    let remote = storage::of_settings(file.object_storage.as_ref())?;
-    let mut streams = Vec::new();
-    for (name, stream) in &file.streams {
-        let store = open(&file.log_of(name), &remote, runtime).await;
-        let store = store.with_context(|| format!("the log of stream `{name}`"))?;
-        streams.push(stream_options(file, (name, stream), store));
-    }
-    let also_listen = file.also_listen.iter().filter_map(|listen| match listen {
-        Listen::None => None,
-        Listen::At(address) => Some(*address),
-    });
-    Ok(Options {
-        name: file.gateway.to_string(),
-        listen,
-        also_listen: also_listen.collect(),
-        edge,
-        streams,
-        clients: file.clients.iter().map(|(name, client)| client_options(name, client)).collect(),
-        tenant_header: tenant_header.context("`tenant_header`")?,
-        otlp: OtlpStreams {
-            logs: file.otlp.logs.to_string(),
-            traces: file.otlp.traces.to_string(),
-            metrics: file.otlp.metrics.to_string(),
-        },
-        syslog,
-        limits: Limits {
-            memory_bytes: bytes(file.limits.memory.bytes),
-            connections_max: file.limits.connections as usize,
-            body_wait_max: time(file.limits.body_time) / BODY_WAITS,
-            body_time_max: time(file.limits.body_time),
-            answer_wait_max: time(file.limits.answer_time),
-            drain_max: time(file.shutdown.timeout),
-        },
-    })
-}
-
-/// Each address of syslog by itself.
-fn syslog_options(file: &File, tls: Option<&Tls>) -> Vec<SyslogOptions> {
-    let of = |syslog: &config::gateway::Syslog| {
-        let tls = if syslog.encrypted { tls.cloned() } else { None };
-        let tcp = Transport::Tcp { tls, connections_max: syslog.connections as usize };
-        let transports = [(syslog.udp, Transport::Udp), (syslog.tcp, tcp)];
-        let (stream, message_bytes_max) = (syslog.stream.to_string(), bytes(syslog.message.bytes));
-        transports.into_iter().filter_map(move |(listen, transport)| match listen? {
-            Listen::None => None,
-            Listen::At(listen) => {
-                Some(SyslogOptions { listen, transport, stream: stream.clone(), message_bytes_max })
-            }
-        })
-    };
-    file.syslog.iter().flat_map(of).collect()
-}
-
-fn bytes(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
-}
-
-fn time(period: Period) -> Duration {
-    Duration::from_millis(period.ms)
-}
-
-/// Opens the store of a log, which is made if it is not there; waits while it is away.
-async fn open(url: &str, remote: &Remote, runtime: &Arc<dyn Runtime>) -> anyhow::Result<Arc<dyn Store>> {
-    let (url, remote) = (url.to_owned(), remote.clone());
-    let store = tokio::task::spawn_blocking(move || store::open(&url, &remote)).await??;
-    let mut is_told = false;
-    loop {
-        match store.probe(runtime.random()).await {
-            Ok(()) => return Ok(store),
-            Err(error) if error.kind.is_transient() => {
-                if !is_told {
-                    tracing::warn!(%error, "the store of a log is unavailable; trying again");
-                }
-                is_told = true;
-                runtime.sleep(AWAY_PAUSE).await;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-fn stream_options(
-    file: &File,
-    (name, stream): (&Identifier, &Stream),
-    store: Arc<dyn Store>,
-) -> StreamOptions {
-    let byte = |text: &str| text.as_bytes().first().copied().unwrap_or(b',');
-    let format = match stream.format {
-        StreamFormat::Json => Format::Json,
-        StreamFormat::Message => Format::Message,
-        StreamFormat::OtlpLogs => Format::Otlp(Signal::Logs),
-        StreamFormat::OtlpTraces => Format::Otlp(Signal::Traces),
-        StreamFormat::OtlpMetrics => Format::Otlp(Signal::Metrics),
-        StreamFormat::Csv => Format::Csv(Csv {
-            columns: stream.columns.clone(),
-            delimiter: byte(&stream.delimiter),
-            quote: (stream.quote != NO_QUOTE).then(|| byte(&stream.quote)),
-        }),
-    };
-    let is_otlp = matches!(format, Format::Otlp(_));
-    let retention = Retention {
-        acknowledged: true,
-        age_max: stream.keep.map(time),
-        bytes_max: stream.keep_bytes.map(|size| size.bytes),
-        keep_min: None,
-    };
-    StreamOptions {
-        name: name.to_string(),
-        store,
-        partition: stream.partition,
-        format,
-        body_bytes_max: bytes(stream.body.bytes),
-        memory_bytes: bytes(stream.memory.bytes),
-        key_window: time(stream.keys_for),
-        keys_max: bytes(stream.keys),
-        drops_repeats: stream.drop_repeats.unwrap_or(is_otlp),
-        settings: Settings {
-            linger_min: Settings::default().linger_min.min(time(stream.linger)),
-            linger_max: time(stream.linger),
-            // The gateway's own bound is the one that is met.
-            memory_bytes: bytes(file.limits.memory.bytes),
-            retention,
-            ..Settings::default()
-        },
-    }
-}
-
-fn client_options(name: &Identifier, client: &config::gateway::Client) -> ClientOptions {
-    let secret = match (&client.token_file, &client.user, &client.password_file) {
-        (_, Some(user), Some(path)) => SecretFile::Passwords(user.clone(), PathBuf::from(path)),
-        (path, _, _) => SecretFile::Tokens(PathBuf::from(path.as_deref().unwrap_or_default())),
-    };
-    let streams = client.streams.as_ref();
-    ClientOptions {
-        name: name.to_string(),
-        secret,
-        streams: streams.map(|streams| streams.iter().map(ToString::to_string).collect()),
-        tenant: client.tenant.as_ref().map(ToString::to_string),
     }
 }
 

@@ -14,6 +14,7 @@ use engine::{EngineError, Outcome, Snapshot, Status, TokioRuntime};
 use pipeline::config::model::Pipeline;
 use pipeline::config::model::sink::ExistingRows;
 use pipeline::config::values::Listen;
+use pipeline::wiring::listening::Listening;
 use pipeline::wiring::{self, Known, Reads, WiringError};
 use tokio::sync::watch;
 
@@ -96,8 +97,23 @@ impl Run {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime: Arc<dyn Runtime> = TokioRuntime::new(threads);
         let (stop, stopping) = watch::channel(false);
-        let known = Known { new_state: self.new_state(), ..Known::default() };
-        let lane = lane(&pipeline, runtime, status.clone(), self.drain, (Reads::All, known), stopping);
+        let listening = match Listening::open(&pipeline, &runtime, stopping.clone()).await {
+            Ok(listening) => listening,
+            Err(error) => {
+                tracing::error!(pipeline = %pipeline.pipeline, "{error}");
+                return Ok(exit_of_wiring(&error));
+            }
+        };
+        let ways = listening.as_ref().map(Listening::ways).unwrap_or_default();
+        let known = Known { new_state: self.new_state(), ways, ..Known::default() };
+        let lane = async {
+            let reads = (Reads::All, known);
+            let exit = lane(&pipeline, runtime, status.clone(), self.drain, reads, stopping).await;
+            if let Some(listening) = listening {
+                listening.end().await;
+            }
+            exit
+        };
         tokio::select! {
             exit = lane => Ok(exit),
             exit = obey(&mut signals, &stop) => Ok(exit),
@@ -248,6 +264,7 @@ pub(super) fn exit_of_wiring(error: &WiringError) -> Exit {
     match error {
         WiringError::Settings(_) | WiringError::Steps(_) => Exit::Fault,
         WiringError::Table { .. } => Exit::Person,
+        WiringError::Listen(_) => Exit::Failed,
         // A store that cannot fence stays so until a person gives another.
         WiringError::Store(error) if error.kind == store::ErrorKind::NotSupported => Exit::Person,
         WiringError::Store(_) => Exit::Failed,

@@ -88,6 +88,10 @@ impl Try {
             !pipeline.has_records_of_several_rows(),
             "`try` shows what becomes of each record as one line, and a request of OTLP has many rows; see `forebay explain` for the columns that they fill"
         );
+        anyhow::ensure!(
+            lines.is_some() || !pipeline.is_sent_to(),
+            "`try` reads records from the source, and what is sent to the pipeline is not kept: give it some, `forebay try FILE --records RECORDS`"
+        );
         super::runtime()?.block_on(async {
             let tables = explain::columns(&pipeline).await?;
             let plans = match wiring::steps::plan(&pipeline, &tables) {

@@ -149,7 +149,7 @@ async fn an_answer_that_takes_too_long_leaves_open_what_became_of_the_records() 
     let store = in_memory();
     let limits = Limits { answer_wait_max: Duration::from_millis(50), ..limits() };
     let mut stream = support::stream("orders", &store);
-    stream.settings.linger_min = Duration::from_millis(400);
+    crate::support::linger(&mut stream, Duration::from_millis(400));
     let gateway = start(crate::Options { limits, ..options(vec![stream]) }).await;
     let key = [("Idempotency-Key", "slow")];
     let (status, head, text) = gateway.send(ORDERS, &key, b"{\"id\":1}").await;

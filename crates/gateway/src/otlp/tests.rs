@@ -191,7 +191,7 @@ async fn a_sender_is_told_to_come_again_under_pressure_and_when_nobody_knows_yet
     let store = in_memory();
     let tight = Limits { memory_bytes: 64 << 10, answer_wait_max: Duration::from_millis(50), ..limits() };
     let mut slow = a_stream("otlp_logs", Signal::Logs, &store);
-    slow.settings.linger_min = Duration::from_millis(400);
+    crate::support::linger(&mut slow, Duration::from_millis(400));
     let gateway = start(crate::Options { limits: tight, ..options(vec![slow]) }).await;
     let many = logs(&["a"; 9]).repeat(3_000);
     for (body, status) in [(&many, 429), (&logs(&["b"]), 503)] {

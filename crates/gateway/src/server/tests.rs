@@ -2,7 +2,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::*;
-use crate::support::{NEVER, in_memory, limits, options, records, start, stream};
+use crate::support::{self, NEVER, in_memory, limits, options, records, start, stream};
 
 const ORDERS: &str = "/v1/streams/orders";
 
@@ -10,7 +10,7 @@ const ORDERS: &str = "/v1/streams/orders";
 async fn a_stop_answers_what_is_under_way_and_takes_no_more() {
     let store = in_memory();
     let mut made = stream("orders", &store);
-    made.settings.linger_min = Duration::from_millis(300);
+    crate::support::linger(&mut made, Duration::from_millis(300));
     let gateway = start(options(vec![made])).await;
     let mut busy = TcpStream::connect(gateway.address).await.unwrap();
     let request =
@@ -67,7 +67,7 @@ async fn names_are_known_as_long_as_their_window_and_records_stay_as_long() {
 async fn a_start_that_cannot_be_names_the_reason() {
     let store = in_memory();
     let runtime = crate::support::runtime();
-    let second = StreamOptions { partition: 1, ..stream("orders", &store) };
+    let second = StreamOptions { fills: support::log(&store, 1), ..stream("orders", &store) };
     let error = Server::open(options(vec![second]), runtime.clone()).await.err().unwrap().to_string();
     assert!(error.starts_with("stream `orders`: the log has no partition 0"), "{error}");
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -81,8 +81,7 @@ async fn a_start_that_cannot_be_names_the_reason() {
 async fn an_end_waits_no_longer_than_it_may() {
     let store = in_memory();
     let mut made = stream("orders", &store);
-    made.settings.linger_min = NEVER;
-    made.settings.linger_max = NEVER;
+    crate::support::linger(&mut made, NEVER);
     let limits = Limits { drain_max: Duration::from_millis(100), ..limits() };
     let gateway = start(Options { limits, ..options(vec![made]) }).await;
     let mut busy = TcpStream::connect(gateway.address).await.unwrap();

@@ -204,6 +204,27 @@ pub struct Stream {
     pub keep_bytes: Option<Size>,
 }
 
+impl Default for Stream {
+    fn default() -> Self {
+        Self {
+            log: None,
+            partition: 0,
+            format: StreamFormat::default(),
+            columns: Vec::new(),
+            delimiter: default_delimiter(),
+            quote: default_quote(),
+            body: default_body(),
+            memory: default_stream_memory(),
+            keys_for: default_keys_for(),
+            keys: default_keys(),
+            drop_repeats: None,
+            linger: default_linger(),
+            keep: None,
+            keep_bytes: None,
+        }
+    }
+}
+
 /// The streams that OTLP fills.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -505,11 +526,11 @@ impl Gateway {
     }
 }
 
-fn default_listen() -> Listen {
+pub(super) fn default_listen() -> Listen {
     Listen::At(std::net::SocketAddr::from(([127, 0, 0, 1], 8686)))
 }
 
-fn default_store() -> StoreUrl {
+pub(super) fn default_store() -> StoreUrl {
     "./forebay-logs".parse().expect("the default is a path")
 }
 
@@ -533,27 +554,27 @@ fn default_message() -> Size {
     Size { bytes: 64 << 10 }
 }
 
-fn default_delimiter() -> String {
+pub(super) fn default_delimiter() -> String {
     ",".into()
 }
 
-fn default_quote() -> String {
+pub(super) fn default_quote() -> String {
     "\"".into()
 }
 
-fn default_body() -> Size {
+pub(super) fn default_body() -> Size {
     Size::mib(16)
 }
 
-fn default_stream_memory() -> Size {
+pub(super) fn default_stream_memory() -> Size {
     Size::mib(128)
 }
 
-fn default_keys_for() -> Period {
+pub(super) fn default_keys_for() -> Period {
     Period::seconds(600)
 }
 
-fn default_keys() -> u64 {
+pub(super) fn default_keys() -> u64 {
     250_000
 }
 

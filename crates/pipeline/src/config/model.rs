@@ -15,6 +15,7 @@
 
 pub mod input;
 pub mod join;
+pub mod listen;
 pub mod lookup;
 pub mod sink;
 pub mod source;
@@ -31,6 +32,7 @@ pub use sink::Create;
 pub use source::Kafka;
 pub use storage::ObjectStorage;
 
+use self::listen::Listening;
 use self::sink::{DeadLetters, Sink, Spool, TableSink};
 use self::source::Source;
 use self::step::Step;
@@ -71,6 +73,10 @@ pub struct Pipeline {
         "x-why" = "each reads ahead, with connections and a decoder of its own, and they share the memory for it"
     ))]
     pub inputs: BTreeMap<Identifier, Source>,
+
+    /// Where requests are taken for inputs that `listen`, and who may send them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<Listening>,
 
     /// What happens to the rows, in this order.
     #[serde(default)]

@@ -6,6 +6,7 @@
 mod csv;
 mod inputs;
 mod joins;
+mod listen;
 mod lookups;
 mod upsert;
 
@@ -30,6 +31,7 @@ pub fn check(pipeline: &Pipeline, tree: &Node, faults: &mut Faults) {
     rules.batches();
     rules.http();
     rules.inputs();
+    rules.listen();
     rules.steps();
     rules.dedup();
     rules.lookups();

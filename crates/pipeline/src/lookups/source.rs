@@ -83,6 +83,14 @@ impl Source for WithLookups {
         self.inner.releases()
     }
 
+    fn wants_seals(&self) -> bool {
+        self.inner.wants_seals()
+    }
+
+    fn sealed(&self, positions: &[(Partition, Position)]) {
+        self.inner.sealed(positions);
+    }
+
     async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
         let mut record = self.inner.record(at).await?;
         if let Some(block) = &mut record {

@@ -11,6 +11,7 @@ use formats::avro::{AvroDecoder, AvroOptions, SCHEMA_BYTES_MAX, Schemas};
 use formats::csv::{CsvDecoder, CsvOptions};
 use formats::json::{JsonDecoder, JsonOptions};
 use formats::otlp::{OtlpDecoder, OtlpOptions};
+use gateway::direct::DirectSource;
 use registry::{Client, WithSchemas};
 use sources::file::{Claims, Csv, FileOptions, FileSource};
 use sources::generator::GeneratorSource;
@@ -20,6 +21,7 @@ use sources::pulsar::{PulsarOptions, PulsarSource, Token};
 use workloads::glassflow;
 
 use super::{WiringError, bounds, storage};
+use crate::config::model::listen::stream_of;
 use crate::config::model::source::{
     self as model, AvroFormat, CsvFormat, EpochUnit, Fetch, Format, Generator, Kafka, LogStart, Mechanism,
     NO_QUOTE, OAuth, Pulsar, Security, Workload,
@@ -64,6 +66,11 @@ pub fn source_beside(
         }
         model::Source { log: Some(log), .. } => {
             Ok(Arc::new(LogSource::new(log_options(log, pipeline)?, runtime.clone())))
+        }
+        // For those who only look.
+        model::Source { listen: Some(_), .. } => {
+            let stream = stream_of(pipeline, input.source);
+            Ok(Arc::new(DirectSource::silent(stream.as_ref().map_or("", |stream| stream.as_str()))))
         }
         model::Source { file: Some(files), .. } => {
             let options = FileOptions {

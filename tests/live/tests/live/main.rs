@@ -32,6 +32,7 @@
 //! | [`bench`]      | the benchmarks, at a tiny scale                                                    |
 //! | [`changing`]   | a plan of the next run, and a pipeline that is moved to other positions           |
 //! | [`guide`]      | the commands of docs/changing-a-pipeline.md, and a store that is lost              |
+//! | [`listening`]  | pipelines that take requests themselves                                            |
 //! | [`ways`]       | what commands advise, followed                                                    |
 //! | [`ways_pulsar`] | what a Pulsar source advises, followed                                             |
 //! | [`demo`]       | what a newcomer runs first                                                        |
@@ -52,6 +53,7 @@ mod inputs;
 mod joins;
 mod keys;
 mod kill;
+mod listening;
 mod logs;
 mod lookups;
 mod nexmark;

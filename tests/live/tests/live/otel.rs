@@ -38,7 +38,7 @@ fn start_gateway(dir: &Path, port: u16) -> Process {
     gateway
 }
 
-fn sdk(args: &[&str]) -> Command {
+pub(super) fn sdk(args: &[&str]) -> Command {
     let python = std::env::var_os("FOREBAY_PYTHON").expect("the ladder names a Python with the SDK");
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/live/otel_sdk.py");
     let mut command = Command::new(python);
@@ -63,7 +63,7 @@ fn from(case: &Case, signal: &str, sinks: &[String]) -> Pipeline {
     sinks.iter().fold(pipeline, |pipeline, sink| pipeline.one_of(sink))
 }
 
-fn sink(case: &Case, table: &str, condition: &str) -> String {
+pub(super) fn sink(case: &Case, table: &str, condition: &str) -> String {
     format!("{{ clickhouse: {{ database: {}, table: {table} }}{condition} }}", case.name())
 }
 

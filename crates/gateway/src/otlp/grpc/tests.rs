@@ -142,7 +142,7 @@ async fn pressure_is_unavailable_with_a_delay_and_a_deadline_ends_the_wait() {
     let store = in_memory();
     let tight = Limits { memory_bytes: 128 << 10, ..limits() };
     let mut slow = a_stream("otlp_logs", Signal::Logs, &store);
-    slow.settings.linger_min = Duration::from_millis(600);
+    crate::support::linger(&mut slow, Duration::from_millis(600));
     let gateway = start(crate::Options { limits: tight, ..options(vec![slow]) }).await;
     let many = frame::framed(&logs(&["a"; 9]).repeat(3_000));
     let called = call(gateway.address, EXPORT, &[], many).await;

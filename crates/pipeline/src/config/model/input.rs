@@ -42,6 +42,11 @@ impl Pipeline {
         self.inputs().iter().any(|input| input.source.format.otlp().is_some())
     }
 
+    /// Whether an input is sent to this process, and so cannot be read again.
+    pub fn is_sent_to(&self) -> bool {
+        self.inputs().iter().any(|input| input.source.listen.is_some())
+    }
+
     /// Whether there is more than one input.
     pub fn has_several_inputs(&self) -> bool {
         self.inputs.len() > 1

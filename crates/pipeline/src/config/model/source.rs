@@ -1,4 +1,4 @@
-//! `source:` and each of `inputs:`: Kafka, Pulsar, a log, files, or a generator, and the format of the records.
+//! `source:` and each of `inputs:`: Kafka, Pulsar, a log, a listener, files, or a generator, and the format of the records.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,20 @@ use formats::otlp::Signal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::listen::ListenSource;
 use crate::config::values::{
     Broker, Consumer, HttpUrl, Identifier, OneOrMany, Pairs, PulsarTopic, PulsarUrl, Secret, Size, Start,
     StoreUrl, Topic,
 };
 
-/// Where records come from: exactly one of `kafka`, `pulsar`, `log`, `file`, `generator`, and the records' `format`.
+/// Where records come from: exactly one of `kafka`, `pulsar`, `log`, `listen`, `file`, `generator`, and the records' `format`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
-    "oneOf" = [{"required": ["kafka"]}, {"required": ["pulsar"]}, {"required": ["log"]}, {"required": ["file"]}, {"required": ["generator"]}],
-    "x-later" = ["otlp", "http"]
+    "oneOf" = [
+        {"required": ["kafka"]}, {"required": ["pulsar"]}, {"required": ["log"]}, {"required": ["listen"]}, {"required": ["file"]},
+        {"required": ["generator"]}
+    ]
 ))]
 pub struct Source {
     /// Topics of a Kafka cluster.
@@ -30,6 +33,10 @@ pub struct Source {
     /// A log, which the gateway or `forebay log append` fills.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogSource>,
+
+    /// What is sent to this process over HTTP, gRPC or syslog.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<ListenSource>,
 
     /// Files of JSON lines or CSV.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,7 +65,7 @@ pub struct Source {
 impl Source {
     /// Whether the source has no end: more may always come.
     pub fn is_endless(&self) -> bool {
-        self.kafka.is_some() || self.pulsar.is_some() || self.log.is_some()
+        self.kafka.is_some() || self.pulsar.is_some() || self.log.is_some() || self.listen.is_some()
     }
 }
 

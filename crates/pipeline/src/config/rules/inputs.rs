@@ -427,6 +427,11 @@ fn streams(input: &Input<'_>) -> Vec<(String, String)> {
     if let Some(log) = &input.source.log {
         all.push((format!("{}.log.url", input.path), log.url.to_string()));
     }
+    if let Some(listen) = &input.source.listen {
+        // Without a name it is called after the format or the pipeline; the rules of the listener compare those.
+        let named = listen.stream.iter();
+        all.extend(named.map(|stream| (format!("{}.listen.stream", input.path), stream.to_string())));
+    }
     if let Some(files) = &input.source.file {
         let paths = files.paths.as_slice().iter();
         all.extend(paths.map(|path| (format!("{}.file.paths", input.path), path.clone())));
