@@ -38,6 +38,8 @@ pub use store::{Bucket, Delay};
 
 /// What is aimed at where the load is a backlog, by the size of a record: records per CPU-second of both processes.
 const RECORDS_PER_CPU_S_GOALS: [(usize, f64); 2] = [(1_000, 300_000.0), (usize::MAX, 80_000.0)];
+/// The same without a log, for small records.
+const DIRECT_PER_CPU_S_GOAL: f64 = 400_000.0;
 /// From the sender's clock to a SELECT, under a steady load.
 const P99_S_GOAL: f64 = 2.0;
 /// Memory of the gateway.
@@ -93,6 +95,8 @@ pub struct Plan {
     pub bucket: Option<Bucket>,
     /// What the store takes longer for a PUT and for a GET.
     pub delay: store::Delay,
+    /// Into the pipeline itself, without a gateway and a log.
+    pub direct: bool,
     /// How a sender speaks.
     pub over: Over,
     /// How a body is compressed.
@@ -143,7 +147,8 @@ struct Bench<'a> {
 /// What a run left to be judged.
 struct Ran {
     sent: Sent,
-    gateway: End,
+    /// `None` without a gateway.
+    gateway: Option<End>,
     pipeline: (End, Seen),
     counts: Counts,
     traffic: Traffic,
@@ -226,7 +231,8 @@ impl Bench<'_> {
         figures.put_if(figure::FIRST_TOUCH_MS, touched);
         self.place.drop_tables(server, &table).await?;
         let not_valid = not_valid(ran.sent.late_max);
-        Ok(Run { arm: "gateway, log and pipeline".to_owned(), figures, verdict, not_valid, trace })
+        let arm = if self.plan.direct { "pipeline that listens" } else { "gateway, log and pipeline" };
+        Ok(Run { arm: arm.to_owned(), figures, verdict, not_valid, trace })
     }
 
     async fn ran(
@@ -238,14 +244,17 @@ impl Bench<'_> {
         rows: u64,
     ) -> anyhow::Result<Ran> {
         let before = server.usage()?;
-        let mut gateway = Gateway::start(self.plan, store, &pipeline.dir).await?;
+        let mut gateway = match self.plan.direct {
+            true => None,
+            false => Some(Gateway::start(self.plan, store, &pipeline.dir).await?),
+        };
         let mut engine = pipeline.start(false)?;
         engine.ready(START_MAX).await?;
-        let target = send::Target {
-            address: gateway.address().to_owned(),
-            over: self.plan.over,
-            compression: self.plan.compression,
+        let address = match &gateway {
+            Some(gateway) => gateway.address().to_owned(),
+            None => engine.listens(gateway::LISTENS)?,
         };
+        let target = send::Target { address, over: self.plan.over, compression: self.plan.compression };
         let began = Instant::now();
         let sending = load.send(&target, self.plan.senders, began);
         let counts = RefCell::new(Counts::begun_at(began));
@@ -262,7 +271,10 @@ impl Bench<'_> {
         if self.plan.rate.is_some() {
             counts.last(server, &pipeline.table).await?;
         }
-        let gateway = gateway.stop().await?;
+        let gateway = match &mut gateway {
+            Some(gateway) => Some(gateway.stop().await?),
+            None => None,
+        };
         let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
         Ok(Ran { sent, gateway, pipeline: watched, counts, traffic: store.traffic(), clickhouse })
     }
@@ -272,16 +284,17 @@ impl Bench<'_> {
         let records = ran.sent.records as f64;
         let millions = records / 1e6;
         let (pipeline, _) = &ran.pipeline;
-        let both_s = ran.gateway.usage.cpu_s() + pipeline.usage.cpu_s();
+        let gateway = ran.gateway.as_ref().map(|end| end.usage);
+        let both_s = gateway.map_or(0.0, |usage| usage.cpu_s()) + pipeline.usage.cpu_s();
         figures.put(figure::RECORDS_PER_CPU_S, records / both_s);
         if let Some(rate) = self.plan.rate {
             figures.put(OFFERED, rate as f64);
         }
         figures.put(ACCEPTED_PER_S, records / ran.sent.took.as_secs_f64());
         figures.put(BOTH_CPU_S, both_s);
-        figures.put(GATEWAY_CPU_S, ran.gateway.usage.cpu_s());
+        figures.put_if(GATEWAY_CPU_S, gateway.map(|usage| usage.cpu_s()));
         figures.put(PIPELINE_CPU_S, pipeline.usage.cpu_s());
-        figures.put(GATEWAY_RSS_BYTES_MAX, ran.gateway.usage.rss_bytes_max as f64);
+        figures.put_if(GATEWAY_RSS_BYTES_MAX, gateway.map(|usage| usage.rss_bytes_max as f64));
         figures.put(figure::ENGINE_RSS_BYTES_MAX, pipeline.usage.rss_bytes_max as f64);
         figures.put_if(figure::CLICKHOUSE_CPU_S, ran.clickhouse.map(|usage| usage.cpu_s()));
         figures.put_if(ANSWER_P50_S, counts::at_share(&ran.sent.answers_s, 0.5));
@@ -302,9 +315,16 @@ impl Bench<'_> {
             .plan
             .batch_age
             .map_or(String::new(), |age| format!("  batch: {{ age: {}ms }}\n", age.as_millis()));
+        let (listen, source) = match (self.plan.direct, self.plan.over) {
+            (false, _) => (String::new(), format!("log: {{ url: '{}' }}", store.url("log/logs"))),
+            (true, over) => {
+                let otlp = if over == Over::OtlpHttp { ", otlp: { logs: logs }" } else { "" };
+                let listen = format!("listen: {{ address: '127.0.0.1:0'{otlp} }}\n");
+                (listen, "listen: { stream: logs }".to_owned())
+            }
+        };
         format!(
-            "source:\n  log: {{ url: '{}' }}\n  format: otlp_logs\nsink:\n  clickhouse:\n    url: {url}\n    table: {table}\n    provenance: true\n{CREATE}{age}{}",
-            store.url("log/logs"),
+            "{listen}source:\n  {source}\n  format: otlp_logs\nsink:\n  clickhouse:\n    url: {url}\n    table: {table}\n    provenance: true\n{CREATE}{age}{}",
             self.plan.common.memory_line()
         )
     }
@@ -330,12 +350,19 @@ impl Bench<'_> {
                 spec.record_bytes,
                 spec.records_per_request
             ),
-            format!("by {over}, {} at a time, {place}", self.plan.senders),
+            match self.plan.direct {
+                true => format!(
+                    "by {over}, {} at a time, straight into a pipeline, without a log",
+                    self.plan.senders
+                ),
+                false => format!("by {over}, {} at a time, {place}", self.plan.senders),
+            },
         ];
         let facts = json!({
             "requests": spec.requests,
             "records_per_request": spec.records_per_request,
             "record_bytes": spec.record_bytes,
+            "direct": self.plan.direct,
             "senders": self.plan.senders,
             "rate": self.plan.rate,
             "put_delay_ms": self.plan.delay.put.as_millis() as u64,
@@ -388,10 +415,12 @@ fn goals(arms: &[Arm], plan: &Plan) -> Vec<Goal> {
     let mut goals = Vec::new();
     match plan.rate {
         None => {
-            let wanted = RECORDS_PER_CPU_S_GOALS
-                .iter()
-                .find(|(bytes, _)| record_bytes <= *bytes)
-                .map(|(_, goal)| *goal);
+            let wanted = RECORDS_PER_CPU_S_GOALS.iter().find(|(bytes, _)| record_bytes <= *bytes).map(
+                |(bytes, goal)| match plan.direct {
+                    true if *bytes < usize::MAX => DIRECT_PER_CPU_S_GOAL,
+                    _ => *goal,
+                },
+            );
             goals.extend(wanted.map(|wanted| Goal {
                 text: format!("{} records per CPU-second of gateway and pipeline", figure::whole(wanted)),
                 met: of(figure::RECORDS_PER_CPU_S).map(|rate| rate >= wanted),
@@ -413,10 +442,12 @@ fn goals(arms: &[Arm], plan: &Plan) -> Vec<Goal> {
             }
         }
     }
-    goals.push(Goal {
-        text: format!("gateway memory up to {} MB", figure::whole(GATEWAY_RSS_BYTES_GOAL / 1e6)),
-        met: of(GATEWAY_RSS_BYTES_MAX).map(|bytes| bytes <= GATEWAY_RSS_BYTES_GOAL),
-    });
+    if !plan.direct {
+        goals.push(Goal {
+            text: format!("gateway memory up to {} MB", figure::whole(GATEWAY_RSS_BYTES_GOAL / 1e6)),
+            met: of(GATEWAY_RSS_BYTES_MAX).map(|bytes| bytes <= GATEWAY_RSS_BYTES_GOAL),
+        });
+    }
     goals
 }
 

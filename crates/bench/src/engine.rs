@@ -209,6 +209,15 @@ impl Engine {
         bail!("the engine did not start within {:.0} s: {}", bound.as_secs_f64(), self.words())
     }
 
+    /// The address that its log names with these words.
+    ///
+    /// # Errors
+    /// When it has not said them.
+    pub fn listens(&self, words: &str) -> anyhow::Result<String> {
+        let said = std::fs::read_to_string(self.log()).unwrap_or_default();
+        address(&said, words).with_context(|| format!("the engine does not listen: {}", self.words()))
+    }
+
     /// Watches it until it ends, or until `rows` are settled if it does not end by itself.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::child::{Child, End};
 use crate::engine::{address, program};
 
 /// What it says when it can be sent to.
-const LISTENS: &str = "taking records over HTTP";
+pub const LISTENS: &str = "taking records over HTTP";
 /// It answers what is under way and ends.
 const STOP_MAX: Duration = Duration::from_secs(60);
 

@@ -5,7 +5,7 @@ use workloads::buffer::Spec;
 use super::*;
 use crate::engine::no_fault;
 
-fn plan(over: Over) -> Plan {
+fn plan(over: Over, direct: bool) -> Plan {
     let common = Common {
         clickhouse: None,
         repeat: 1,
@@ -20,6 +20,7 @@ fn plan(over: Over) -> Plan {
         workload: Workload::new(Spec::default()).expect("valid"),
         bucket: None,
         delay: store::Delay::default(),
+        direct,
         over,
         compression: Compression::Zstd,
         senders: 1,
@@ -31,7 +32,7 @@ fn plan(over: Over) -> Plan {
 #[tokio::test]
 async fn the_files_of_both_processes_have_no_fault() {
     let say = |_: &str| {};
-    let plan = plan(Over::Stream);
+    let plan = plan(Over::Stream, false);
     let place = Place::of(&plan.common, "bench_1", &say);
     let store = Store::start(None, plan.delay, "bench_1", 1, "/var/tmp".as_ref()).await.expect("a folder");
     let bench = Bench { plan: &plan, place: &place };
@@ -39,6 +40,15 @@ async fn the_files_of_both_processes_have_no_fault() {
     let text = gateway::text(&store, plan.over);
     let checked = config::check_gateway(&text, &Surroundings::of_process());
     assert!(checked.gateway.is_some(), "{}", checked.faults.render("gateway.yaml"));
+}
+
+#[tokio::test]
+async fn the_file_of_a_pipeline_that_listens_has_no_fault() {
+    let say = |_: &str| {};
+    let plan = plan(Over::OtlpHttp, true);
+    let place = Place::of(&plan.common, "bench_2", &say);
+    let store = Store::start(None, plan.delay, "bench_2", 1, "/var/tmp".as_ref()).await.expect("a folder");
+    no_fault(Bench { plan: &plan, place: &place }.pipeline_text(&store, "http://127.0.0.1:8123", "bench_2"));
 }
 
 #[test]

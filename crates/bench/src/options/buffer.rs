@@ -23,6 +23,7 @@ Examples:
   forebay bench buffer                                                # through a folder
   scripts/bench s3 buffer                                             # through S3, 60 ms a PUT and 30 ms a GET
   scripts/bench s3 buffer --record-bytes 300 --per-request 8192
+  forebay bench buffer --direct --record-bytes 300 --per-request 8192
   scripts/bench s3 buffer --rate 40000 --batch-age-ms 500
 
 Ends with code 1 when a record is missing, repeated or changed."
@@ -51,6 +52,10 @@ pub struct Buffer {
     /// Requests under way at a time.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     senders: u32,
+
+    /// Straight into a pipeline that listens, without a gateway and a log.
+    #[arg(long)]
+    direct: bool,
 
     /// How senders speak.
     #[arg(long, value_enum, default_value_t = Over::OtlpHttp)]
@@ -128,6 +133,7 @@ impl Buffer {
             workload: Workload::new(spec)?,
             bucket: self.bucket()?,
             delay: Delay { put: Duration::from_millis(self.put_ms), get: Duration::from_millis(self.get_ms) },
+            direct: self.direct,
             over: match self.over {
                 Over::OtlpHttp => buffer::Over::OtlpHttp,
                 Over::Stream => buffer::Over::Stream,
