@@ -10,7 +10,7 @@
 //! | [`spans`]       | YAML to a tree with places                                            |
 //! | [`schema`]      | the JSON Schema of the model                                          |
 //! | [`schema_walk`] | the tree along the schema: every fault at once                        |
-//! | `queries`       | `sql` steps that are windows, as `window` steps                       |
+//! | `queries`       | `sql` steps that are windows or joins, as `window` and `join` steps   |
 //! | [`rules`]       | rules that span several keys                                          |
 //! | [`gateway`]     | the gateway's settings as types, and their rules                      |
 //! | [`faults`]      | faults with line and column                                           |
@@ -54,11 +54,7 @@ impl Checked {
 
     /// Where byte `at` of the text of a key stands; where the key stands if that is not known.
     pub fn place_in(&self, path: &str, at: Option<usize>) -> Position {
-        let inner = at.zip(self.tree.as_ref()).and_then(|(at, tree)| {
-            let node = rules::node(tree, path)?;
-            spans::place_in(node, &self.text, at)
-        });
-        inner.unwrap_or_else(|| self.place(path))
+        self.tree.as_ref().map_or(Position::START, |tree| rules::place_in(tree, &self.text, path, at))
     }
 }
 
@@ -66,7 +62,7 @@ impl Checked {
 pub fn check(text: &str, around: &Surroundings) -> Checked {
     let mut faults = Faults::default();
     let tree = spans::parse(text, around, &mut faults);
-    let pipeline = tree.as_ref().and_then(|tree| read(tree, around, &mut faults));
+    let pipeline = tree.as_ref().and_then(|tree| read(tree, text, around, &mut faults));
     Checked { pipeline: pipeline.filter(|_| !faults.is_fatal()), faults, tree, text: text.to_owned() }
 }
 
@@ -119,12 +115,12 @@ pub fn check_gateway(text: &str, around: &Surroundings) -> CheckedGateway {
     CheckedGateway { gateway: gateway.filter(|_| !faults.is_fatal()), faults }
 }
 
-fn read(tree: &spans::Node, around: &Surroundings, faults: &mut Faults) -> Option<Pipeline> {
+fn read(tree: &spans::Node, text: &str, around: &Surroundings, faults: &mut Faults) -> Option<Pipeline> {
     let schema = schema::pipeline_schema();
     let json = schema_walk::walk(tree, View::root(&schema), around, faults)?;
     let mut pipeline: Pipeline = typed(json, faults)?;
-    queries::windows(&mut pipeline, tree, faults);
-    rules::check(&pipeline, tree, faults);
+    queries::lowered(&mut pipeline, tree, text, faults);
+    rules::check(&pipeline, tree, text, faults);
     Some(pipeline)
 }
 

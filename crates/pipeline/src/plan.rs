@@ -50,6 +50,7 @@ use operators::mapping::route::ByTable;
 pub use operators::mapping::types::Conversion;
 
 use crate::config::model::Pipeline;
+use crate::config::model::join::JoinQuery;
 use crate::config::model::lookup::LookupStep;
 use crate::config::model::sink::{Takes, Target};
 use crate::config::model::step::{Dedup, Step};
@@ -123,6 +124,12 @@ pub trait Texts {
     /// # Errors
     /// When the text is no query over the columns of `input`.
     fn query(&self, input: &Schema, text: &str) -> Result<Bound, TextFault>;
+
+    /// What a query that joins two inputs makes of the joined rows.
+    ///
+    /// # Errors
+    /// When it does not fit the columns of `input`.
+    fn behind_join(&self, input: &Schema, query: &JoinQuery) -> Result<Bound, TextFault>;
 }
 
 /// Where a step runs.
@@ -231,7 +238,14 @@ impl Plan {
 /// # Errors
 /// Every fault that was found before the first that hides the others.
 pub fn plan(pipeline: &Pipeline, tables: &[Schema], texts: &dyn Texts) -> Result<Plans, Vec<Fault>> {
-    inputs::plan(pipeline, tables, texts)
+    inputs::plan(pipeline, tables, texts).map_err(|faults| {
+        // The settings of a join may be those of a query.
+        let in_file = |fault: Fault| match pipeline.in_query(&fault.path) {
+            Some((path, at)) => Fault { path, at, ..fault },
+            None => fault,
+        };
+        faults.into_iter().map(in_file).collect()
+    })
 }
 
 /// Plans one input.
@@ -252,6 +266,8 @@ enum Kind<'a> {
     Filter(&'a str),
     Select(&'a Pairs),
     Query(&'a str),
+    /// The select list and the filter of a query that joins two inputs: over the joined rows.
+    Joined(&'a JoinQuery),
     Dedup(&'a Dedup),
     /// It is planned by itself ([`windows`]).
     Window,
@@ -303,6 +319,8 @@ struct Planner<'a> {
     is_for_window: bool,
     /// Who asks for the event time beside `dedup`, and the column that holds it.
     event_time: Option<(String, String)>,
+    /// The column that a query behind the last step compares as the time of the rows; the rows have their time without it.
+    compared: Option<String>,
 }
 
 type Faults = Vec<Fault>;
@@ -339,8 +357,9 @@ impl<'a> Planner<'a> {
         }
         declared.extend(view.joint.also_declared.iter().cloned());
         let union = Union::new(targets, tables, chain::has_steps_behind(&steps), &mut faults);
-        let (results_of, is_for_window, event_time) = (None, false, None);
-        Self { view, union, texts, steps, declared, results_of, is_for_window, event_time }.shaped(faults)
+        let (results_of, is_for_window, event_time, compared) = (None, false, None, None);
+        Self { view, union, texts, steps, declared, results_of, is_for_window, event_time, compared }
+            .shaped(faults)
     }
 
     /// The same for steps that see the results of a window, which have the columns `output`.
@@ -355,15 +374,16 @@ impl<'a> Planner<'a> {
         let mut faults = Faults::new();
         let union = Union::new(targets, tables, chain::has_steps_behind(&steps), &mut faults);
         let (declared, results_of) = (output.columns().to_vec(), Some(window.to_owned()));
-        let (is_for_window, event_time) = (false, None);
-        Self { view, union, texts, steps, declared, results_of, is_for_window, event_time }.shaped(faults)
+        let (is_for_window, event_time, compared) = (false, None, None);
+        Self { view, union, texts, steps, declared, results_of, is_for_window, event_time, compared }
+            .shaped(faults)
     }
 
     fn shaped(mut self, faults: Faults) -> Result<Self, Faults> {
         if !faults.is_empty() {
             return Err(faults);
         }
-        if self.steps.iter().any(|step| matches!(step.kind, Kind::Query(_))) {
+        if self.steps.iter().any(|step| matches!(step.kind, Kind::Query(_) | Kind::Joined(_))) {
             self.shape_queries()?;
         }
         Ok(self)
@@ -458,6 +478,7 @@ impl<'a> Planner<'a> {
             Kind::Filter(_)
             | Kind::Select(_)
             | Kind::Query(_)
+            | Kind::Joined(_)
             | Kind::Window
             | Kind::Join
             | Kind::Lookup(_)
@@ -557,6 +578,7 @@ impl<'a> Planner<'a> {
                 || read.iter().any(|read| read == name)
                 || self.is_read_later(name, bound)
                 || self.event_time.as_ref().is_some_and(|(_, time)| time == name)
+                || self.compared.as_deref() == Some(name)
                 || self
                     .dedups()
                     .any(|(_, _, dedup)| dedup.key.iter().chain(&dedup.time).any(|key| key.as_str() == name))
@@ -705,6 +727,7 @@ impl<'a> Planned<'a> {
             Kind::Filter(_)
                 | Kind::Select(_)
                 | Kind::Query(_)
+                | Kind::Joined(_)
                 | Kind::Lookup(_)
                 | Kind::Mark(_)
                 | Kind::Meet(_)
@@ -715,6 +738,11 @@ impl<'a> Planned<'a> {
     fn mark(at: usize, path: String, text: &'a str) -> Self {
         let shape = Shape { computed: [MARK.to_owned()].into(), ..Shape::all() };
         Self { path, at, kind: Kind::Mark(text), shape }
+    }
+
+    /// What the query of the join `at` makes of its rows. Its shape is known once it is bound.
+    fn behind_join(at: usize, query: &'a JoinQuery) -> Self {
+        Self { path: format!("steps[{at}].sql"), at, kind: Kind::Joined(query), shape: Shape::all() }
     }
 
     /// A step for the rows of other inputs.

@@ -53,7 +53,12 @@ impl Pair {
 impl Joins {
     /// The steps of a pipeline.
     pub fn steps(self) -> Vec<Box<dyn Operator>> {
-        let column = |name: &str, side, from: &str| JoinColumn { name: name.into(), side, from: from.into() };
+        let column = |name: &str, side, from: &str| JoinColumn {
+            name: name.into(),
+            side,
+            from: from.into(),
+            is_of_side_alone: false,
+        };
         let duration = |ms: i64| Duration::from_millis(ms as u64);
         let (on, lateness) = (vec![("key".to_owned(), "key".to_owned())], duration(self.lateness_ms));
         let columns = vec![

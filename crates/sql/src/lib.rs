@@ -13,6 +13,7 @@
 //! | `nullable`| which results can be NULL                                        |
 //! | `compile` | tree to typed expression, and the place of a fault               |
 //! | `query`   | the clauses of `SELECT … FROM input WHERE …`                     |
+//! | `joined`  | `SELECT … FROM a JOIN b ON …`: the settings of a join, and what stands behind it |
 //! | `windowed` | `SELECT … FROM TUMBLE(…) GROUP BY …`: the settings of a window   |
 //! | `reference` | the page that lists every function                             |
 //! | `operand` | columns as expressions read them: UUID, IP, Enum as text         |
@@ -28,6 +29,7 @@ mod compile;
 mod exact;
 mod fault;
 mod functions;
+mod joined;
 mod names;
 mod nullable;
 mod operand;
@@ -43,6 +45,7 @@ mod windowed;
 use dataflow::Schema;
 
 pub use fault::{Fault, Misnamed};
+pub use joined::{JoinKind, Joined, Matching, Pair, Qualified, Table, Times};
 pub use reference::reference;
 pub use step::Step;
 pub use windowed::{WindowKind, Windowed};
@@ -85,6 +88,24 @@ pub fn query(input: &Schema, text: &str, name: &str) -> Result<Step, Fault> {
 /// When it is such a query, and says what windows cannot do.
 pub fn windowed(text: &str) -> Result<Option<Windowed>, Fault> {
     with_room(|| windowed::windowed(&text::Text::new(text)))
+}
+
+/// The join of `SELECT … FROM orders AS o JOIN payments AS p ON o.id = p.order_id AND p.time BETWEEN …`; `None` for a text that joins no inputs. `times` says
+/// which column holds the time of an input's rows; of an input that is not there it is `_timestamp`.
+///
+/// # Errors
+/// When it joins inputs, and says what joins cannot do.
+pub fn joined(text: &str, times: Times<'_>) -> Result<Option<Joined>, Fault> {
+    with_room(|| joined::joined(&text::Text::new(text), times))
+}
+
+/// What stands behind the join of such a text: the select list and the filter, over `input`, the joined rows. A column `o.id` of the text is the
+/// column of that name ([`Qualified::name`]).
+///
+/// # Errors
+/// When they do not fit the columns of `input`.
+pub fn behind_join(input: &Schema, text: &str, times: Times<'_>, name: &str) -> Result<Step, Fault> {
+    with_room(|| joined::behind(input, text, times, name))
 }
 
 /// Stack for planning: DataFusion takes up to 100 KiB for each expression within another, and [`text::DEPTH_MAX`] of them are read.

@@ -33,9 +33,20 @@ pub(crate) fn parts(input: &Schema, text: &Text) -> Result<Parts, Fault> {
     let tables = tables(text, &select)?;
     only_known_clauses(text, &select)?;
     let scope = Scope::new(input, tables)?;
+    let chosen = chosen(input, text, &scope, select.projection)?;
+    Ok(Parts { scope, condition: select.selection, chosen })
+}
+
+/// The columns of a select list; `*` stands for those of `input`.
+pub(crate) fn chosen(
+    input: &Schema,
+    text: &Text,
+    scope: &Scope,
+    projection: Vec<SelectItem>,
+) -> Result<Vec<Chosen>, Fault> {
     let mut chosen: Vec<Chosen> = Vec::new();
-    for item in select.projection {
-        for one in items(input, text, &scope, item)? {
+    for item in projection {
+        for one in items(input, text, scope, item)? {
             if chosen.iter().any(|other| other.name == one.name) {
                 let message = format!("`{}` is made twice; give one another name with `AS`", one.name);
                 return Err(Fault::new(message, one.at).misnamed(Misnamed::Twice(one.name)));
@@ -49,7 +60,7 @@ pub(crate) fn parts(input: &Schema, text: &Text) -> Result<Parts, Fault> {
             chosen.push(one);
         }
     }
-    Ok(Parts { scope, condition: select.selection, chosen })
+    Ok(chosen)
 }
 
 pub(crate) fn only_select(text: &Text, query: Query) -> Result<Select, Fault> {
@@ -106,10 +117,14 @@ fn tables(text: &Text, select: &Select) -> Result<Vec<String>, Fault> {
         };
         return Err(Fault::new(message, text.range(join)));
     }
-    let TableFactor::Table { name, alias, args: None, .. } = &from.relation else {
+    let TableFactor::Table { name, alias, args: None, version, sample, .. } = &from.relation else {
         let message = "a query within FROM is refused; write `FROM input` and make a step of the inner query";
         return Err(Fault::new(message, text.range(&from.relation).or_else(|| text.whole())));
     };
+    if version.is_some() || sample.is_some() {
+        let message = "a step without state sees each row as it is; write `FROM input`, and leave out what follows up to WHERE";
+        return Err(Fault::new(message, text.range(&from.relation).or_else(|| text.whole())));
+    }
     match name.0.as_slice() {
         [ObjectNamePart::Identifier(ident)] if ident.value.eq_ignore_ascii_case(INPUT) => {}
         _ => {

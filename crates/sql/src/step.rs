@@ -126,12 +126,34 @@ impl Step {
 
     pub(crate) fn query(input: &Schema, text: &str, name: &str) -> Result<Self, Fault> {
         let text = Text::new(text);
-        let query::Parts { scope, condition: written, chosen } = query::parts(input, &text)?;
-        let condition = written.map(|written| condition(input, &text, written, &scope)).transpose()?;
-        let (columns, schema) = columns(input, &scope, chosen, false, true)?;
+        let query::Parts { scope, condition, chosen } = query::parts(input, &text)?;
+        Self::chosen_of(input, &text, (&scope, condition, chosen), name)
+    }
+
+    /// Of the rows for which the condition is true these columns.
+    pub(crate) fn chosen_of(
+        input: &Schema,
+        text: &Text,
+        (scope, written, chosen): (&Scope, Option<Written>, Vec<Chosen>),
+        name: &str,
+    ) -> Result<Self, Fault> {
+        let condition = written.map(|written| condition(input, text, written, scope)).transpose()?;
+        let (columns, schema) = columns(input, scope, chosen, false, true)?;
         let step =
             Self { name: name.to_owned(), schema, reads: Vec::new(), condition, columns: Some(columns) };
         Ok(step.with_reads(input))
+    }
+
+    /// All columns of the rows for which the condition is true.
+    pub(crate) fn kept_of(
+        input: &Schema,
+        text: &Text,
+        (scope, written): (&Scope, Option<Written>),
+        name: &str,
+    ) -> Result<Self, Fault> {
+        let condition = written.map(|written| condition(input, text, written, scope)).transpose()?;
+        let (name, schema) = (name.to_owned(), input.clone());
+        Ok(Self { name, schema, reads: Vec::new(), condition, columns: None }.with_reads(input))
     }
 
     fn with_reads(mut self, input: &Schema) -> Self {

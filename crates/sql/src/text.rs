@@ -81,6 +81,10 @@ impl Dialect for OurDialect {
     fn supports_array_typedef_with_brackets(&self) -> bool {
         true
     }
+
+    fn supports_table_versioning(&self) -> bool {
+        true
+    }
 }
 
 /// A text, and where its lines begin.
@@ -261,7 +265,7 @@ impl VisitorMut for Balance {
                 }
             }
             parts.reverse();
-            *expr = joined(parts, &op);
+            *expr = together(parts, &op).unwrap_or(Expr::Tuple(Vec::new()));
         }
         self.depth += 1;
         if self.depth > DEPTH_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -273,14 +277,14 @@ impl VisitorMut for Balance {
     }
 }
 
-/// The parts in their order, half of them on each side.
-fn joined(mut parts: Vec<Expr>, op: &BinaryOperator) -> Expr {
-    let right = parts.split_off(parts.len().div_ceil(2));
-    if right.is_empty() {
-        return parts.pop().unwrap_or(Expr::Tuple(Vec::new()));
+/// The parts in their order, half of them on each side; `None` without any.
+pub(crate) fn together(mut parts: Vec<Expr>, op: &BinaryOperator) -> Option<Expr> {
+    if parts.len() < 2 {
+        return parts.pop();
     }
-    let (left, right) = (Box::new(joined(parts, op)), Box::new(joined(right, op)));
-    Expr::BinaryOp { left, op: op.clone(), right }
+    let right = parts.split_off(parts.len().div_ceil(2));
+    let (left, right) = (Box::new(together(parts, op)?), Box::new(together(right, op)?));
+    Some(Expr::BinaryOp { left, op: op.clone(), right })
 }
 
 /// Operators that nest without a parenthesis.

@@ -161,7 +161,7 @@ fn arguments(function: &str, args: &[FunctionArg]) -> Option<Arguments> {
 }
 
 /// `INTERVAL '1 minute'`, `INTERVAL '1' MINUTE`, `INTERVAL '1 hour 30 minutes'`.
-fn milliseconds(expr: &Expr) -> Option<u64> {
+pub(crate) fn milliseconds(expr: &Expr) -> Option<u64> {
     let Expr::Interval(Interval { value, leading_field, last_field: None, .. }) = expr else { return None };
     let mut text = value.to_string().replace('\'', " ");
     if let Some(field) = leading_field {

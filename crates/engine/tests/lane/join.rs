@@ -63,7 +63,12 @@ pub fn keyed() -> Schema {
 }
 
 fn join(kind: JoinKind, memory: u64) -> Join {
-    let column = |name: &str, side| JoinColumn { name: name.to_owned(), side, from: "id".to_owned() };
+    let column = |name: &str, side| JoinColumn {
+        name: name.to_owned(),
+        side,
+        from: "id".to_owned(),
+        is_of_side_alone: false,
+    };
     let config = JoinConfig {
         on: vec![("key".to_owned(), "key".to_owned())],
         before: Duration::from_millis(WITHIN),

@@ -15,7 +15,12 @@ use crate::support::{Bench, Fault, Numbers, Process};
 use crate::window::{KEYS, Keyed, LAST};
 
 fn temporal(memory: u64) -> TemporalJoin {
-    let column = |name: &str, side| JoinColumn { name: name.to_owned(), side, from: "id".to_owned() };
+    let column = |name: &str, side| JoinColumn {
+        name: name.to_owned(),
+        side,
+        from: "id".to_owned(),
+        is_of_side_alone: false,
+    };
     let config = TemporalConfig {
         on: vec![("key".to_owned(), "key".to_owned())],
         lateness: Duration::ZERO,

@@ -97,6 +97,9 @@ pub struct JoinColumn {
     pub side: JoinSide,
     /// Its name there.
     pub from: String,
+    /// Whether a column of the key is NULL in rows for which its side has no row, as in SQL. Otherwise it takes the equal column's value of the other
+    /// side, which has one.
+    pub is_of_side_alone: bool,
 }
 
 /// The step's settings.
@@ -146,11 +149,20 @@ pub(super) struct StandIn {
     pub partner: usize,
 }
 
+/// Where a column of the output comes from.
+pub(super) struct Origin {
+    pub side: JoinSide,
+    /// The place among the stored columns of that side.
+    pub at: usize,
+    /// The place among [`Plan::stand_ins`] of what fills it in rows without a match.
+    pub stand_in: Option<usize>,
+}
+
 /// What the step is, apart from its state.
 pub(super) struct Plan {
     pub sides: [SidePlan; 2],
-    /// Where each column of the output comes from: a side, and a stored column of it.
-    pub from: Vec<(JoinSide, usize)>,
+    /// Where each column of the output comes from.
+    pub from: Vec<Origin>,
     /// Columns of the key that a row without a match takes from the side that is there.
     pub stand_ins: Vec<StandIn>,
     pub output: Schema,
@@ -198,10 +210,11 @@ impl Plan {
         }
         let schemas = [left, right];
         let mut stored = [Vec::<Stored>::new(), Vec::new()];
-        let (mut from, mut output, mut stand_ins) = (Vec::new(), Vec::<Column>::new(), Vec::new());
+        let (mut from, mut output, mut stand_ins) = (Vec::new(), Vec::<Column>::new(), Vec::<StandIn>::new());
         for column in &config.columns {
             let other = column.side.other();
             let partner = partner(config, column)
+                .filter(|_| !column.is_of_side_alone)
                 .map(|name| &schemas[other as usize].columns()[name_at(schemas, other, name)]);
             let found = output_column(schemas[column.side as usize], column, (config.kind, partner))?;
             if output.iter().any(|other| other.name == column.name) {
@@ -219,13 +232,14 @@ impl Plan {
             };
             let own = &schemas[column.side as usize].columns()[name_at(schemas, column.side, &column.from)];
             let at = store(column.side, own);
-            if let Some(partner) = partner {
+            let stand_in = partner.map(|partner| {
                 let stand_in = StandIn { side: column.side, at, partner: store(other, partner) };
-                if !stand_ins.contains(&stand_in) {
+                stand_ins.iter().position(|known| *known == stand_in).unwrap_or_else(|| {
                     stand_ins.push(stand_in);
-                }
-            }
-            from.push((column.side, at));
+                    stand_ins.len() - 1
+                })
+            });
+            from.push(Origin { side: column.side, at, stand_in });
             output.push(found);
         }
         let deleted = match rule {

@@ -8,7 +8,7 @@ use dataflow::{Batch, Partition};
 
 use super::NAME;
 use super::columns;
-use super::plan::{JoinSide, Plan, StandIn};
+use super::plan::{JoinSide, Origin, Plan, StandIn};
 use super::store::Store;
 
 /// Rows without a match in one batch of the output.
@@ -32,6 +32,14 @@ impl Pairs {
         self.others.push(other);
         self.times_ms.push(time_ms);
     }
+}
+
+/// The columns that rows of the output are made of.
+pub(super) struct Sides {
+    /// The stored columns of both sides.
+    pub stored: [Vec<ArrayRef>; 2],
+    /// For each of [`Plan::stand_ins`] the column with the other side's values where its own has no row; empty if every row is of both sides.
+    pub filled: Vec<ArrayRef>,
 }
 
 /// The rows of pairs that a batch of `side` made, whose stored columns are `own`. Their positions begin with `first`.
@@ -58,11 +66,11 @@ pub(super) fn joined(
         own.iter().map(of).collect::<Result<_, _>>()?
     };
     let of_others = store.side(side.other()).gather(&pairs.others)?;
-    let sides = match side {
+    let stored = match side {
         JoinSide::Left => [of_own, of_others],
         JoinSide::Right => [of_others, of_own],
     };
-    batch(plan, Some(&sides), pairs.times_ms, first)
+    batch(plan, Some(&Sides { stored, filled: Vec::new() }), pairs.times_ms, first)
 }
 
 /// A row without a match: its time, its side, its number.
@@ -105,8 +113,8 @@ pub(super) fn unmatched(
     Ok(batches)
 }
 
-/// The stored columns of both sides, with nulls for the side that a row is not of, but for the columns of the key.
-fn lone_columns(plan: &Plan, store: &Store, rows: &[Lone]) -> Result<[Vec<ArrayRef>; 2], ArrowError> {
+/// The stored columns of both sides, with nulls for the side that a row is not of.
+fn lone_columns(plan: &Plan, store: &Store, rows: &[Lone]) -> Result<Sides, ArrowError> {
     let of = |side: JoinSide| -> Result<Vec<ArrayRef>, ArrowError> {
         let is_own = |row: &&Lone| row.1 == side as usize;
         let ids: Vec<u32> = rows.iter().filter(is_own).map(|row| row.2).collect();
@@ -131,14 +139,14 @@ fn lone_columns(plan: &Plan, store: &Store, rows: &[Lone]) -> Result<[Vec<ArrayR
             |(column, form): (ArrayRef, _)| columns::gather(vec![column, new_null_array(form, 1)], &places);
         own.into_iter().zip(forms).map(with_nulls).collect()
     };
-    let mut sides = [of(JoinSide::Left)?, of(JoinSide::Right)?];
-    for StandIn { side, at, partner } in plan.stand_ins.iter().copied() {
-        let both = vec![sides[side as usize][at].clone(), sides[side.other() as usize][partner].clone()];
-        let place = |(nth, row): (usize, &Lone)| (usize::from(row.1 != side as usize), nth);
-        let places: Vec<(usize, usize)> = rows.iter().enumerate().map(place).collect();
-        sides[side as usize][at] = columns::gather(both, &places)?;
-    }
-    Ok(sides)
+    let stored = [of(JoinSide::Left)?, of(JoinSide::Right)?];
+    let fill = |StandIn { side, at, partner }: &StandIn| {
+        let both = vec![stored[*side as usize][*at].clone(), stored[side.other() as usize][*partner].clone()];
+        let place = |(nth, row): (usize, &Lone)| (usize::from(row.1 != *side as usize), nth);
+        columns::gather(both, &rows.iter().enumerate().map(place).collect::<Vec<_>>())
+    };
+    let filled = plan.stand_ins.iter().map(fill).collect::<Result<_, _>>()?;
+    Ok(Sides { stored, filled })
 }
 
 /// A batch of the output; without columns it has no row.
@@ -147,14 +155,17 @@ fn lone_columns(plan: &Plan, store: &Store, rows: &[Lone]) -> Result<[Vec<ArrayR
 /// When a column is of another form than the output's.
 pub(super) fn batch(
     plan: &Plan,
-    sides: Option<&[Vec<ArrayRef>; 2]>,
+    sides: Option<&Sides>,
     times_ms: Vec<i64>,
     first: u64,
 ) -> Result<Batch, ArrowError> {
     let rows = match sides {
         None => RecordBatch::new_empty(plan.output.arrow().clone()),
         Some(sides) => {
-            let column = |(side, at): &(JoinSide, usize)| sides[*side as usize][*at].clone();
+            let column = |Origin { side, at, stand_in }: &Origin| {
+                let filled = stand_in.and_then(|nth| sides.filled.get(nth));
+                filled.unwrap_or(&sides.stored[*side as usize][*at]).clone()
+            };
             let columns: Vec<ArrayRef> = plan.from.iter().map(column).collect();
             RecordBatch::try_new(plan.arrow(&columns), columns)?
         }

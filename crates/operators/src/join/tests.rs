@@ -75,7 +75,7 @@ pub(super) fn batch(side: JoinSide, rows: &[Row]) -> Batch {
 }
 
 fn column(name: &str, side: JoinSide, from: &str) -> JoinColumn {
-    JoinColumn { name: name.to_owned(), side, from: from.to_owned() }
+    JoinColumn { name: name.to_owned(), side, from: from.to_owned(), is_of_side_alone: false }
 }
 
 /// A right row matches from 100 ms before its left row to 50 ms after.
@@ -437,4 +437,36 @@ fn a_key_of_two_forms_cannot_stand_in_for_itself() {
     assert!(told.contains("cast one of them in a step before the join"), "{told}");
     let inner = JoinConfig { kind: JoinKind::Left, ..config };
     assert!(Join::new(&left(), &right(), &inner).is_ok(), "there is always a left row");
+}
+
+#[test]
+fn the_key_of_a_side_alone_is_null_where_that_side_has_no_row() {
+    let alone =
+        |name: &str, side, from: &str| JoinColumn { is_of_side_alone: true, ..column(name, side, from) };
+    let mut with_both = config(JoinKind::Full);
+    with_both.columns.push(alone("left_key", JoinSide::Left, "order_id"));
+    with_both.columns.push(alone("right_key", JoinSide::Right, "order"));
+    let mut step = Join::new(&left(), &right(), &with_both).unwrap();
+    put(
+        &mut step,
+        JoinSide::Left,
+        batch(JoinSide::Left, &[(Some(7), 1, "a", 1_000), (Some(9), 2, "b", 1_000)]),
+    );
+    let pairs = put(
+        &mut step,
+        JoinSide::Right,
+        batch(JoinSide::Right, &[(Some(8), 3, "c", 1_001), (Some(9), 4, "d", 1_001)]),
+    );
+    let (outputs, _) = cut(&mut step, 100_000);
+    let keys = |batch: &Batch| -> Vec<[Option<i64>; 3]> {
+        let of =
+            |name: &str| batch.rows.column_by_name(name).expect("a key").as_primitive::<Int64Type>().clone();
+        let all = ["key", "left_key", "right_key"].map(of);
+        (0..batch.len())
+            .map(|row| all.each_ref().map(|keys| keys.is_valid(row).then(|| keys.value(row))))
+            .collect()
+    };
+    assert_eq!(keys(&pairs.batch), [[Some(9); 3]]);
+    let lone: Vec<_> = outputs.iter().flat_map(|output| keys(&output.batch)).collect();
+    assert_eq!(lone, [[Some(7), Some(7), None], [Some(8), None, Some(8)]]);
 }

@@ -62,6 +62,11 @@ impl Faults {
         self.push(Fault { at, path: path.into(), severity: Severity::Fault, message: message.into() });
     }
 
+    /// Whether a fault of the key at `path` was found.
+    pub fn concern(&self, path: &str) -> bool {
+        self.found.iter().any(|fault| fault.path == path && fault.severity == Severity::Fault)
+    }
+
     /// Adds a hint.
     pub fn hint(&mut self, at: Position, path: impl Into<String>, message: impl Into<String>) {
         self.push(Fault { at, path: path.into(), severity: Severity::Hint, message: message.into() });

@@ -1,30 +1,117 @@
-//! `sql` steps that are windows, as the `window` steps that they stand for.
+//! `sql` steps that are windows or joins, as the `window` and `join` steps that they stand for.
 //!
-//! Owns the way from the table functions to the settings of a window. Does not own their grammar ([`sql::windowed`]) nor what an aggregate means.
+//! Owns the way from the table functions to the settings of a window, and from `FROM a JOIN b ON …` to those of a join. Does not own their grammar
+//! ([`sql::windowed`], [`sql::joined`]), nor what an aggregate means, nor what stands behind a join (the planner asks [`sql::behind_join`]).
 
 use super::faults::Faults;
 use super::model::Pipeline;
 use super::rules;
 use super::spans::Node;
 
-/// Replaces every `sql` step that reads `FROM TUMBLE(…)`, `HOP`, `CUMULATE` or `SESSION`. One that cannot be a window stays, with a fault.
+/// Replaces every `sql` step that reads `FROM TUMBLE(…)`, `HOP`, `CUMULATE` or `SESSION`, or from two inputs. One that cannot be a window or a join
+/// stays, with a fault. `file` is the text of the file.
 #[cfg(feature = "sql")]
-pub(super) fn windows(pipeline: &mut Pipeline, tree: &Node, faults: &mut Faults) {
+pub(super) fn lowered(pipeline: &mut Pipeline, tree: &Node, file: &str, faults: &mut Faults) {
+    let time = |input: &super::model::Input<'_>| {
+        let time =
+            input.source.time.as_ref().map_or(dataflow::Metadata::Timestamp.name(), |time| time.as_str());
+        (input.name.to_owned(), time.to_owned())
+    };
+    let times: Vec<(String, String)> = pipeline.inputs().iter().map(time).collect();
     for (index, step) in pipeline.steps.iter_mut().enumerate() {
         let Some(text) = &step.sql else { continue };
         let path = format!("steps[{index}].sql");
-        let found = sql::windowed(text).map_err(|fault| fault.message);
-        match found.and_then(|found| found.map(window).transpose()) {
+        match lowered_step(text, &times) {
             Ok(None) => {}
-            Ok(Some(window)) => (step.sql, step.window) = (None, Some(window)),
-            Err(message) => faults.fault(rules::place(tree, &path), path, message),
+            Ok(Some(lowered)) => {
+                step.sql = None;
+                (step.window, step.join) = lowered;
+            }
+            Err((message, at)) => faults.fault(rules::place_in(tree, file, &path, at), path, message),
         }
     }
 }
 
 /// Without SQL there are none: the planner says so of the step.
 #[cfg(not(feature = "sql"))]
-pub(super) fn windows(_: &mut Pipeline, _: &Node, _: &mut Faults) {}
+pub(super) fn lowered(_: &mut Pipeline, _: &Node, _: &str, _: &mut Faults) {}
+
+/// A window or a join.
+#[cfg(feature = "sql")]
+type Lowered = (Option<super::model::step::WindowStep>, Option<super::model::join::JoinStep>);
+
+/// A message, and the byte of the text that it is about.
+#[cfg(feature = "sql")]
+type Wrong = (String, Option<usize>);
+
+#[cfg(feature = "sql")]
+fn lowered_step(text: &str, times: &[(String, String)]) -> Result<Option<Lowered>, Wrong> {
+    let wrong = |fault: sql::Fault| (fault.message, fault.at.map(|at| at.start));
+    if let Some(found) = sql::windowed(text).map_err(wrong)? {
+        let window = window(found).map_err(|message| (message, None))?;
+        return Ok(Some((Some(window), None)));
+    }
+    let Some(found) = sql::joined(text, times).map_err(wrong)? else { return Ok(None) };
+    Ok(Some((None, Some(join(found, text, times)?))))
+}
+
+#[cfg(feature = "sql")]
+fn join(
+    found: sql::Joined,
+    text: &str,
+    times: &[(String, String)],
+) -> Result<super::model::join::JoinStep, Wrong> {
+    use super::model::join::{JoinKind, JoinQuery, JoinStep, QueryColumn};
+    use super::values::{Identifier, Period};
+
+    let sql::Joined { tables: [left, right], kind, on, matching, columns, names, merged, is_all } = found;
+    let name = |table: &sql::Table| {
+        let at = table.at.as_ref().map(|at| at.start);
+        table.name.parse::<Identifier>().map_err(|error| (format!("the name `{}` {error}", table.name), at))
+    };
+    let mut query = JoinQuery {
+        text: text.to_owned(),
+        times: times.to_vec(),
+        sides: [left.qualifier.clone(), right.qualifier.clone()],
+        names,
+        merged,
+        is_all,
+        places: vec![("left".into(), left.at.clone()), ("right".into(), right.at.clone())],
+        ..JoinQuery::default()
+    };
+    let mut pairs = Vec::new();
+    for (nth, sql::Pair { left, right, at }) in on.into_iter().enumerate() {
+        if [&left, &right].iter().any(|name| name.contains('=')) {
+            let message = "a column with `=` in its name cannot be compared here; give it another name in a `select` step before this one";
+            return Err((message.to_owned(), at.map(|at| at.start)));
+        }
+        pairs.push(if left == right { left } else { format!("{left} = {right}") });
+        query.places.push((format!("on[{nth}]"), at));
+    }
+    let column = |sql::Qualified { table: side, column, name, at }| QueryColumn { side, column, name, at };
+    query.columns = columns.into_iter().map(column).collect();
+    let mut join = JoinStep::of(name(&left)?, name(&right)?, pairs);
+    join.kind = match kind {
+        sql::JoinKind::Inner => JoinKind::Inner,
+        sql::JoinKind::Left => JoinKind::Left,
+        sql::JoinKind::Right => JoinKind::Right,
+        sql::JoinKind::Full => JoinKind::Full,
+    };
+    match matching {
+        sql::Matching::Near { before, after, times, at } => {
+            (join.before, join.after) = (Some(Period { ms: before }), Some(Period { ms: after }));
+            query.time_of = times.map(Some);
+            query.places.extend(["time[0]", "time[1]"].map(str::to_owned).into_iter().zip(at));
+        }
+        sql::Matching::AsOf { time, at } => {
+            join.as_of = Some(join.left.clone());
+            query.time_of = [Some(time), None];
+            query.places.push(("time[0]".into(), at));
+        }
+    }
+    join.query = Some(query);
+    Ok(join)
+}
 
 #[cfg(feature = "sql")]
 fn window(found: sql::Windowed) -> Result<super::model::step::WindowStep, String> {

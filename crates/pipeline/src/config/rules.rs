@@ -22,9 +22,9 @@ use super::values::{Listen, Period, Size, Window};
 /// The least `memory` of a pipeline with keys that a full load was seen to stay within, and a fifth.
 const MEMORY_WITH_KEYS_MIN: Size = Size::mib(256);
 
-/// Checks all rules.
-pub fn check(pipeline: &Pipeline, tree: &Node, faults: &mut Faults) {
-    let mut rules = Rules { pipeline, tree, faults };
+/// Checks all rules; `file` is the text of the file.
+pub fn check(pipeline: &Pipeline, tree: &Node, file: &str, faults: &mut Faults) {
+    let mut rules = Rules { pipeline, tree, file, faults };
     rules.delivery();
     rules.store();
     rules.memory();
@@ -44,12 +44,16 @@ pub fn check(pipeline: &Pipeline, tree: &Node, faults: &mut Faults) {
 struct Rules<'a> {
     pipeline: &'a Pipeline,
     tree: &'a Node,
+    file: &'a str,
     faults: &'a mut Faults,
 }
 
 impl Rules<'_> {
     fn fault(&mut self, path: &str, message: impl Into<String>) {
-        self.faults.fault(place(self.tree, path), path, message);
+        // The settings of a join may be those of a query.
+        let (path, at) = self.pipeline.in_query(path).unwrap_or_else(|| (path.to_owned(), None));
+        let place = place_in(self.tree, self.file, &path, at.map(|at| at.start));
+        self.faults.fault(place, path, message);
     }
 
     fn hint(&mut self, path: &str, message: impl Into<String>) {
@@ -498,6 +502,12 @@ impl Rules<'_> {
 /// Where the value at `path` stands; the nearest thing above it if it is not written.
 pub(super) fn place(tree: &Node, path: &str) -> Position {
     walk(tree, path).1
+}
+
+/// Where byte `at` of the text at `path` stands; where the text stands if that is not known.
+pub(super) fn place_in(tree: &Node, file: &str, path: &str, at: Option<usize>) -> Position {
+    let inner = at.and_then(|at| super::spans::place_in(node(tree, path)?, file, at));
+    inner.unwrap_or_else(|| place(tree, path))
 }
 
 /// The value at `path`, if it is written.

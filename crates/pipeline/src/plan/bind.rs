@@ -38,8 +38,11 @@ impl Planner<'_> {
         };
         let steps = self.steps.iter_mut().filter(|step| step.is_stateless());
         for (step, bound) in steps.zip(bound) {
-            if matches!(step.kind, Kind::Query(_)) {
-                step.shape = shape::of_query(&bound);
+            match step.kind {
+                // All that anything reads goes on.
+                Kind::Joined(query) if query.is_all => {}
+                Kind::Query(_) | Kind::Joined(_) => step.shape = shape::of_query(&bound),
+                _ => {}
             }
         }
         Ok(())
@@ -99,6 +102,7 @@ impl Planner<'_> {
                     self.texts.select(input, &shape::items(items), shape::keeps_others(items))
                 }
                 Kind::Query(text) => self.texts.query(input, text),
+                Kind::Joined(query) => self.texts.behind_join(input, query),
                 Kind::Lookup(lookup) => lookups::bound(input, step.at, lookup),
                 Kind::Mark(text) => self.texts.select(input, &[(MARK.to_owned(), text.to_owned())], true),
                 Kind::Meet(columns) => union::meeting(input, columns),

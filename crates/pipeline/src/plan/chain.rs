@@ -135,6 +135,7 @@ pub(super) fn segments(steps: &[Planned<'_>]) -> Vec<usize> {
             Kind::Filter(_)
             | Kind::Select(_)
             | Kind::Query(_)
+            | Kind::Joined(_)
             | Kind::Lookup(_)
             | Kind::Mark(_)
             | Kind::Meet(_) => {

@@ -24,7 +24,7 @@
 
 use std::collections::BTreeSet;
 
-use dataflow::{Column, ColumnType, Operator, Schema};
+use dataflow::{Column, ColumnType, Metadata, Operator, Schema};
 use engine::{Flow, Port};
 use operators::{
     ConfigError, Join, JoinColumn, JoinConfig, JoinKind, JoinSide, TemporalConfig, TemporalJoin,
@@ -64,6 +64,8 @@ struct Side {
     join: usize,
     /// What makes a row of this side delete its key.
     deleted: Option<String>,
+    /// The column that a query takes for the time of the rows: its place among the sides, and its name.
+    time: Option<(usize, String)>,
 }
 
 /// A join of the pipeline.
@@ -147,7 +149,7 @@ fn joins<'a>(pipeline: &'a Pipeline, inputs: &[Input<'_>]) -> Result<Vec<At<'a>>
     for (at, step) in pipeline.steps.iter().enumerate() {
         let Some(step) = &step.join else { continue };
         let path = format!("steps[{at}].join");
-        let side = |name: &str, deleted: Option<&String>| {
+        let side = |place: usize, name: &str, deleted: Option<&String>| {
             let of_join =
                 all.iter().position(|join| join.step.name.as_ref().is_some_and(|own| own.as_str() == name));
             let of_input = || inputs.iter().position(|input| input.name == name).map(Rows::Input);
@@ -159,9 +161,12 @@ fn joins<'a>(pipeline: &'a Pipeline, inputs: &[Input<'_>]) -> Result<Vec<At<'a>>
                 step.join.is_none() && step.from.is_some() && step.reads(name)
             };
             let (name, steps) = (name.to_owned(), (0..at).filter(is_own).collect());
-            Ok::<_, Faults>(Side { name, rows, steps, join: at, deleted: deleted.cloned() })
+            let time = step.query.as_ref().and_then(|query| query.time_of[place].clone());
+            let (deleted, time) = (deleted.cloned(), time.map(|time| (place, time)));
+            Ok::<_, Faults>(Side { name, rows, steps, join: at, deleted, time })
         };
-        let sides = [side(step.left.as_str(), None)?, side(step.right.as_str(), step.deleted.as_ref())?];
+        let sides =
+            [side(0, step.left.as_str(), None)?, side(1, step.right.as_str(), step.deleted.as_ref())?];
         all.push(At { at, path, step, sides });
     }
     Ok(all)
@@ -207,21 +212,40 @@ impl At<'_> {
                 faults.push(self.unknown(path, from, place, &sides[place]));
                 continue;
             }
-            columns.push(JoinColumn { name: name.to_string(), side: SIDES[place], from: from.to_owned() });
+            columns.push(JoinColumn {
+                name: name.to_string(),
+                side: SIDES[place],
+                from: from.to_owned(),
+                is_of_side_alone: false,
+            });
         }
-        let renamed = columns.len();
-        let pairs = self.step.pairs();
+        faults.extend(self.unknown_of_query(sides));
+        let (renamed, pairs, query) = (columns.len(), self.step.pairs(), self.step.query.as_ref());
         for (place, schema) in sides.iter().enumerate() {
             for column in schema.columns().iter().filter(|column| column.name != MARK) {
                 let name = &column.name;
+                // Those that a query reads with their side in front stand beside it, so that the state does not depend on the query's order.
+                let read = query.iter().flat_map(|query| &query.columns);
+                let read = read.filter(|one| one.side == place && one.column == *name);
+                columns.extend(read.map(|one| JoinColumn {
+                    name: one.name.clone(),
+                    side: SIDES[place],
+                    from: name.clone(),
+                    is_of_side_alone: true,
+                }));
+                let is_merged = match query {
+                    Some(query) => query.merged.contains(name),
+                    None => pairs.iter().any(|(left, right)| left == name && right == name),
+                };
                 match columns.iter().position(|known| known.name == *name) {
                     None => columns.push(JoinColumn {
                         name: name.clone(),
                         side: SIDES[place],
                         from: name.clone(),
+                        is_of_side_alone: query.is_some() && !is_merged,
                     }),
                     Some(known) if known < renamed => {}
-                    Some(_) if pairs.iter().any(|(left, right)| left == name && right == name) => {}
+                    Some(_) if is_merged => {}
                     Some(_) => _ = ambiguous.insert(name.clone()),
                 }
             }
@@ -233,6 +257,21 @@ impl At<'_> {
             }
         }
         if faults.is_empty() { Ok((columns, ambiguous)) } else { Err(faults) }
+    }
+
+    /// The columns that a query reads with their side in front and that are not there.
+    fn unknown_of_query(&self, sides: &[Schema; 2]) -> Faults {
+        let read = self.step.query.iter().flat_map(|query| &query.columns);
+        let missing = read.filter(|one| sides[one.side].index_of(&one.column).is_none());
+        let fault = |one: &model::QueryColumn| {
+            self.unknown(
+                format!("{}.columns.{}", self.path, one.name),
+                &one.column,
+                one.side,
+                &sides[one.side],
+            )
+        };
+        missing.map(fault).collect()
     }
 
     /// The fault of a `deleted` that is no condition.
@@ -294,7 +333,24 @@ impl<'a> Joins<'a> {
             }
         };
         planner.is_for_window = true;
+        if let Some((place, time)) = &side.time {
+            Self::is_time((side, *place), &planner, time)?;
+            planner.compared = Some(time.clone());
+        }
         Ok(planner)
+    }
+
+    /// A query compares times, and the join the event times of the rows: they must be the same.
+    fn is_time((side, place): (&Side, usize), planner: &Planner<'_>, time: &str) -> Result<(), Faults> {
+        let own = planner.view.time().unwrap_or(Metadata::Timestamp.name());
+        if matches!(planner.origin(time, planner.steps.len()), super::Origin::Field(field) if field == own) {
+            return Ok(());
+        }
+        let name = &side.name;
+        let message = format!(
+            "`{time}` is not the event time of `{name}`, by which rows are joined, for that is `{own}`; write `{own}` here, or `time: {time}` under `inputs.{name}:`"
+        );
+        Err(vec![fault(format!("steps[{}].join.time[{place}]", side.join), message)])
     }
 
     /// For each join all columns that its rows may have, if nothing is left out.
@@ -507,6 +563,12 @@ impl<'a> Joins<'a> {
 impl At<'_> {
     fn unclear(&self, name: &str) -> super::Fault {
         let [left, right] = &self.sides;
+        if let Some(query) = &self.step.query {
+            let [left, right] = &query.sides;
+            let message =
+                format!("`{name}` is a column of both sides; write `{left}.{name}` or `{right}.{name}`");
+            return fault(format!("{}.names.{name}", self.path), message);
+        }
         let message = format!(
             "`{name}` is a column of both sides; say which one under `columns`, as in `columns: {{ {name}: {}.{name} }}`, or `{}.{name}`",
             left.name, right.name

@@ -279,7 +279,7 @@ fn to_tables<'a>(
     texts: &'a dyn Texts,
     (giver, output): (&Giver, &Schema),
 ) -> Result<Planner<'a>, Faults> {
-    let steps = between(pipeline, giver.at + 1, pipeline.steps.len());
+    let steps = steps_behind(pipeline, giver, pipeline.steps.len());
     let mut targets = pipeline.targets();
     targets.retain(|target| !target.is_for_late());
     let (tables, _) = tables.split_at(targets.len());
@@ -294,7 +294,7 @@ fn to_window<'a>(
     next: &'a At<'_>,
 ) -> Result<(Planner<'a>, Schema), Faults> {
     let of = |table: Schema| {
-        let steps = next.computing(between(pipeline, giver.at + 1, next.at));
+        let steps = next.computing(steps_behind(pipeline, giver, next.at));
         Planner::of_results(view, (&giver.path, output), unnamed(pipeline), &[table], texts, steps)
     };
     let read = Schema::new(read_columns(&of(Schema::new(Vec::new()))?, next)?);
@@ -303,8 +303,12 @@ fn to_window<'a>(
     Ok((planner, read))
 }
 
-fn between(pipeline: &Pipeline, from: usize, to: usize) -> Vec<Planned<'_>> {
-    pipeline.steps.iter().enumerate().skip(from).take(to - from).map(Planned::new).collect()
+/// The steps behind `giver`, up to number `to` of the file. A query that joins is the first of them, too.
+fn steps_behind<'a>(pipeline: &'a Pipeline, giver: &Giver, to: usize) -> Vec<Planned<'a>> {
+    let own = pipeline.steps[giver.at].join.as_ref().and_then(|join| join.query.as_ref());
+    let own = own.map(|query| Planned::behind_join(giver.at, query));
+    let steps = pipeline.steps.iter().enumerate().take(to).skip(giver.at + 1).map(Planned::new);
+    own.into_iter().chain(steps).collect()
 }
 
 /// What stands for the table where a chain ends in a window.

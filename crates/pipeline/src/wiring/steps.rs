@@ -157,7 +157,9 @@ fn operators(
         let memory = |default| at.and_then(|at| open_keys.get(&at).copied()).unwrap_or(default);
         let fault = |error: ConfigError| {
             let at = at.unwrap_or_default();
-            WiringError::Settings(format!("`steps[{at}].{}`: {error}", pipeline.steps[at].word()))
+            let path = format!("steps[{at}].{}", pipeline.steps[at].word());
+            let path = pipeline.in_query(&path).map_or(path, |(path, _)| path);
+            WiringError::Settings(format!("`{path}`: {error}"))
         };
         let operator: Result<Box<dyn Operator>, ConfigError> = match step {
             LaneStep::Gate(gate) => Ok(Box::new(gate)),

@@ -5,6 +5,7 @@
 
 use dataflow::Schema;
 
+use crate::config::model::join::JoinQuery;
 use crate::plan::{Bound, TextFault, Texts};
 
 /// SQL.
@@ -27,6 +28,10 @@ impl Texts for Sql {
 
     fn query(&self, input: &Schema, text: &str) -> Result<Bound, TextFault> {
         sql::query(input, text, "sql").map(bound).map_err(fault)
+    }
+
+    fn behind_join(&self, input: &Schema, query: &JoinQuery) -> Result<Bound, TextFault> {
+        sql::behind_join(input, &query.text, &query.times, "sql").map(bound).map_err(fault)
     }
 }
 
@@ -59,6 +64,10 @@ impl Texts for Sql {
     }
 
     fn query(&self, _: &Schema, _: &str) -> Result<Bound, TextFault> {
+        Err(left_out())
+    }
+
+    fn behind_join(&self, _: &Schema, _: &JoinQuery) -> Result<Bound, TextFault> {
         Err(left_out())
     }
 }

@@ -106,7 +106,7 @@ fn items(text: &str) -> Vec<(String, String)> {
     text.split(';').map(item).collect()
 }
 
-fn shown_fault(fault: &Fault, text: &str) -> String {
+pub(crate) fn shown_fault(fault: &Fault, text: &str) -> String {
     let text =
         match items_if(text).into_iter().find(|(name, _)| !fault.item.is_empty() && *name == fault.item) {
             Some((_, expression)) => expression,
@@ -134,7 +134,7 @@ pub(crate) fn decoded(input: &Schema, rows: &[String]) -> Batch {
     decoded.batch
 }
 
-fn applied(step: &Step, batch: Batch, shows_schema: bool) -> String {
+pub(crate) fn applied(step: &Step, batch: Batch, shows_schema: bool) -> String {
     let mut out = String::new();
     if shows_schema {
         let columns = step.schema().columns().iter();

@@ -53,27 +53,45 @@ fn matches(payment: &Payment) -> bool {
 
 #[test]
 fn joined_rows_are_right_to_the_last_one_whatever_is_killed() {
-    let Some(case) = Case::begin("joins") else { return };
+    let join = "join: { left: orders, right: payments, on: ['order_id = order'], before: 2s, after: 30s, kind: left, lateness: 10s, \
+                columns: { at: orders.at, paid_at: payments.at } }";
+    rows_are_right("joins", &[join, "filter: country <> 'xx'"]);
+}
+
+#[test]
+fn rows_that_sql_joins_are_right_to_the_last_one_whatever_is_killed() {
+    let query = "sql: SELECT order_id, country, o.at, p.payment_id, p.at AS paid_at FROM orders AS o LEFT JOIN payments AS p ON o.order_id = p.order \
+                 AND p.at BETWEEN o.at - INTERVAL '2 seconds' AND o.at + INTERVAL '30 seconds' WHERE country <> 'xx'";
+    rows_are_right("joins_sql", &[query]);
+}
+
+/// Two topics, which these steps join and filter.
+fn rows_are_right(name: &str, steps: &[&str]) {
+    let Some(case) = Case::begin(name) else { return };
     let table = case.table(
         "order_id UInt64, country LowCardinality(String), at DateTime64(3), payment_id Nullable(UInt64), paid_at Nullable(DateTime64(3))",
         "order_id",
     );
-    let topics = ["joins_orders", "joins_payments"];
-    let pipeline = case
+    let topics = [format!("{name}_orders"), format!("{name}_payments")];
+    let before = case
         .pipeline()
-        .input("orders", topics[0], ", time: at, fields: { order_id: UInt64, country: LowCardinality(String), at: DateTime64(3) }")
-        .input("payments", topics[1], ", time: at, fields: { payment_id: UInt64, order: UInt64, at: DateTime64(3) }")
-        .step("{ from: payments, dedup: { key: [payment_id], window: 1h } }")
-        .step("{ from: orders, filter: \"country <> 'test'\" }")
-        .step(
-            "join: { left: orders, right: payments, on: ['order_id = order'], before: 2s, after: 30s, kind: left, lateness: 10s, \
-             columns: { at: orders.at, paid_at: payments.at } }",
+        .input(
+            "orders",
+            &topics[0],
+            ", time: at, fields: { order_id: UInt64, country: LowCardinality(String), at: DateTime64(3) }",
         )
-        .step("filter: country <> 'xx'")
-        .batch("{ rows: 2000, age: 100ms }");
+        .input(
+            "payments",
+            &topics[1],
+            ", time: at, fields: { payment_id: UInt64, order: UInt64, at: DateTime64(3) }",
+        )
+        .step("{ from: payments, dedup: { key: [payment_id], window: 1h } }")
+        .step("{ from: orders, filter: \"country <> 'test'\" }");
+    let pipeline =
+        steps.iter().fold(before, |pipeline, step| pipeline.step(step)).batch("{ rows: 2000, age: 100ms }");
     let mut random = Lcg::new(seed());
     let payments = payments(&mut random);
-    let feeds = topics.map(|topic| Feed::new(case.kafka(), topic));
+    let feeds = topics.each_ref().map(|topic| Feed::new(case.kafka(), topic));
     let country = |order: u64| ["nl", "de", "xx", "test"][(order % 4) as usize];
     let mut paid = payments.iter().peekable();
     for life in 0..LIVES {

@@ -39,7 +39,12 @@ fn of_forms() -> Join {
         column("price", ColumnType::Decimal { precision: 20, scale: 2 }),
         column("heat", ColumnType::Nullable(Box::new(ColumnType::Float64))),
     ]);
-    let of = |name: &str| JoinColumn { name: name.to_owned(), side: JoinSide::Left, from: name.to_owned() };
+    let of = |name: &str| JoinColumn {
+        name: name.to_owned(),
+        side: JoinSide::Left,
+        from: name.to_owned(),
+        is_of_side_alone: false,
+    };
     let config = JoinConfig {
         on: vec![("key".to_owned(), "key".to_owned())],
         before: Duration::ZERO,

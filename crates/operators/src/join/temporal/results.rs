@@ -2,13 +2,12 @@
 //!
 //! Owns the columns of the output and their order. Does not own which version a row gets (`versions`).
 
-use arrow_array::ArrayRef;
 use arrow_schema::ArrowError;
 use dataflow::Batch;
 
 use super::super::columns;
 use super::super::plan::{JoinSide, Plan, StandIn};
-use super::super::results::{ROWS_MAX, batch};
+use super::super::results::{ROWS_MAX, Sides, batch};
 use super::super::side::Side;
 use super::versions::Versions;
 use super::{NONE, UNLINKED};
@@ -69,21 +68,17 @@ pub(super) fn joined(
     Ok(batches)
 }
 
-/// The stored columns of both sides, with nulls where there is no version, but for the columns of the key.
-fn of_part(
-    plan: &Plan,
-    (left, right): (&Side, &Versions),
-    part: &[Found],
-) -> Result<[Vec<ArrayRef>; 2], ArrowError> {
+/// The stored columns of both sides, with nulls where there is no version.
+fn of_part(plan: &Plan, (left, right): (&Side, &Versions), part: &[Found]) -> Result<Sides, ArrowError> {
     let rows: Vec<u32> = part.iter().map(|found| found.row).collect();
     let versions: Vec<u32> = part.iter().map(|found| found.version).collect();
-    let mut sides = [left.gather(&rows)?, right.gather(plan, &versions)?];
-    let of_right = plan.stand_ins.iter().filter(|stand_in| stand_in.side == JoinSide::Right);
-    for StandIn { at, partner, .. } in of_right.copied() {
-        let both = vec![sides[1][at].clone(), sides[0][partner].clone()];
+    let stored = [left.gather(&rows)?, right.gather(plan, &versions)?];
+    // Every row has a left one, so only columns of the right side are filled.
+    let fill = |StandIn { at, partner, .. }: &StandIn| {
+        let both = vec![stored[1][*at].clone(), stored[0][*partner].clone()];
         let place = |(row, version): (usize, &u32)| (usize::from(*version == NONE), row);
-        let places: Vec<(usize, usize)> = versions.iter().enumerate().map(place).collect();
-        sides[1][at] = columns::gather(both, &places)?;
-    }
-    Ok(sides)
+        columns::gather(both, &versions.iter().enumerate().map(place).collect::<Vec<_>>())
+    };
+    let filled = plan.stand_ins.iter().map(fill).collect::<Result<_, _>>()?;
+    Ok(Sides { stored, filled })
 }

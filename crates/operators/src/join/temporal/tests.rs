@@ -66,7 +66,7 @@ fn batch(side: JoinSide, rows: &[Row]) -> Batch {
 }
 
 fn column(name: &str, side: JoinSide, from: &str) -> JoinColumn {
-    JoinColumn { name: name.to_owned(), side, from: from.to_owned() }
+    JoinColumn { name: name.to_owned(), side, from: from.to_owned(), is_of_side_alone: false }
 }
 
 fn config(is_outer: bool) -> TemporalConfig {

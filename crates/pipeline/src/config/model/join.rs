@@ -1,10 +1,12 @@
 //! `join:` of `steps:`: the rows of two inputs, matched by key and time: an interval join, or a temporal one.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Pipeline;
 use super::step::AtEnd;
 use crate::config::values::{Identifier, Pairs, Period, Size};
 
@@ -81,6 +83,77 @@ pub struct JoinStep {
         "x-why" = "with less there is hardly a row; rows that wait are in memory only"
     ))]
     pub memory: Size,
+
+    /// The query that the step was written as, if it was.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub query: Option<JoinQuery>,
+}
+
+/// What a query says of a join beside its settings. It is serialized as its text.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(into = "String")]
+pub struct JoinQuery {
+    /// The text.
+    pub text: String,
+    /// The column that holds the time of an input's rows, by the input's name.
+    pub times: Vec<(String, String)>,
+    /// What columns of each side are called by, as in `o.id`.
+    pub sides: [String; 2],
+    /// The column of each side that is the time of its rows, as far as the text says one.
+    pub time_of: [Option<String>; 2],
+    /// The columns that are read with their side in front.
+    pub columns: Vec<QueryColumn>,
+    /// The columns that are read without it, and where each stands.
+    pub names: Vec<(String, Option<Range<usize>>)>,
+    /// The columns of the key that both sides have and that are one behind the join.
+    pub merged: Vec<String>,
+    /// Whether all columns go on.
+    pub is_all: bool,
+    /// Where the settings that it stands for are in the text, by their keys: `left`, `on[0]`.
+    pub places: Vec<(String, Option<Range<usize>>)>,
+}
+
+/// A column of one side.
+#[derive(Clone, Debug)]
+pub struct QueryColumn {
+    /// 0 for the left side, 1 for the right.
+    pub side: usize,
+    /// Its name there.
+    pub column: String,
+    /// Its name behind the join, as in `o.id`.
+    pub name: String,
+    /// Where it stands in the text.
+    pub at: Option<Range<usize>>,
+}
+
+impl From<JoinQuery> for String {
+    fn from(query: JoinQuery) -> Self {
+        query.text
+    }
+}
+
+impl JoinQuery {
+    /// Where a setting stands in the text; `None` if that is not one place.
+    pub fn place(&self, setting: &str) -> Option<Range<usize>> {
+        if let Some(name) = setting.strip_prefix("columns.") {
+            return self.columns.iter().find(|column| column.name == name)?.at.clone();
+        }
+        if let Some(name) = setting.strip_prefix("names.") {
+            return self.names.iter().find(|(known, _)| known == name)?.1.clone();
+        }
+        self.places.iter().find(|(known, _)| known == setting)?.1.clone()
+    }
+}
+
+impl Pipeline {
+    /// The text that the settings of a join at `path` are those of, as in `steps[1].join.on[0]`, and where they stand in it; `None` if no query says
+    /// them.
+    pub fn in_query(&self, path: &str) -> Option<(String, Option<Range<usize>>)> {
+        let (number, setting) = path.strip_prefix("steps[")?.split_once("].join")?;
+        let query = self.steps.get(number.parse::<usize>().ok()?)?.join.as_ref()?.query.as_ref()?;
+        Some((format!("steps[{number}].sql"), query.place(setting.trim_start_matches('.'))))
+    }
 }
 
 /// What becomes of rows without a match.
@@ -99,6 +172,27 @@ pub enum JoinKind {
 }
 
 impl JoinStep {
+    /// A join of two inputs by these columns, whose other settings are as if they were left out.
+    pub fn of(left: Identifier, right: Identifier, on: Vec<String>) -> Self {
+        Self {
+            left,
+            right,
+            on,
+            within: None,
+            before: None,
+            after: None,
+            as_of: None,
+            deleted: None,
+            kind: JoinKind::Inner,
+            lateness: no_time(),
+            columns: Pairs::default(),
+            name: None,
+            at_end: AtEnd::Wait,
+            memory: default_memory(),
+            query: None,
+        }
+    }
+
     /// How much earlier than the left row the right row may be, and how much later.
     pub fn interval(&self) -> (Duration, Duration) {
         let of = |one: Option<Period>| one.or(self.within).map_or(Duration::ZERO, |period| period.duration());

@@ -35,7 +35,7 @@ pub struct Step {
     pub select: Option<Pairs>,
 
     /// A query over the rows of `input`: `SELECT … FROM input WHERE …`. `UNNEST(array)` among its columns makes a row of each item. With `FROM TUMBLE(input, time, INTERVAL '1 minute') GROUP BY …`, or `HOP`,
-    /// `CUMULATE` or `SESSION`, it is a `window`.
+    /// `CUMULATE` or `SESSION`, it is a `window`; with `FROM a JOIN b ON …`, of two inputs, a `join`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sql: Option<String>,
 

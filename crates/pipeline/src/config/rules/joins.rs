@@ -42,14 +42,31 @@ impl Rules<'_> {
                 continue;
             };
             self.join(at, join);
+            if step.from.is_some() {
+                let message =
+                    "a join names the inputs that it reads; remove it, or put it at the steps before";
+                self.fault(&format!("steps[{at}].from"), message);
+            }
             for (side, name) in [("left", &join.left), ("right", &join.right)] {
                 let path = format!("steps[{at}].join.{side}");
+                let is_input = inputs.iter().any(|input| input.name == name.as_str());
+                if join.query.is_some() && !is_input && taken.contains_key(name.as_str()) {
+                    let message = format!(
+                        "no column holds the time of the rows of the join `{name}`, so no query can compare it; write a `join` step, with `within: 1h`"
+                    );
+                    self.fault(&path, message);
+                }
                 self.rows(&path, name.as_str(), &taken);
                 taken.insert(name.as_str(), Some(at));
             }
             let Some(name) = &join.name else {
                 if at != last {
-                    let message = "a join behind it takes its rows by name; write `as: NAME`";
+                    let message = match join.query {
+                        None => "a join behind it takes its rows by name; write `as: NAME`",
+                        Some(_) => {
+                            "a join behind it takes its rows by name, which a query has none for; write a `join` step with `as: NAME`"
+                        }
+                    };
                     self.fault(&format!("steps[{at}].join"), message);
                 }
                 continue;
@@ -151,7 +168,10 @@ impl Rules<'_> {
             None => {
                 let near = nearest(name, &known);
                 let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
-                self.fault(path, format!("there is no input and no join before called `{name}`{near}"));
+                let message = format!("there is no input and no join before called `{name}`{near}");
+                let is_of_query = self.pipeline.in_query(path).is_some();
+                let lookup = if is_of_query { "; for the rows of a table use the step `lookup`" } else { "" };
+                self.fault(path, message + lookup);
             }
         }
     }
@@ -160,10 +180,11 @@ impl Rules<'_> {
     fn whose(&mut self, at: usize, step: &Step, last: usize, taken: &BTreeMap<&str, Option<usize>>) {
         let path = format!("steps[{at}].{}", step.word());
         let Some(from) = &step.from else {
-            if at < last {
+            // A query that is none for another reason was refused by that.
+            if at < last && !self.faults.concern(&path) {
                 let message = format!(
                     "it stands before `steps[{last}].join`, where there are rows of several inputs; add `from:` to say which input it processes, as in `from: {}`",
-                    taken.keys().next().copied().unwrap_or("NAME")
+                    taken.iter().find(|(_, by)| by.is_none()).map_or("NAME", |(name, _)| *name)
                 );
                 self.fault(&path, message);
             }

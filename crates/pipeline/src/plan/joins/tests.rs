@@ -260,3 +260,95 @@ fn a_deletion_that_is_no_condition_is_refused_where_it_stands() {
     let message = told("opp = 'd'");
     assert!(message.contains("steps[0].join.deleted") && message.contains("opp"), "{message}");
 }
+
+/// The lane's steps, and the words that the state of the join is known by.
+fn state_of(steps: &str, table: &Schema) -> (String, String) {
+    let pipeline = checked(&both(), steps);
+    let plans =
+        steps::plan(&pipeline, std::slice::from_ref(table)).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let joins = plans.common().lane_steps.iter().filter_map(|step| match step {
+        LaneStep::Join { config, sides: [left, right], .. } => Some((config, left, right)),
+        _ => None,
+    });
+    let [(config, left, right)] = joins.collect::<Vec<_>>()[..] else { panic!("one join") };
+    let mut step = config.step((left, right), 1 << 20, false).expect("it fits");
+    let shape = step.state().expect("it has a state").shape();
+    (planned(&both(), steps, table), shape)
+}
+
+const ON: &str = "ON o.id = p.order AND p.created_at BETWEEN o.created_at - INTERVAL '1 hour' AND o.created_at + INTERVAL '1 hour'";
+
+#[test]
+fn a_join_in_sql_has_the_state_of_the_step() {
+    let table = table(&[("amount", ColumnType::Int32), ("method", ColumnType::String)]);
+    let (_, of_step) = state_of(JOIN, &table);
+    for list in ["amount, method", "p.method, o.amount", "*", "o.amount, method AS method"] {
+        let (told, of_query) = state_of(
+            &format!("{{ sql: \"SELECT {list} FROM orders AS o JOIN payments AS p {ON}\" }}"),
+            &table,
+        );
+        assert_eq!(of_query, of_step, "{list}");
+        assert!(told.contains("steps[0].join in Lane") && told.contains("steps[0].sql in Joined"), "{told}");
+    }
+}
+
+#[test]
+fn the_select_list_and_the_filter_of_a_join_in_sql_see_the_joined_rows() {
+    let query = format!(
+        "{{ sql: \"SELECT o.id, p.created_at AS paid_at, o.amount * 2 AS twice FROM orders AS o LEFT JOIN payments AS p {ON} WHERE p.order IS NULL OR country = 'at'\" }}"
+    );
+    let columns = [
+        ("id", ColumnType::String),
+        ("paid_at", ColumnType::Nullable(Box::new(ColumnType::DateTime64 { precision: 3, timezone: None }))),
+        ("twice", ColumnType::Int64),
+    ];
+    let told = planned(&both(), &query, &table(&columns));
+    let expected = "\
+orders: id String, country String, amount Int32, created_at DateTime64(3)
+  enters 0.0
+  steps[0].join in Lane: o.id String, country String, o.amount Int32, p.order Nullable(String), p.created_at Nullable(DateTime64(3))
+  steps[0].sql in Joined: id String, paid_at Nullable(DateTime64(3)), twice Int64
+payments: order String, created_at DateTime64(3)
+  enters 0.1
+  steps[0].join in Lane: o.id String, country String, o.amount Int32, p.order Nullable(String), p.created_at Nullable(DateTime64(3))
+  steps[0].sql in Joined: id String, paid_at Nullable(DateTime64(3)), twice Int64
+0 join -> 1.0
+1 stateless -> 2.0
+2 stateless -> 3.0
+id from Some(\"id\") Same
+paid_at from Some(\"paid_at\") Same
+twice from Some(\"twice\") Same
+";
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn the_faults_of_a_join_in_sql_stand_at_their_character() {
+    let text = format!("SELECT o.id, p.amounts FROM orders AS o JOIN payments AS p {ON}");
+    let pipeline = checked(&both(), &format!("{{ sql: \"{text}\" }}"));
+    let faults = steps::plan(&pipeline, &[table(&[("id", ColumnType::String)])]).err().expect("a fault");
+    let [fault] = &faults[..] else { panic!("{faults:?}") };
+    assert_eq!(fault.path, "steps[0].sql");
+    assert_eq!(fault.at.clone().map(|at| &text[at]), Some("p.amounts"));
+    let text = format!("SELECT created_at FROM orders AS o JOIN payments AS p {ON}");
+    let pipeline = checked(&both(), &format!("{{ sql: \"{text}\" }}"));
+    let faults = steps::plan(
+        &pipeline,
+        &[table(&[("created_at", ColumnType::DateTime64 { precision: 3, timezone: None })])],
+    )
+    .err()
+    .expect("a fault");
+    assert_eq!(faults[0].at.clone(), Some(7..17), "{faults:?}");
+}
+
+#[test]
+fn a_window_behind_a_join_in_sql_takes_the_rows_of_its_select_list() {
+    let steps = format!(
+        "{{ sql: \"SELECT o.country AS land, p.method FROM orders AS o JOIN payments AS p {ON}\" }}, {{ window: {{ key: [land], size: 1m, aggregates: {{ n: count(method) }} }} }}"
+    );
+    let told = planned(&both(), &steps, &table(&[("land", ColumnType::String), ("n", ColumnType::UInt64)]));
+    assert!(
+        told.contains("steps[0].sql in Joined: land String, method String\n  steps[1].window in Joined"),
+        "{told}"
+    );
+}
