@@ -32,6 +32,7 @@
 //! | [`bench`]      | the benchmarks, at a tiny scale                                                    |
 //! | [`changing`]   | a plan of the next run, and a pipeline that is moved to other positions           |
 //! | [`guide`]      | the commands of docs/changing-a-pipeline.md, and a store that is lost              |
+//! | [`hostile`]    | clients that mean harm                                                            |
 //! | [`listening`]  | pipelines that take requests themselves                                            |
 //! | [`ways`]       | what commands advise, followed                                                    |
 //! | [`ways_pulsar`] | what a Pulsar source advises, followed                                             |
@@ -49,6 +50,7 @@ mod faults;
 mod fencing;
 mod glassflow;
 mod guide;
+mod hostile;
 mod inputs;
 mod joins;
 mod keys;
