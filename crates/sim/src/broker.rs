@@ -146,7 +146,7 @@ pub struct Broker {
     pub copies: u64,
     /// A broken source: what is read is handed out before it is verified.
     pub hands_out_unverified: bool,
-    /// Records go once they are read, and not once they are published.
+    /// Records go once they are read, and not once they are published or sealed.
     pub lets_go_early: bool,
     /// A broken source: the end of a partition that was cut is its end.
     pub takes_cut_for_end: bool,
@@ -434,7 +434,9 @@ impl Source for SimSource {
                     let next = position::low(next);
                     stream.published = Some(next);
                     let released = if lets_go_early { stream.read_to } else { next };
-                    stream.released = if releases { stream.released.max(released) } else { 0 };
+                    if releases {
+                        stream.released = stream.released.max(released);
+                    }
                 }
             }
         })
@@ -443,6 +445,22 @@ impl Source for SimSource {
 
     fn releases(&self) -> bool {
         self.world.plan.releases
+    }
+
+    fn wants_seals(&self) -> bool {
+        self.world.plan.pushes
+    }
+
+    /// Who has sent the records is answered, and nobody has them any more.
+    fn sealed(&self, positions: &[(Partition, Position)]) {
+        let mut state = self.world.state();
+        let lets_go_early = state.broker.lets_go_early;
+        for (partition, next) in positions {
+            if let Some(stream) = state.broker.streams.get_mut(partition.index as usize) {
+                let answered = if lets_go_early { stream.read_to } else { position::low(*next) };
+                stream.released = stream.released.max(answered);
+            }
+        }
     }
 
     async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {

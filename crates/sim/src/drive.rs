@@ -612,7 +612,7 @@ fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline 
     let mut steps: Vec<Box<dyn Operator>> = match (plan.aggregates, plan.joins) {
         (Some(aggregates), _) => aggregates.steps(),
         (None, Some(joins)) => joins.steps(),
-        (None, None) if plan.releases => Vec::new(),
+        (None, None) if plan.releases || plan.pushes => Vec::new(),
         (None, None) => vec![Box::new(dedup)],
     };
     if plan.multiplies {

@@ -244,6 +244,8 @@ pub struct Plan {
     pub replays: Vec<replayed::Replay>,
     /// Whether the source lets go of what is published, and the pipeline has no step.
     pub releases: bool,
+    /// Whether the source lets go of what is sealed: its records were sent, and whoever sent them is answered then.
+    pub pushes: bool,
     /// What goes wrong.
     pub faults: Vec<Fault>,
 }
@@ -305,6 +307,7 @@ impl Plan {
             moved: None,
             alters: Vec::new(),
             releases: false,
+            pushes: false,
             replays: Vec::new(),
             faults: Vec::new(),
         };

@@ -98,12 +98,13 @@ pub enum Variant {
     LateKnownPasses,
     PutWhereNobodyReads,
     LetsGoEarly,
+    AnswersEarly,
     FitsWhatIsGone,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 72] = [
+    pub const ALL: [Self; 73] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -175,6 +176,7 @@ impl Variant {
         Self::LateKnownPasses,
         Self::PutWhereNobodyReads,
         Self::LetsGoEarly,
+        Self::AnswersEarly,
         Self::FitsWhatIsGone,
     ];
 
@@ -398,6 +400,11 @@ impl Variant {
                 "a source lets go of records once they are read, and segments of theirs are not written",
                 20,
             ),
+            Self::AnswersEarly => (
+                "answers-early",
+                "whoever sends records is answered once they are read, and not once they are sealed",
+                20,
+            ),
             Self::FitsWhatIsGone => (
                 "fits-what-is-gone",
                 "a start does not look whether frames that wait hold a column that the table has no more",
@@ -428,6 +435,7 @@ impl Variant {
             Self::MovedWhilePending => Plan::moved(seed),
             Self::PutWhereNobodyReads => Plan::replayed(seed),
             Self::LetsGoEarly => Plan::released(seed),
+            Self::AnswersEarly => Plan::pushed(seed),
             Self::FitsWhatIsGone => Plan::altered(seed),
             // Of a window that is kept the fold tells at once.
             Self::NewStateKeepsTheOld => Plan::moved(3 * seed + 1),
@@ -527,7 +535,7 @@ impl Variant {
             }
             Self::RejectsHoldTime => pipeline.settings.idle_after = Duration::from_secs(1 << 30),
             Self::HandedOutUnverified => world.state().broker.hands_out_unverified = true,
-            Self::LetsGoEarly => world.state().broker.lets_go_early = true,
+            Self::LetsGoEarly | Self::AnswersEarly => world.state().broker.lets_go_early = true,
             Self::CutIsTheEnd => world.state().broker.takes_cut_for_end = true,
             Self::FutureMovesTime => pipeline.settings.future_ms_max = FUTURE_MS_MAX,
             Self::SealedWaitsForTheSource => {

@@ -139,6 +139,20 @@ fn the_invariants_hold_for_fixed_seeds_whose_source_lets_go() {
     }
 }
 
+/// Seeds whose records are gone once they are sealed, as those are that were sent: what was answered is in the table.
+#[test]
+fn the_invariants_hold_for_fixed_seeds_whose_records_are_sent() {
+    for seed in 0..RELEASED {
+        let report = sim::run(&Plan::pushed(seed), None, false);
+        if let Some(violation) = report.violation {
+            let trace = sim::run(&Plan::pushed(seed), None, true).trace.join("\n");
+            panic!(
+                "seed {seed} breaks {violation}; the last events:\n{trace}\nrepeat it with: cargo xtask sim --pushed --seed {seed}"
+            );
+        }
+    }
+}
+
 /// The same seeds with a person who drops a column and gives it back: while a frame waits that holds it, none is sealed without it.
 #[test]
 fn the_invariants_hold_for_fixed_seeds_whose_table_loses_a_column() {

@@ -157,7 +157,7 @@ impl Drive {
                     _ => false,
                 };
                 // Its successor has settled what it was to read next.
-                let is_let_go = plan.releases && is_replaced;
+                let is_let_go = (plan.releases || plan.pushes) && is_replaced;
                 let is_expected = is_told_of_damage || is_told_of_cut || is_let_go;
                 !has_expired && !is_expected && !plan.faults.iter().any(may_refuse)
             }

@@ -1,4 +1,5 @@
-//! Seeds whose source lets go of what is published, as a log does, and whose pipeline has no step with state: there segments may stay unwritten.
+//! Seeds whose source lets go of what is published, as a log does, and whose pipeline has no step with state: there segments may stay unwritten. And seeds whose
+//! source lets go of what is sealed, as one does to which records are sent.
 //!
 //! Owns what such a pipeline is, and which faults it leaves out: those that take records from a source that promises to hold them. Does not own
 //! when records go (the broker).
@@ -31,5 +32,10 @@ impl Plan {
             )
         });
         plan
+    }
+
+    /// The same of a source whose records are gone once they are sealed: whoever sent them has its answer.
+    pub fn pushed(seed: u64) -> Self {
+        Self { releases: false, pushes: true, ..Self::released(seed) }
     }
 }
