@@ -15,7 +15,8 @@
 //! | topic unloaded, broker away | looked up again; `Away` every few seconds meanwhile, for ever                           |
 //! | partition added            | `Found`, from its beginning                                                              |
 //! | topic terminated           | `Ended` after its last message                                                           |
-//! | encrypted, chunked messages | refused, with the place                                                                 |
+//! | chunked messages           | put together; they stand where their first chunk does (`chunks`)                         |
+//! | encrypted messages         | refused, with the place                                                                  |
 //! | non-persistent topic       | refused: it cannot be read again                                                         |
 //!
 //! | module       | what it holds                                            |
@@ -24,6 +25,7 @@
 //! | `broker`     | one thread a broker: receive, read, return               |
 //! | `lead`       | what is known of a partition that is read, and when that must stop |
 //! | `entry`      | entries into blocks                                      |
+//! | `chunks`     | messages in chunks, put together                         |
 //! | `client`     | the rare questions                                       |
 //! | `connection` | a socket with bounds                                     |
 //! | `frame`, `fields`, `messages` | the protocol as bytes                   |
@@ -33,6 +35,7 @@
 
 mod address;
 mod broker;
+mod chunks;
 mod client;
 mod connection;
 mod entry;

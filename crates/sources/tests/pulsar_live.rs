@@ -347,13 +347,45 @@ async fn what_is_lost_or_cannot_be_read_stops_the_reader_by_name() {
         expected(0..5),
         "what came before is handed out"
     );
+}
 
+#[tokio::test(flavor = "multi_thread")]
+async fn chunked_messages_are_put_together_and_stand_where_they_begin() {
+    let Some(pulsar) = shared() else { return };
     let chunked = topic(&pulsar, "chunked", 0);
-    let mut producer = self::producer(&pulsar, &chunked, None);
-    producer.chunk(b"half", 0, 2).expect("stored");
+    let mut producers = [0, 1].map(|_| self::producer(&pulsar, &chunked, None));
+    let send = |producer: &mut Producer, n: usize| {
+        let body = format!("{{\"n\":{n}}}");
+        producer.one(&Outgoing { payload: Some(body.as_bytes()), ..Outgoing::default() }, Compression::None)
+    };
+    let [first, second] = &mut producers;
+    send(second, 0).expect("stored");
+    first.chunk("a", b"{\"n\"", (0, 3), 7).expect("stored");
+    send(second, 2).expect("stored");
+    first.chunk("a", b":", (1, 3), 7).expect("stored");
     let fixture = PulsarFixture::new(&pulsar, &chunked);
-    let error = refused(&mut fixture.watch().await).await;
-    assert!(error.message.contains("chunked message"), "{error}");
+    let mut watch = fixture.watch().await;
+    watch.until(|seen| seen.values().all(|seen| seen.records.len() == 1)).await.expect("it is read");
+    first.chunk("a", b"1}", (2, 3), 7).expect("stored");
+    second.chunk("b", b"never", (0, 2), 10).expect("stored");
+    send(second, 4).expect("stored");
+    send(first, 5).expect("stored");
+    watch.until(|seen| seen.values().all(|seen| seen.records.len() == 5)).await.expect("it is read");
+    let seen = watch.seen.values().next().expect("one");
+    let order = [0, 1, 2, 4, 5].map(|n| format!("{{\"n\":{n}}}"));
+    assert_eq!(numbers(seen), order);
+    // Each of them is found again by its position, and what follows it is what followed it before.
+    let places: Vec<_> = seen.records.iter().map(|record| record.0).collect();
+    drop(watch);
+    let start = fixture.source.partitions().await.expect("partitions").remove(0);
+    for (n, place) in places.into_iter().enumerate() {
+        let mut watch = Watch::start(&fixture, vec![at(&start, place)]).await.expect("reads");
+        watch.until(|seen| seen.values().all(|seen| seen.records.len() == 5 - n)).await.expect("it is read");
+        assert_eq!(numbers(watch.seen.values().next().expect("one")), order[n..]);
+        let record =
+            fixture.source.record(at(&start, place)).await.expect("it is held").expect("it is there");
+        assert_eq!(record.payloads.get(0), order[n].as_bytes());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -172,6 +172,37 @@ impl Pulsar {
             .with_context(|| format!("{method} {path}"))
     }
 
+    /// Sends a file as one message, by the Java client that comes with Pulsar; in chunks where it is larger than a message may be.
+    ///
+    /// # Errors
+    /// When the client does not end well.
+    pub fn send_by_java(&self, topic: &str, file: &Path) -> Result<()> {
+        let conf = self.dir.path().join("client.conf");
+        fs::write(&conf, "")?;
+        let sent = Spawn::new("pulsar-client", "java")
+            .args([
+                "-Xmx512m",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-Djava.net.preferIPv4Stack=true",
+            ])
+            .arg("-Dio.netty.tryReflectionSetAccessible=true")
+            .args(
+                OPENED
+                    .iter()
+                    .flat_map(|package| ["--add-opens".to_owned(), format!("{package}=ALL-UNNAMED")]),
+            )
+            .env_remove("CLASSPATH")
+            .env_remove("JAVA_TOOL_OPTIONS")
+            .arg("-cp")
+            .arg(cached("pulsar/lib").join("*"))
+            .arg("org.apache.pulsar.client.cli.PulsarClientTool")
+            .arg(&conf)
+            .args(["--url", &self.service(), "produce", topic, "--chunking", "--files"])
+            .arg(file);
+        sent.run(self.dir.path(), START_MAX)?.success().map(drop)
+    }
+
     /// SIGKILL. What was written survives, for the kernel has it; [`Pulsar::restart`] brings it back.
     pub fn kill9(&mut self) -> Result<Exit> {
         self.process.kill9()

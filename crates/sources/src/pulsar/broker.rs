@@ -15,11 +15,12 @@ use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{Event, Partition, RecordBlock, Runtime, SourceError};
 
 use super::PulsarOptions;
+use super::chunks::{self, Item};
 use super::client::{Route, reader_name};
 use super::connection::{Connection, Lost};
-use super::entry::{self, Entries, EntryError};
+use super::entry::{self, Entries, EntryError, Read};
 use super::errors::{self, Trouble};
-use super::frame::Frame;
+use super::frame::{Frame, FrameError};
 use super::lead::{self, Came, Lead, Slot, Standing};
 use super::messages::{
     Ack, CUMULATIVE, Command as Wire, EXCLUSIVE, Flow, Kind, MessageId, OfConsumer, Subscribe,
@@ -39,6 +40,9 @@ const ROOM_WAIT: Duration = Duration::from_secs(5);
 const LOOKS_MAX: u32 = 300;
 /// Memory for unpacked entries that is kept for the next one.
 const SCRATCH_KEPT_MAX: usize = 16 << 20;
+
+/// Bytes that may come behind an incomplete message, beside itself, however little memory there is: as much as a broker sends at once.
+const BEHIND_BYTES_MIN: usize = 4 << 20;
 
 /// Orders to a broker's thread.
 pub(super) enum Command {
@@ -98,6 +102,96 @@ enum Next {
     Back(Partition, Trouble),
     /// Connect anew: what comes behind a frame that is wrong cannot be told apart.
     Reconnect(String),
+}
+
+/// What of a broker reads the entries of one partition.
+struct Reading<'a> {
+    slot: &'a mut Slot,
+    ready: &'a mut Vec<Event>,
+    scratch: &'a mut Vec<u8>,
+    options: &'a PulsarOptions,
+}
+
+impl Reading<'_> {
+    /// Reads an entry that has come, or lets it wait: how many messages it was. An error names the entry that cannot be read.
+    fn came(&mut self, at: Entry, body: &[u8], from: u64) -> Result<u64, (Entry, EntryError)> {
+        let mut read = Read::Chunk;
+        if self.slot.chunks.is_empty() {
+            read = self.entry(at, body, from)?;
+        }
+        let messages = match read {
+            Read::Messages(messages) => messages,
+            Read::Chunk => {
+                let says = chunks::chunk(body).map_err(|_| (at, FrameError::Malformed.into()))?;
+                let message_max = self.options.unpacked_bytes_max();
+                let bounds = (message_max, message_max + self.options.ahead_bytes_max.max(BEHIND_BYTES_MIN));
+                self.slot.chunks.take((at, body, from), says, bounds).map_err(|why| (at, why.into()))?;
+                self.drain()?;
+                1
+            }
+        };
+        self.slot.next = at.end();
+        Ok(messages)
+    }
+
+    /// Reads what no incomplete message stands before any more.
+    fn drain(&mut self) -> Result<(), (Entry, EntryError)> {
+        while let Some(item) = self.slot.chunks.ready() {
+            match item {
+                Item::Entry(at, body, from) => {
+                    self.entry(at, &body, from)?;
+                }
+                Item::Message(message) => {
+                    let at = message.first;
+                    self.begin(at);
+                    let mut full = |block: RecordBlock| self.ready.push(Event::Block(block));
+                    let mut entries = Entries {
+                        block: &mut self.slot.block,
+                        scratch: self.scratch,
+                        bytes_max: self.options.unpacked_bytes_max(),
+                    };
+                    entries.whole(at, &message.head, &message.payload, &mut full).map_err(|why| (at, why))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, at: Entry, body: &[u8], from: u64) -> Result<Read, (Entry, EntryError)> {
+        self.begin(at);
+        let mut full = |block: RecordBlock| self.ready.push(Event::Block(block));
+        let mut entries = Entries {
+            block: &mut self.slot.block,
+            scratch: self.scratch,
+            bytes_max: self.options.unpacked_bytes_max(),
+        };
+        entries.read(at, body, from, &mut full).map_err(|why| (at, why))
+    }
+
+    /// A block holds records of one ledger.
+    fn begin(&mut self, at: Entry) {
+        if self.slot.ledger != at.ledger {
+            if !self.slot.block.is_empty() {
+                self.ready.push(Event::Block(self.slot.block.take()));
+            }
+            self.slot.begin(at);
+        }
+    }
+}
+
+/// Says which messages were given up, if any were.
+fn tell_given_up(slot: &mut Slot) -> bool {
+    let given_up = slot.chunks.given_up();
+    for (at, why) in &given_up {
+        metrics::counter!("forebay_pulsar_incomplete_messages_total").increment(1);
+        tracing::warn!(
+            partition = %slot.from.partition,
+            entry = format!("{}:{}", at.ledger, at.entry),
+            why,
+            "a chunked message is incomplete and was left out; its producer was told that it failed"
+        );
+    }
+    !given_up.is_empty()
 }
 
 impl Broker {
@@ -170,26 +264,19 @@ impl Broker {
             Came::Prove => return Next::Again(partition.clone()),
             Came::Refuse(trouble) => return Next::Back(partition.clone(), trouble),
         };
-        let ready = &mut self.ready;
-        if dataflow::position::era(lead.slot.next) != at.ledger {
-            if !lead.slot.block.is_empty() {
-                ready.push(Event::Block(lead.slot.block.take()));
-            }
-            lead.slot.begin(at);
-        }
-        let mut entries = Entries {
-            block: &mut lead.slot.block,
+        let mut reading = Reading {
+            slot: &mut lead.slot,
+            ready: &mut self.ready,
             scratch: &mut self.scratch,
-            bytes_max: self.options.unpacked_bytes_max(),
+            options: &self.options,
         };
-        let mut full = |block: RecordBlock| ready.push(Event::Block(block));
-        match entries.read(at, body, from, &mut full) {
+        match reading.came(at, body, from) {
             Ok(messages) => {
-                lead.slot.next = at.end();
                 lead.permits = lead.permits.saturating_sub(messages);
+                tell_given_up(&mut lead.slot);
                 Next::Nothing
             }
-            Err(why) => {
+            Err((at, why)) => {
                 let is_of_the_frame = matches!(why, EntryError::Frame(_));
                 let why = format!("entry `{}:{}`: {why}", at.ledger, at.entry);
                 match is_of_the_frame && !lead.slot.is_garbled_for_good(at) {
@@ -256,6 +343,11 @@ impl Broker {
         match lead.heard(last.id.as_ref().and_then(Entry::of)) {
             Standing::Behind => Next::Nothing,
             Standing::Refuse(trouble) => Next::Back(partition.clone(), trouble),
+            // Its position must not pass a message that may still become whole.
+            Standing::CaughtUp if !lead.slot.chunks.is_empty() => {
+                lead.slot.chunks.silent(self.runtime.elapsed());
+                Next::Nothing
+            }
             Standing::CaughtUp => {
                 let next = lead.slot.next;
                 if !lead.slot.block.is_empty() {
@@ -311,6 +403,11 @@ impl Broker {
 
     /// Nothing came for a moment.
     fn idle(&mut self, connection: &mut Connection) -> Result<(), Stop> {
+        match self.expire() {
+            Ok(false) => {}
+            Ok(true) => self.all_taken(connection)?,
+            Err((partition, trouble)) => self.hand_back(connection, &partition, trouble)?,
+        }
         let mut overdue = None;
         for (partition, lead) in &mut self.leads {
             // An empty topic owes nothing, and neither does one that was not answered for.
@@ -327,6 +424,34 @@ impl Broker {
             Some((partition, trouble)) => self.hand_back(connection, &partition, trouble),
             None => Ok(()),
         }
+    }
+
+    /// Gives up messages that were waited for in vain, and reads what is behind them. True if there was one; an error names a partition that cannot be read.
+    fn expire(&mut self) -> Result<bool, (Partition, Trouble)> {
+        let (now, mut any) = (self.runtime.elapsed(), false);
+        for (partition, lead) in self.leads.iter_mut().filter(|(_, lead)| !lead.slot.chunks.is_empty()) {
+            lead.slot.chunks.expire(now);
+            let mut reading = Reading {
+                slot: &mut lead.slot,
+                ready: &mut self.ready,
+                scratch: &mut self.scratch,
+                options: &self.options,
+            };
+            if let Err((at, why)) = reading.drain() {
+                let why = format!(
+                    "entry `{}:{}`: {why}. Or {}",
+                    at.ledger,
+                    at.entry,
+                    entry::way_behind(partition, at)
+                );
+                return Err((partition.clone(), Trouble::Unreadable(why)));
+            }
+            if tell_given_up(&mut lead.slot) {
+                // The end is asked for once more, now that the position may pass.
+                (lead.end, any) = (None, true);
+            }
+        }
+        Ok(any)
     }
 
     /// Hands out what is ready, and waits for room.

@@ -9,7 +9,7 @@
 //! | a batch                        | a record for each message that was not compacted away             |
 //! | of a message without a body    | a record without a body                                           |
 //! | encrypted                      | refused: whoever reads it needs the key                           |
-//! | a piece of a chunked message   | refused, unless it is the only one                                |
+//! | a chunk of a message           | told to the caller, unless it is the only one (`chunks`)          |
 //! | written by a broker (a marker) | no record                                                         |
 //! | damaged                        | refused with its place, never stepped over                        |
 //!
@@ -18,6 +18,7 @@
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{BlockBuilder, Partition, RecordBlock, position};
 
+use super::chunks::NoRoom;
 use super::fields::{Fields, Malformed, Value, take, u32_be};
 use super::frame::{self, FrameError};
 use super::inflate::{InflateError, inflate};
@@ -37,11 +38,8 @@ pub(super) enum EntryError {
     Inflate(#[from] InflateError),
     #[error("it is encrypted by its producer, and this source has no keys; publish without encryption")]
     Encrypted,
-    #[error(
-        "it is a piece of a chunked message, and those are not put together; turn `chunkingEnabled` off at the producer and raise the \
-         broker's `maxMessageSize`"
-    )]
-    Chunked,
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
     #[error("its batch has `{0}` messages, and at most `{INDEX_MAX}` can be told apart")]
     TooMany(u64),
 }
@@ -143,6 +141,15 @@ fn single(bytes: &[u8]) -> Result<Single<'_>, Malformed> {
     Ok(read)
 }
 
+/// What an entry was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// So many messages, which were read.
+    Messages(u64),
+    /// A chunk of a message, of which nothing was read.
+    Chunk,
+}
+
 /// Reads the entries of one partition and one ledger, in order.
 pub(super) struct Entries<'a> {
     /// Where the records go.
@@ -164,19 +171,19 @@ impl Entries<'_> {
         body: &[u8],
         from: u64,
         full: &mut dyn FnMut(RecordBlock),
-    ) -> Result<u64, EntryError> {
+    ) -> Result<Read, EntryError> {
         let (bytes, payload) = frame::entry(body)?;
         let metadata = metadata(bytes).map_err(|_| FrameError::Malformed)?;
         if metadata.is_encrypted {
             return Err(EntryError::Encrypted);
         }
         if metadata.chunks > 1 {
-            return Err(EntryError::Chunked);
+            return Ok(Read::Chunk);
         }
         let messages = metadata.messages.unwrap_or(1);
         if metadata.is_marker {
             self.block.skip_to(at.end());
-            return Ok(1);
+            return Ok(Read::Messages(1));
         }
         if messages > INDEX_MAX {
             return Err(EntryError::TooMany(messages));
@@ -186,16 +193,51 @@ impl Entries<'_> {
         if metadata.messages.is_some() {
             batch(self.block, at, &metadata, payload, from, full)?;
         } else if from == 0 {
-            let time_ms = time(metadata.event_time, metadata.publish_time);
-            let properties = Properties { fields: metadata.fields, field: 4 };
-            push(self.block, at.entry_place(0), time_ms, payload, metadata.facts, properties)?;
+            alone(self.block, at, &metadata, payload)?;
         }
         self.block.skip_to(at.end());
         if self.block.is_full() {
             full(self.block.take());
         }
-        Ok(messages)
+        Ok(Read::Messages(messages))
     }
+
+    /// Reads a message whose chunks were put together, by the metadata of its first one, which stands at `at`. It was packed as a whole.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(super) fn whole(
+        &mut self,
+        at: Entry,
+        head: &[u8],
+        payload: &[u8],
+        full: &mut dyn FnMut(RecordBlock),
+    ) -> Result<(), EntryError> {
+        let metadata = metadata(head).map_err(|_| FrameError::Malformed)?;
+        if metadata.is_encrypted {
+            return Err(EntryError::Encrypted);
+        }
+        let bytes = usize::try_from(metadata.uncompressed_bytes).unwrap_or(usize::MAX);
+        let payload = inflate(metadata.compression, bytes, payload, self.scratch, self.bytes_max)?;
+        alone(self.block, at, &metadata, payload)?;
+        self.block.skip_to(at.end());
+        if self.block.is_full() {
+            full(self.block.take());
+        }
+        Ok(())
+    }
+}
+
+/// Reads a message that is not in a batch.
+fn alone(
+    block: &mut BlockBuilder,
+    at: Entry,
+    metadata: &Metadata<'_>,
+    payload: &[u8],
+) -> Result<(), EntryError> {
+    let time_ms = time(metadata.event_time, metadata.publish_time);
+    let properties = Properties { fields: metadata.fields, field: 4 };
+    push(block, at.entry_place(0), time_ms, payload, metadata.facts, properties)
 }
 
 /// Reads the messages of a batch.

@@ -10,6 +10,7 @@
 use dataflow::position::{self, Position};
 use dataflow::{BlockBuilder, Partition, ReadFrom, SourceError, SourceFault};
 
+use super::chunks::Chunks;
 use super::client::Topic;
 use super::errors::Trouble;
 use super::place::{self, Entry, INDEX_MAX, Proof};
@@ -22,6 +23,10 @@ pub(super) struct Slot {
     /// Messages below this were returned, or do not exist.
     pub(super) next: Position,
     pub(super) block: BlockBuilder,
+    /// The ledger of the block.
+    pub(super) ledger: u64,
+    /// What waits behind a message whose chunks have not all come. `next` is behind all of it.
+    pub(super) chunks: Chunks,
     pub(super) is_paused: bool,
     /// The ledger that has begun to come after the one that was read. It is read once that one is known to be held still.
     crossing: Option<u64>,
@@ -40,6 +45,8 @@ impl Slot {
         Self {
             next: from.next,
             block,
+            ledger: position::era(from.next),
+            chunks: Chunks::default(),
             is_paused: false,
             crossing: None,
             garbled: None,
@@ -62,6 +69,15 @@ impl Slot {
         debug_assert!(self.block.is_empty());
         let block = BlockBuilder::new(self.from.partition.clone(), entry.position());
         self.block = block.bounded(self.record_bytes_max);
+        self.ledger = entry.ledger;
+    }
+
+    /// What waits comes again by another consumer.
+    fn rewind(&mut self) {
+        if let Some(front) = self.chunks.front() {
+            self.next = front.position();
+            self.chunks.clear();
+        }
     }
 }
 
@@ -142,6 +158,7 @@ impl Lead {
 
     /// A consumer was asked for, which begins where it proves that nothing is missing.
     pub(super) fn subscribed(&mut self, consumer: u64, request: u64) -> Proof {
+        self.slot.rewind();
         let proof = Proof::of(self.slot.next);
         self.consumer = Some(consumer);
         self.subscribing = Some(request);
@@ -240,7 +257,9 @@ impl Lead {
         let is_read = self.consumer.is_some() && self.subscribing.is_none() && !self.has_ended;
         let is_behind = self.end.is_some_and(|end| self.slot.next < end);
         let is_reported = self.reported == Some(self.slot.next) && self.end == self.reported;
-        is_read && self.asked.is_none() && !is_behind && !is_reported
+        // More of an incomplete message shows by itself.
+        let is_waiting = !self.slot.chunks.is_empty() && self.end == Some(self.slot.next);
+        is_read && self.asked.is_none() && !is_behind && !is_reported && !is_waiting
     }
 }
 

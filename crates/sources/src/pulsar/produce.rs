@@ -45,6 +45,8 @@ pub struct Producer {
     connection: Connection,
     runtime: Arc<dyn Runtime>,
     sequence: u64,
+    /// The name that the broker has given it.
+    name: String,
 }
 
 const PRODUCER: u64 = 0;
@@ -75,13 +77,14 @@ impl Producer {
         let command = Command { kind: Kind::Producer as i32, producer, ..Command::default() };
         let answer = connection.ask(&command, &|| true, |command| {
             match (command.producer_success, command.error) {
-                (Some(success), _) if success.request == request => Some(Ok(())),
+                (Some(success), _) if success.request == request => Some(Ok(success.name)),
                 (_, Some(failure)) if failure.request == request => Some(Err(failure)),
                 _ => None,
             }
         })?;
-        answer.map_err(|failure| Unanswered::Trouble(errors::of(failure.error, &failure.message)))?;
-        Ok(Self { connection, runtime: runtime.clone(), sequence: 0 })
+        let answer =
+            answer.map_err(|failure| Unanswered::Trouble(errors::of(failure.error, &failure.message)));
+        Ok(Self { connection, runtime: runtime.clone(), sequence: 0, name: answer? })
     }
 
     /// Sends messages as one batch, and waits until it is stored. Gives its ledger and entry.
@@ -140,16 +143,26 @@ impl Producer {
         self.send(metadata, payload, 1, Compression::None)
     }
 
-    /// Sends one of the pieces of a message.
+    /// Sends chunk `index` of `chunks` of a message with this name, which has `bytes` in all. The chunks of a message have one sequence, which its first
+    /// one begins.
     ///
     /// # Errors
     /// When the broker is away or refuses.
-    pub fn chunk(&mut self, payload: &[u8], chunk: i32, chunks: i32) -> Result<(u64, u64), SourceError> {
+    pub fn chunk(
+        &mut self,
+        uuid: &str,
+        payload: &[u8],
+        (index, chunks): (i32, i32),
+        bytes: usize,
+    ) -> Result<(u64, u64), SourceError> {
+        if index > 0 {
+            self.sequence -= 1;
+        }
         let metadata = Metadata {
-            uuid: Some("a".into()),
-            chunk: Some(chunk),
+            uuid: Some(uuid.to_owned()),
+            chunk: Some(index),
             chunks: Some(chunks),
-            chunked_bytes: Some(payload.len() as i32 * chunks),
+            chunked_bytes: Some(bytes as i32),
             ..self.metadata()
         };
         self.send(metadata, payload, 1, Compression::None)
@@ -157,7 +170,7 @@ impl Producer {
 
     fn metadata(&self) -> Metadata {
         Metadata {
-            producer: "forebay".into(),
+            producer: self.name.clone(),
             sequence: self.sequence,
             publish_time: self.runtime.wall_ms().unsigned_abs(),
             ..Metadata::default()

@@ -66,28 +66,40 @@ impl Refusals<'_> {
         assert_eq!(table.count_and_distinct("id"), (20, 20));
     }
 
-    /// Entries that nobody can read stand between others.
+    /// An entry that nobody can read stands between others.
     fn unreadable(&self) {
-        for (name, why) in [
-            ("secret", "publish without encryption"),
-            ("pieces", "turn `chunkingEnabled` off at the producer and raise the broker's `maxMessageSize`"),
-        ] {
-            let table = self.pipeline(name, name, "");
-            self.pulsar.create_topic(name, 0).expect("a topic");
-            let mut producer = self.producer(name);
-            send(&mut producer, 0..10, "");
-            if name == "secret" {
-                producer.encrypted(b"secret").expect("stored");
-            } else {
-                producer.chunk(b"half", 0, 2).expect("stored");
-            }
-            send(&mut producer, 10..20, "");
-            let said = self.refused(name, why);
-            has(&said, "to give up what is in it and read on behind it, run");
-            self.takes(name, &said, "forebay reset");
-            self.runs(name);
-            assert_eq!(table.count_and_distinct("id"), (20, 20), "{name}");
-        }
+        let (name, why) = ("secret", "publish without encryption");
+        let table = self.pipeline(name, name, "");
+        self.pulsar.create_topic(name, 0).expect("a topic");
+        let mut producer = self.producer(name);
+        send(&mut producer, 0..10, "");
+        producer.encrypted(b"secret").expect("stored");
+        send(&mut producer, 10..20, "");
+        let said = self.refused(name, why);
+        has(&said, "to give up what is in it and read on behind it, run");
+        self.takes(name, &said, "forebay reset");
+        self.runs(name);
+        assert_eq!(table.count_and_distinct("id"), (20, 20));
+    }
+
+    /// Messages that the Java client has cut into chunks, of which one is longer than records may be.
+    fn chunked(&self) {
+        let table = self.pipeline("chunked", "chunked", "");
+        self.pulsar.create_topic("chunked", 0).expect("a topic");
+        let write = |id: u64, mib: usize| {
+            let file = self.shell.0.dir().join(format!("{id}.json"));
+            std::fs::write(&file, format!("{{\"id\":{id},\"pad\":\"{}\"}}", "x".repeat(mib << 20)))
+                .expect("a file");
+            self.pulsar.send_by_java("chunked", &file).expect("it is sent");
+        };
+        self.send("chunked", 0..10);
+        write(10, 12);
+        self.send("chunked", 11..20);
+        write(20, 40);
+        self.runs("chunked");
+        assert_eq!(table.count_and_distinct("id"), (20, 20));
+        let letters = table.dead_letters();
+        assert_eq!(letters.column("reason"), ["too_large"]);
     }
 
     fn too_large(&self) {
@@ -177,6 +189,7 @@ fn every_way_out_of_what_a_pulsar_source_refuses_is_one() {
     let refusals = Refusals { shell: Shell(&case), pulsar, clock: clock() };
     refusals.missing();
     refusals.unreadable();
+    refusals.chunked();
     refusals.too_large();
     refusals.truncated();
     refusals.gone();
