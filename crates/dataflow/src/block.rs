@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::position::{self, Position};
@@ -147,6 +148,12 @@ impl Found {
         Self(all.into())
     }
 
+    /// The same, and what was found for one more step.
+    #[must_use]
+    pub fn and(&self, step: u32, found: Arc<dyn Any + Send + Sync>) -> Self {
+        Self(self.0.iter().cloned().chain([(step, found)]).collect())
+    }
+
     /// What was found for the step of this number.
     pub fn of_step<T: Any + Send + Sync>(&self, step: u32) -> Option<&T> {
         self.0.iter().find(|(number, _)| *number == step).and_then(|(_, found)| found.downcast_ref())
@@ -215,6 +222,44 @@ impl RecordBlock {
             leader_epoch: self.leader_epoch,
             found: self.found.clone(),
         })
+    }
+
+    /// The records before `row` and those from there on, each in a block of its own.
+    ///
+    /// # Panics
+    /// Unless both have a record.
+    pub fn split(&self, row: usize) -> (RecordBlock, RecordBlock) {
+        assert!(row > 0 && row < self.len(), "both parts of a block have records");
+        let next = self.position(row - 1) + 1;
+        (self.part(0..row, next), self.part(row..self.len(), self.next))
+    }
+
+    fn part(&self, rows: Range<usize>, next: Position) -> RecordBlock {
+        let spans = |spans: &Spans| {
+            let from = rows.start.checked_sub(1).map_or(0, |before| spans.ends[before]);
+            let to = spans.ends[rows.end - 1];
+            Spans {
+                bytes: spans.bytes[from as usize..to as usize].to_vec(),
+                ends: spans.ends[rows.clone()].iter().map(|end| end - from).collect(),
+            }
+        };
+        let own = |row: u32| rows.contains(&(row as usize)).then(|| row - rows.start as u32);
+        RecordBlock {
+            item: self.item,
+            partition: self.partition.clone(),
+            payloads: spans(&self.payloads),
+            absent: self.absent.iter().filter_map(|row| own(*row)).collect(),
+            cut: self.cut.iter().filter_map(|(row, whole)| Some((own(*row)?, *whole))).collect(),
+            keys: self.keys.as_ref().map(spans),
+            headers: self.headers.as_ref().map(spans),
+            head: self.head.clone(),
+            era: self.era,
+            positions: self.positions[rows.clone()].to_vec(),
+            times_ms: self.times_ms[rows.clone()].to_vec(),
+            next,
+            leader_epoch: self.leader_epoch,
+            found: self.found.clone(),
+        }
     }
 
     /// Bytes held: payloads, keys, headers and the facts beside them.

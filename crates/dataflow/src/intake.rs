@@ -147,7 +147,7 @@ impl Intake {
     /// Whether a block that is read again, at any time, becomes the same rows.
     pub fn is_repeatable(&self) -> bool {
         let is_of_now = |metadata: &Metadata| *metadata == Metadata::Ingested;
-        !self.metadata.iter().any(is_of_now) && !self.steps.iter().any(|step| step.needs_found())
+        !self.metadata.iter().any(is_of_now) && !self.steps.iter().any(|step| step.looks_up().is_some())
     }
 
     /// The decoder.

@@ -3,6 +3,8 @@
 //! Owns the contract that lets such a step run on any thread, before the lane or behind it. Does not own state or order
 //! ([`crate::operator`]), nor the text that a step is made of (`sql`).
 
+use std::sync::Arc;
+
 use crate::{Batch, OperatorError, RecordBlock, Reject, Schema};
 
 /// What a stateless step made of a batch.
@@ -43,9 +45,15 @@ pub trait Transform: Send + Sync {
         false
     }
 
-    /// Whether the rows depend on what was [found](RecordBlock::found) for the block, which may be something else when it is read again.
-    fn needs_found(&self) -> bool {
-        false
+    /// The number by which the step finds its answers in what was [found](RecordBlock::found) for the block; `None` if its rows do not depend on that. What is found may
+    /// be something else when the block is read again.
+    fn looks_up(&self) -> Option<u32> {
+        None
+    }
+
+    /// The same step without its metrics, for whoever runs it only to learn what the steps behind it will see; `None` if it has none.
+    fn quietly(&self) -> Option<Arc<dyn Transform>> {
+        None
     }
 
     /// Does the step's work.

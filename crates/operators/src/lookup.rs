@@ -1,7 +1,7 @@
 //! Rows with the columns of a row elsewhere that has the same key: a lookup join.
 //!
-//! Owns the rule, and the rows of the other side in memory ([`LookupTable`]). Does not own where they come from, nor how old they may be: they come beside
-//! each block ([`dataflow::block::Found`]), so that all records of a block see one state of the other side, and see the same again when it is processed again.
+//! Owns the rule, and the rows of the other side in memory ([`LookupTable`]): all of them, or those of the keys that a block's records have. Does not own where they come
+//! from, nor how old they may be: they come beside each block ([`dataflow::block::Found`]), so its records see the same again when it is processed again.
 //!
 //! | a row whose key                       | inner                        | left                                     |
 //! |---------------------------------------|------------------------------|------------------------------------------|
@@ -10,6 +10,8 @@
 //!
 //! Keys are equal if their 128-bit hashes are ([`dedup::key`](crate::dedup::key)). The other side has at most one row per key: with two of them the match would be
 //! ambiguous.
+
+pub mod keys;
 
 use std::sync::Arc;
 
@@ -22,7 +24,7 @@ use hashbrown::HashTable;
 
 use crate::ConfigError;
 use crate::config::column_index;
-use crate::dedup::key::{Keyer, kind};
+use crate::dedup::key::{KeyError, Keyer, kind};
 
 const NAME: &str = "lookup";
 
@@ -42,11 +44,13 @@ pub struct LookupConfig {
     pub is_outer: bool,
 }
 
-/// The rows of the other side, at one moment.
+/// The rows of the other side: all of them at one moment, or those of some keys.
 pub struct LookupTable {
     rows: RecordBatch,
     /// The hash of each key and its row.
     keys: HashTable<(u128, u32)>,
+    /// Of a table for some keys: those of them that the other side has no row of. About any further key it says nothing.
+    absent: Option<HashTable<u128>>,
 }
 
 /// Two rows of the other side have the same key.
@@ -96,7 +100,38 @@ impl LookupKeyer {
                 }
             }
         }
-        Ok(LookupTable { rows, keys })
+        Ok(LookupTable { rows, keys, absent: None })
+    }
+
+    /// The same of the rows of some keys, and the keys of which it is known that there is no row.
+    ///
+    /// # Errors
+    /// When two rows have the same key.
+    ///
+    /// # Panics
+    /// When the rows are of another schema.
+    pub fn table_of_some(
+        &self,
+        rows: RecordBatch,
+        absent: impl IntoIterator<Item = u128>,
+    ) -> Result<LookupTable, Repeated> {
+        let mut known = HashTable::new();
+        for key in absent {
+            known.insert_unique(key as u64, key, |known| *known as u64);
+        }
+        Ok(LookupTable { absent: Some(known), ..self.table(rows)? })
+    }
+
+    /// The hash of each row's key; `None` where a column of it is NULL.
+    ///
+    /// # Errors
+    /// When a key column is missing or of another form.
+    pub fn hashes(&self, rows: &RecordBatch) -> Result<Vec<Option<u128>>, KeyError> {
+        let mut hashes = Vec::new();
+        self.0.hash(rows, &mut hashes)?;
+        let keyed = keyed(&self.0, rows);
+        let is_keyed = |row: usize| keyed.as_ref().is_none_or(|keyed| keyed.is_valid(row));
+        Ok(hashes.into_iter().enumerate().map(|(row, hash)| is_keyed(row).then_some(hash)).collect())
     }
 }
 
@@ -119,11 +154,23 @@ impl LookupTable {
 
     /// Memory held in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        (self.rows.get_array_memory_size() + self.keys.allocation_size()) as u64
+        let absent = self.absent.as_ref().map_or(0, HashTable::allocation_size);
+        (self.rows.get_array_memory_size() + self.keys.allocation_size() + absent) as u64
     }
 
-    fn row(&self, hash: u128) -> Option<u32> {
-        self.keys.find(hash as u64, |known| known.0 == hash).map(|(_, row)| *row)
+    /// The row of a key; `None` if there is none.
+    ///
+    /// # Errors
+    /// When nothing is known of the key: a NULL for it would be a guess.
+    fn row(&self, hash: u128) -> Result<Option<u32>, OperatorError> {
+        let row = self.keys.find(hash as u64, |known| known.0 == hash).map(|(_, row)| *row);
+        let is_known = |absent: &HashTable<u128>| absent.find(hash as u64, |known| *known == hash).is_some();
+        match row.is_some() || self.absent.as_ref().is_none_or(is_known) {
+            true => Ok(row),
+            false => Err(failed(
+                "a key came that the other side was not asked for; this is a fault of the program".to_owned(),
+            )),
+        }
     }
 }
 
@@ -131,6 +178,7 @@ impl LookupTable {
 pub type Unmatched = Arc<dyn Fn(u64) + Send + Sync>;
 
 /// The step.
+#[derive(Clone)]
 pub struct Lookup {
     number: u32,
     keyer: Keyer,
@@ -185,8 +233,9 @@ impl Lookup {
         self.keyer.hash(&batch.rows, &mut hashes).map_err(|error| failed(error.to_string()))?;
         let keyed = keyed(&self.keyer, &batch.rows);
         let is_keyed = |row: usize| keyed.as_ref().is_none_or(|keyed| keyed.is_valid(row));
-        let found = |(row, hash): (usize, &u128)| if is_keyed(row) { table.row(*hash) } else { None };
-        let mut places: Vec<Option<u32>> = hashes.iter().enumerate().map(found).collect();
+        let found = |(row, hash): (usize, &u128)| if is_keyed(row) { table.row(*hash) } else { Ok(None) };
+        let mut places: Vec<Option<u32>> =
+            hashes.iter().enumerate().map(found).collect::<Result<_, OperatorError>>()?;
         let unmatched = places.iter().filter(|place| place.is_none()).count() as u64;
         if let Some(report) = self.unmatched.as_ref().filter(|_| unmatched > 0) {
             report(unmatched);
@@ -291,8 +340,12 @@ impl Transform for Lookup {
         &self.schema
     }
 
-    fn needs_found(&self) -> bool {
-        true
+    fn looks_up(&self) -> Option<u32> {
+        Some(self.number)
+    }
+
+    fn quietly(&self) -> Option<Arc<dyn Transform>> {
+        Some(Arc::new(Self { unmatched: None, ..self.clone() }))
     }
 
     fn apply(&self, _batch: Batch) -> Result<Transformed, OperatorError> {

@@ -1,13 +1,18 @@
-//! What lookups take their answers from: the rows of files and tables, in memory, no older than the file allows.
+//! What lookups take their answers from: the rows of files and tables, no older than the file allows. A side is in memory as a whole, or is asked for the keys that records need.
 //!
 //! Owns when the other side is read, and what a record waits for. Does not own the rows' meaning ([`operators::lookup`]), nor the place of the step ([`crate::plan::lookups`]).
 //!
 //! | module   | what it owns                                                   |
 //! |----------|----------------------------------------------------------------|
-//! | `load`   | from a file, or an answer of ClickHouse, to a table of rows     |
+//! | `load`   | from a file, or an answer of ClickHouse or PostgreSQL, to a table of all rows |
+//! | [`keyed`] | a side that is asked for keys: bounds, questions, answers     |
+//! | `cache`  | what is remembered of answers                                  |
+//! | [`asked`] | what ClickHouse is asked                                      |
+//! | [`walk`] | from a block to the keys that its records have                 |
 //! | [`source`] | a source whose blocks are handed out with what their records may look up |
+//! | `ahead`  | its reader, where sides are asked for keys                      |
 //!
-//! | the other side …                              | a block …                                                        |
+//! | the other side, as a whole …                  | a block …                                                        |
 //! |-----------------------------------------------|------------------------------------------------------------------|
 //! | was read less than `refresh` ago              | goes on with it                                                   |
 //! | was read before that                          | waits until it is read again; a file that has not changed is not  |
@@ -17,8 +22,13 @@
 //! All inputs of a pipeline, and the records of the replay log, share one state of each other side. A block keeps the one that it was handed out with, so its records find the same
 //! whenever they are prepared again; a record that is read again later (`Source::record`) finds what was read last, however old, for it must not wait for blocks that wait for it.
 
+mod ahead;
+pub mod asked;
+mod cache;
+pub mod keyed;
 mod load;
 pub mod source;
+pub mod walk;
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -30,13 +40,19 @@ use metrics::{counter, gauge};
 use operators::LookupTable;
 use operators::lookup::Unmatched;
 
-pub use load::{From, Load, Rows};
+use keyed::Keyed;
+pub use load::{From, Load, Rows, Rules};
 
 /// How often it is asked whether blocks still hold an earlier state: they go their way within the age of a batch.
 const HELD_ASK_EVERY: Duration = Duration::from_millis(5);
 
 /// The other sides of a pipeline's lookups.
-pub struct Lookups(Vec<Side>);
+pub struct Lookups {
+    /// Those that are in memory as a whole.
+    whole: Vec<Side>,
+    /// Those that are asked for keys.
+    keyed: Vec<Arc<Keyed>>,
+}
 
 /// One of them.
 struct Side {
@@ -64,13 +80,18 @@ pub fn reports(step: usize) -> Unmatched {
     Arc::new(move |rows| counter!("forebay_lookup_unmatched_total", "step" => name.clone()).increment(rows))
 }
 
+/// What records wait for.
+fn away(message: String) -> SourceError {
+    SourceError::new(SourceFault::Away, message)
+}
+
 fn name(number: u32) -> String {
     format!("steps[{number}].lookup")
 }
 
 impl Lookups {
-    /// The other sides, each with the number of its step and how old it may be.
-    pub fn new(sides: Vec<(u32, Duration, Load)>) -> Self {
+    /// The other sides: those that are in memory as a whole, each with the number of its step and how old it may be, and those that are asked for keys.
+    pub fn new(sides: Vec<(u32, Duration, Load)>, keyed: Vec<Arc<Keyed>>) -> Self {
         let side = |(number, refresh, load)| Side {
             number,
             refresh,
@@ -78,14 +99,24 @@ impl Lookups {
             now: Mutex::default(),
             reading: futures::lock::Mutex::default(),
         };
-        Self(sides.into_iter().map(side).collect())
+        Self { whole: sides.into_iter().map(side).collect(), keyed }
+    }
+
+    /// Whether one of them is asked for keys.
+    pub fn asks_for_keys(&self) -> bool {
+        !self.keyed.is_empty()
+    }
+
+    /// Those that are asked for keys.
+    pub fn keyed(&self) -> &[Arc<Keyed>] {
+        &self.keyed
     }
 
     /// What records that are handed out now look up; `None` if any of it has to be read first.
     fn fresh(&self, runtime: &dyn Runtime) -> Option<Found> {
         let now = runtime.elapsed();
         let of = |side: &Side| Some((side.number, side.fresh(now)?));
-        Some(Found::of(self.0.iter().map(of).collect::<Option<_>>()?))
+        Some(Found::of(self.whole.iter().map(of).collect::<Option<_>>()?))
     }
 
     /// What was read last, however old; what was never read is read.
@@ -93,8 +124,8 @@ impl Lookups {
     /// # Errors
     /// As [`read`](Self::read).
     pub(crate) async fn newest(&self, runtime: &Arc<dyn Runtime>) -> Result<Found, SourceError> {
-        let mut all = Vec::with_capacity(self.0.len());
-        for side in &self.0 {
+        let mut all = Vec::with_capacity(self.whole.len());
+        for side in &self.whole {
             let table = match side.now() {
                 Some(now) => now.table,
                 None => side.read(runtime).await?,
@@ -104,15 +135,19 @@ impl Lookups {
         Ok(Found::of(all))
     }
 
-    /// Reads each of them once, whether it is too old or not: its key in the file, with the number of its rows, or why it cannot be used.
-    pub async fn try_each(&self, runtime: &Arc<dyn Runtime>) -> Vec<(String, Result<usize, String>)> {
-        let mut all = Vec::with_capacity(self.0.len());
-        for side in &self.0 {
+    /// Reads each of them once, whether it is too old or not: its key in the file, with the number of its rows, or why it cannot be used. Of one that is asked for keys, whether
+    /// it can be.
+    pub async fn try_each(&self, runtime: &Arc<dyn Runtime>) -> Vec<(String, Result<Option<usize>, String>)> {
+        let mut all = Vec::with_capacity(self.whole.len());
+        for side in &self.whole {
             let rows = side.load.load(runtime, None).await.map(|rows| match rows {
-                Rows::Same => 0,
-                Rows::New(table, _) => table.len(),
+                Rows::Same => Some(0),
+                Rows::New(table, _) => Some(table.len()),
             });
             all.push((name(side.number), rows));
+        }
+        for side in &self.keyed {
+            all.push((side.name().to_owned(), side.check(runtime).await.map(|()| None)));
         }
         all
     }
@@ -122,8 +157,8 @@ impl Lookups {
     /// # Errors
     /// When one of them cannot be read, or what was read not be used: away.
     async fn read(&self, runtime: &Arc<dyn Runtime>) -> Result<Found, SourceError> {
-        let mut all = Vec::with_capacity(self.0.len());
-        for side in &self.0 {
+        let mut all = Vec::with_capacity(self.whole.len());
+        for side in &self.whole {
             all.push((side.number, side.read(runtime).await?));
         }
         Ok(Found::of(all))
@@ -153,8 +188,7 @@ impl Side {
         // What was read is as old as the moment at which it was asked for.
         let read_at = runtime.elapsed();
         let away = |message: String| {
-            let message = format!("`{}`: {message}; records wait until it can be read", name(self.number));
-            SourceError::new(SourceFault::Away, message)
+            away(format!("`{}`: {message}; records wait until it can be read", name(self.number)))
         };
         let (table, version) = match self.load.load(runtime, known).await.map_err(away)? {
             Rows::Same => (before.expect("only what was read before can be the same").table, known),

@@ -105,6 +105,11 @@ impl Session {
         }
     }
 
+    /// What the server said of itself at the login.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.connection.parameter(name)
+    }
+
     /// Says goodbye, so that the server notes no broken connection.
     pub async fn close(self, client: Client, runtime: &Arc<dyn Runtime>) {
         drop(client);

@@ -40,6 +40,16 @@ impl Side {
         Fault::Failed(format!("{}: {why}", server.place()))
     }
 
+    /// Not all rows have come in time.
+    pub(crate) fn too_slow(&self) -> Fault {
+        let Server { timeout, .. } = &self.server;
+        Fault::Failed(format!(
+            "{}: not all rows came within `{}` s; raise `timeout`, or ask for less",
+            self.server.place(),
+            timeout.as_secs_f64()
+        ))
+    }
+
     fn of_server(&self, error: &tokio_postgres::Error) -> String {
         let Some(said) = error.as_db_error() else {
             let why = chain(error);

@@ -1,10 +1,11 @@
-//! Rows of a PostgreSQL server, read for lookups: all of a table or of a query, as JSON lines, within a bound of memory.
+//! Rows of a PostgreSQL server, read for lookups: all of a table or of a query, or those of some keys, as JSON lines, within a bound of memory.
 //!
 //! Owns the connection (its encryption too), the question, which of PostgreSQL's types are read and as what, and the sentence for what fails. Does not own the values' meaning,
 //! which is that of JSON ([`Side::read`]), when rows are read, nor whom an encrypted connection trusts ([`Trust`]).
 //!
 //! | module    | what it owns                                                          |
 //! |-----------|-----------------------------------------------------------------------|
+//! | `keyed`   | the rows of some keys, over connections that are kept                  |
 //! | `connect` | a session: TCP, TLS, login; polled beside what is asked                |
 //! | `wire`    | the bound of a message, checked before memory is taken for it          |
 //! | `types`   | PostgreSQL's types against those of our columns, and the question      |
@@ -14,6 +15,7 @@
 
 mod connect;
 mod fault;
+mod keyed;
 mod types;
 mod wire;
 
@@ -29,6 +31,7 @@ use tokio_postgres::Client;
 pub use connect::Trust;
 use connect::{Error, Session};
 pub use fault::Fault;
+pub use keyed::Keyed;
 
 /// A server, and who asks it.
 #[derive(Clone)]
@@ -96,36 +99,30 @@ impl Side {
         };
         match runtime.timeout(timeout, asked).await {
             Some(read) => read.map_err(|error| self.explain(error)),
-            None => Err(Fault::Failed(format!(
-                "{}: not all rows came within `{}` s; raise `timeout`, or ask for less",
-                self.server.place(),
-                timeout.as_secs_f64()
-            ))),
+            None => Err(self.too_slow()),
         }
     }
 
     async fn read_by(&self, client: &Client, bytes_max: usize) -> Result<Vec<u8>, Error> {
-        let seconds = self.server.timeout.as_secs().max(1);
-        client
-            .batch_execute(&format!(
-                "BEGIN READ ONLY; SET LOCAL statement_timeout = '{seconds}s'; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL extra_float_digits = 3"
-            ))
-            .await?;
+        client.batch_execute(&begin(self.server.timeout)).await?;
         let described = client.prepare(&types::columns(&self.rows, &self.columns)).await?;
         let found: Vec<_> =
             described.columns().iter().map(|column| (column.name(), column.type_())).collect();
-        let question = types::question(&self.rows, &self.columns, &found).map_err(Error::Types)?;
+        let question = types::question(&self.rows, &self.columns, &found, None).map_err(Error::Types)?;
         let mut text = Vec::new();
         let mut rows = pin!(client.query_raw::<_, &str, _>(&question, []).await?);
         while let Some(row) = rows.try_next().await? {
-            let types::Line(line) = row.try_get(0)?;
-            if text.len() + line.len() + 1 > bytes_max {
-                return Err(Error::TooLong);
-            }
-            text.extend_from_slice(line);
-            text.push(b'\n');
+            keyed::push(&mut text, &row, bytes_max)?;
         }
         client.batch_execute("COMMIT").await?;
         Ok(text)
     }
+}
+
+/// Begins a transaction that only reads, with the settings by which values have their exact forms.
+fn begin(timeout: Duration) -> String {
+    let seconds = timeout.as_secs().max(1);
+    format!(
+        "BEGIN READ ONLY; SET LOCAL statement_timeout = '{seconds}s'; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL extra_float_digits = 3"
+    )
 }

@@ -129,11 +129,16 @@ pub(crate) fn columns(rows: &Rows, columns: &Schema) -> String {
     format!("SELECT {} FROM {}", names.join(", "), from(rows))
 }
 
-/// The question whose answer is a JSON object a row, for columns of the types that were `found`.
+/// The question whose answer is a JSON object a row, for columns of the types that were `found`; of the rows for which `condition` holds, if there is one.
 ///
 /// # Errors
 /// When one of them is not read, or not as what it is declared: of all of them, with the way out.
-pub(crate) fn question(rows: &Rows, columns: &Schema, found: &[(&str, &Type)]) -> Result<String, String> {
+pub(crate) fn question(
+    rows: &Rows,
+    columns: &Schema,
+    found: &[(&str, &Type)],
+    condition: Option<&str>,
+) -> Result<String, String> {
     let (mut items, mut faults) = (Vec::new(), Vec::new());
     let all: Vec<&str> = columns.columns().iter().map(|column| column.name.as_str()).collect();
     for (column, (name, of)) in columns.columns().iter().zip(found) {
@@ -145,11 +150,67 @@ pub(crate) fn question(rows: &Rows, columns: &Schema, found: &[(&str, &Type)]) -
     if !faults.is_empty() {
         return Err(faults.join("; "));
     }
+    let condition = condition.map_or_else(String::new, |condition| format!(" WHERE {condition}"));
     Ok(format!(
-        "SELECT row_to_json(\"row\")::text FROM (SELECT {} FROM {}) AS \"row\"",
+        "SELECT row_to_json(\"row\")::text FROM (SELECT {} FROM {}{condition}) AS \"row\"",
         items.join(", "),
         from(rows)
     ))
+}
+
+/// How the values of a key's column are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AskedAs {
+    /// The type that a list of texts is cast to.
+    pub cast: String,
+    /// Whether they are integers there.
+    pub is_integer: bool,
+    /// Whether they are texts there.
+    pub is_text: bool,
+}
+
+/// How the values of the key column `key`, one of `columns` and of those `found`, are asked for.
+///
+/// # Errors
+/// When values of its type there cannot be asked for as what they are here; with the way out.
+pub(crate) fn asked_as(columns: &Schema, key: &str, found: &[(&str, &Type)]) -> Result<AskedAs, String> {
+    use ColumnType as T;
+    let of = columns.columns().iter().zip(found).find(|(column, _)| column.name == key);
+    let (column, (_, of)) = of.ok_or_else(|| format!("`{key}` is not among the columns; report this"))?;
+    let mut base = *of;
+    while let Kind::Domain(inner) = base.kind() {
+        base = inner;
+    }
+    let bare = column.column_type.bare();
+    let is_integer = matches!(
+        bare,
+        T::Int8 | T::Int16 | T::Int32 | T::Int64 | T::UInt8 | T::UInt16 | T::UInt32 | T::UInt64
+    );
+    let (is_enum, shape) = (matches!(base.kind(), Kind::Enum(_)), Shape::of(base));
+    let cast = match (&shape, bare) {
+        // Operators between integers of two widths use the index of either.
+        (Some(Shape::Integer(_)), _) if is_integer => "int8[]".to_owned(),
+        (Some(Shape::Numeric), _) if is_integer => "numeric[]".to_owned(),
+        (Some(Shape::Text), T::String) if !is_enum => match *base {
+            Type::TEXT | Type::VARCHAR | Type::NAME | Type::UNKNOWN => "text[]".to_owned(),
+            _ => format!("{}.{}[]", quoted(base.schema()), quoted(base.name())),
+        },
+        (Some(Shape::Uuid), T::Uuid) => "uuid[]".to_owned(),
+        (Some(Shape::Date), T::Date | T::Date32) => "date[]".to_owned(),
+        (Some(Shape::Bool), T::Bool) => "bool[]".to_owned(),
+        _ => {
+            return Err(format!(
+                "`{key}` is of type `{}` there, and keys of that cannot be asked for as what it is under `fields`; give it there the type that it has, or cast it in `query`, \
+                 or leave `cache` out",
+                of.name()
+            ));
+        }
+    };
+    Ok(AskedAs {
+        cast,
+        is_integer: matches!(shape, Some(Shape::Integer(_))),
+        is_text: matches!(shape, Some(Shape::Text)),
+    })
 }
 
 fn item(column: &Column, found: &str, of: &Type, all: &[&str]) -> Result<String, String> {

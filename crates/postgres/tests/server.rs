@@ -7,7 +7,7 @@ use std::time::Duration;
 use dataflow::{BlockBuilder, Column, ColumnType, Decoder, Partition, Runtime, Schema};
 use engine::TokioRuntime;
 use formats::json::{JsonDecoder, JsonOptions};
-use postgres::{Fault, Rows, Server, Side, Trust};
+use postgres::{Fault, Keyed, Rows, Server, Side, Trust};
 use testkit::{Postgres, PostgresOptions, Service, available};
 
 const MIB: usize = 1 << 20;
@@ -273,4 +273,107 @@ async fn what_is_to_be_encrypted_is_never_sent_in_clear() {
     side.server.port = clear.server.port();
     let why = clear.refuses(&side).await;
     assert!(why.contains("does not encrypt") && why.contains("sslmode: disable"), "{why}");
+}
+
+/// The rows of keys, each as the texts of its values.
+async fn of_keys(world: &World, keyed: &Keyed, keys: &[&[&[u8]]]) -> Result<Vec<String>, Fault> {
+    let keys: Vec<Vec<Vec<u8>>> =
+        keys.iter().map(|key| key.iter().map(|text| text.to_vec()).collect()).collect();
+    let keys: Vec<&[Vec<u8>]> = keys.iter().map(Vec::as_slice).collect();
+    let text = keyed.rows_of(&world.runtime, &keys, MIB).await?;
+    let mut lines: Vec<String> = String::from_utf8(text).expect("UTF-8").lines().map(str::to_owned).collect();
+    lines.sort();
+    Ok(lines)
+}
+
+#[tokio::test]
+async fn keys_of_every_type_find_their_rows_and_what_no_value_can_be_is_not_asked_for() {
+    let Some(world) = World::new(PostgresOptions::default()) else { return };
+    world.ask(
+        "CREATE DOMAIN cents AS bigint; CREATE TABLE keyed (i2 int2, i8 cents, n numeric, t text, v varchar(9), p char(5), u uuid, d date, b bool, x int); \
+         GRANT SELECT ON keyed TO reader; \
+         INSERT INTO keyed VALUES (-5, 9007199254740993, 18446744073709551615, E'it''s\\\\', 'v', 'ab', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '1900-01-02', true, 1), \
+         (6, 9007199254740992, 7, 'T', '', 'ab', NULL, '2026-11-25', false, 2)",
+    );
+    let keyed = |column: &str, of: ColumnType| {
+        let side = world.side(table("keyed"), &[(column, of), ("x", ColumnType::Int64)]);
+        Keyed::new(side, vec![column.to_owned()])
+    };
+    let (int, uint, text) = (ColumnType::Int64, ColumnType::UInt64, ColumnType::String);
+    let cases: [(&str, ColumnType, &[&[u8]], &[i32]); 9] = [
+        ("i2", int.clone(), &[b"-5", b"70000", b"99999999999999999999"], &[1]),
+        ("i8", int, &[b"9007199254740993"], &[1]),
+        ("n", uint, &[b"18446744073709551615"], &[1]),
+        ("t", text.clone(), &[b"it's\\", b"\xff", b"a\0b", b"t"], &[1]),
+        ("v", text.clone(), &[b"", b"longer than any"], &[2]),
+        ("p", text, &[b"ab"], &[1, 2]),
+        ("u", ColumnType::Uuid, &[b"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"], &[1]),
+        ("d", ColumnType::Date32, &[b"1900-01-02"], &[1]),
+        ("b", ColumnType::Bool, &[b"false"], &[2]),
+    ];
+    for (column, of, keys, wanted) in cases {
+        let keys: Vec<[&[u8]; 1]> = keys.iter().map(|key| [*key]).collect();
+        let keys: Vec<&[&[u8]]> = keys.iter().map(|key| key.as_slice()).collect();
+        let lines = of_keys(&world, &keyed(column, of), &keys).await.expect("rows");
+        let found: Vec<bool> =
+            lines.iter().zip(wanted).map(|(line, x)| line.contains(&format!("\"x\":{x}}}"))).collect();
+        assert_eq!(found, vec![true; wanted.len()], "{column}: {lines:?}");
+        assert_eq!(lines.len(), wanted.len(), "{column}: {lines:?}");
+    }
+    // Of several columns; keys that are impossible in one of them are left out whole.
+    let side = world.side(table("keyed"), &[("t", ColumnType::String), ("i2", ColumnType::Int64)]);
+    let several = Keyed::new(side, vec!["t".to_owned(), "i2".to_owned()]);
+    let keys: [&[&[u8]]; 4] =
+        [&[b"T", b"6"], &[b"T", b"-5"], &[b"it's\\", b"99999999999999999999"], &[b"\0", b"6"]];
+    assert_eq!(of_keys(&world, &several, &keys).await.expect("rows"), [r#"{"t":"T","i2":6}"#]);
+    assert_eq!(of_keys(&world, &several, &keys[3..]).await.expect("rows"), [""; 0]);
+}
+
+#[tokio::test]
+async fn keys_that_cannot_be_asked_for_are_named_with_the_way_out() {
+    let Some(world) = World::new(PostgresOptions::default()) else { return };
+    world.ask("CREATE TYPE mood AS ENUM ('good'); CREATE TABLE moods (m mood, t text, at timestamp); GRANT SELECT ON moods TO reader");
+    world.ask("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0");
+    let keyed = |column: &str, of: ColumnType| {
+        Keyed::new(world.side(table("moods"), &[(column, of)]), vec![column.to_owned()])
+    };
+    for (column, of) in [("m", ColumnType::String), ("t", ColumnType::Int64), ("at", ColumnType::String)] {
+        match of_keys(&world, &keyed(column, of), &[&[b"1"]]).await {
+            Err(Fault::Failed(why)) => {
+                assert!(why.contains(&format!("`{column}` is of type")) && why.contains("`query`"), "{why}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let mut side = world.side(Rows::Query("SELECT 'x'::text AS t".to_owned()), &[("t", ColumnType::String)]);
+    side.server.database = "latin".to_owned();
+    match of_keys(&world, &Keyed::new(side, vec!["t".to_owned()]), &[&[b"x"]]).await {
+        Err(Fault::Failed(why)) => {
+            assert!(why.contains("LATIN1") && why.contains("leave `cache` out"), "{why}")
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_large_table_is_read_by_its_index() {
+    let Some(world) = World::new(PostgresOptions::default()) else { return };
+    world.ask(
+        "CREATE TABLE large (a int4, b text, PRIMARY KEY (a, b)); INSERT INTO large SELECT n % 1000, 'b' || n / 1000 FROM generate_series(1, 200000) AS n; ANALYZE large; \
+         GRANT SELECT ON large TO reader",
+    );
+    let side = world.side(table("large"), &[("a", ColumnType::UInt64), ("b", ColumnType::String)]);
+    let keyed = Keyed::new(side, vec!["a".to_owned(), "b".to_owned()]);
+    let keys: Vec<[Vec<u8>; 2]> =
+        (0..100).map(|n| [n.to_string().into_bytes(), format!("b{n}").into_bytes()]).collect();
+    let keys: Vec<&[Vec<u8>]> = keys.iter().map(<[Vec<u8>; 2]>::as_slice).collect();
+    let text = keyed.rows_of(&world.runtime, &keys, MIB).await.expect("rows");
+    assert_eq!(text.split(|byte| *byte == b'\n').count() - 1, 99, "all but the one of 0 and b0");
+    // A session that ends tells what it has read.
+    drop(keyed);
+    let scans = "SELECT coalesce(seq_scan, 0)::text, coalesce(idx_scan, 0)::text FROM pg_stat_user_tables WHERE relname = 'large'";
+    testkit::wait_until(Duration::from_secs(20), "a read by the index", || {
+        let found = world.server.query(scans).expect("statistics");
+        found[0][1].as_deref().is_some_and(|scans| scans != "0")
+    });
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Context;
 use clickhouse::reconcile::{self, KeyPlan, Letter};
-use dataflow::block::{BlockBuilder, Found, TIME_UNKNOWN_MS};
+use dataflow::block::{BlockBuilder, TIME_UNKNOWN_MS};
 use dataflow::{Intake, Partition, RecordBlock, Schema};
 use pipeline::replays::purged::{Purged, is_of_a_row};
 use pipeline::replays::taken::Taken;
@@ -177,13 +177,12 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
         let mut intakes = Vec::new();
         for input in work.pipeline.inputs() {
             let own = wiring::source::decoder(&input, schemas[work.place].clone())?;
-            intakes.push((Intake::new(own.decoder), Found::default()));
+            intakes.push((Intake::new(own.decoder.clone()), own));
         }
         if schemas.len() == 1 {
             let chain = wiring::steps::chain(work.pipeline, schemas, 1)?;
             for own in chain.inputs {
-                let found = own.decoding.look_up(&work.runtime).await?;
-                intakes.push((own.intake, found));
+                intakes.push((own.intake, own.decoding));
             }
         }
         let mut skip = 0;
@@ -192,9 +191,13 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
                 table.refused(&of, skip, REFUSED_PAGE).await.context("the dead letters cannot be read")?;
             skip += page.len();
             for raw in &page {
-                letters
-                    .hashes
-                    .extend(intakes.iter().find_map(|(intake, found)| hash(intake, found, key, raw)));
+                for (intake, decoding) in &intakes {
+                    let block = decoding.look_up(block_of(raw), &work.runtime).await?;
+                    if let Some(hash) = hash(intake, &block, key) {
+                        letters.hashes.push(hash);
+                        break;
+                    }
+                }
             }
             if page.len() < REFUSED_PAGE {
                 break;
@@ -248,12 +251,16 @@ fn push(list: &mut Vec<String>, more: &mut u64, place: String, limit: usize) {
     }
 }
 
-/// The hash of a refused row's key; `None` if it does not become a row.
-fn hash(intake: &Intake, found: &Found, key: &KeyPlan, raw: &str) -> Option<u64> {
+/// A refused row as the only record of a block.
+fn block_of(raw: &str) -> RecordBlock {
     let mut block = BlockBuilder::new(Partition::new("", 0), 0);
     block.push(0, TIME_UNKNOWN_MS, Some(raw.as_bytes()));
-    let block = RecordBlock { found: found.clone(), ..block.take() };
-    let rows = intake.prepare(&block, 0).ok()?.batch.rows;
+    block.take()
+}
+
+/// The hash of a refused row's key; `None` if it does not become a row.
+fn hash(intake: &Intake, block: &RecordBlock, key: &KeyPlan) -> Option<u64> {
+    let rows = intake.prepare(block, 0).ok()?.batch.rows;
     let mut found = None;
     key.texts(&rows, |_, text| found = Some(reconcile::hash(text))).ok()?;
     found

@@ -142,3 +142,27 @@ fn bodies_keys_and_headers_are_bounded_and_say_so() {
     assert_eq!(reject.key.as_ref().map(Vec::len), Some(KEY_BYTES_MAX));
     assert!(reject.message.ends_with("; `key` holds its first `1048576` bytes"), "{}", reject.message);
 }
+
+#[test]
+fn a_block_is_split_between_two_records_and_loses_nothing() {
+    let mut b = builder().bounded(3);
+    b.push(10, 5, Some(b"one"));
+    b.push(14, 6, None);
+    b.key(b"k");
+    b.push(15, 7, Some(b"longer"));
+    b.header("h", Some(b"x"));
+    b.push(20, 8, Some(b"two"));
+    b.skip_to(30);
+    let block = b.take();
+    for row in 1..4 {
+        let (first, rest) = block.split(row);
+        assert_eq!((first.len(), rest.len(), rest.next), (row, 4 - row, block.next));
+        assert_eq!(first.next, block.position(row - 1) + 1);
+        for at in &block.positions {
+            let of = if *at < block.positions[row] { &first } else { &rest };
+            let (one, whole) = (of.one((*at).into()).unwrap(), block.one((*at).into()).unwrap());
+            assert_eq!((one.payloads, one.absent, one.cut), (whole.payloads, whole.absent, whole.cut));
+            assert_eq!((one.keys, one.headers, one.times_ms), (whole.keys, whole.headers, whole.times_ms));
+        }
+    }
+}

@@ -116,13 +116,12 @@ impl Try {
                     None => from_source(&pipeline, input, &own.decoding, wanted).await?,
                 };
                 let mut of_input = Vec::new();
-                let found = tokio::time::timeout(WAIT_MAX, own.decoding.look_up(&runtime)).await;
-                let found = found.with_context(|| {
-                    format!("the lookup tables did not load within {} seconds", WAIT_MAX.as_secs())
-                })??;
                 let mut left = wanted;
                 for block in blocks {
-                    let block = RecordBlock { found: found.clone(), ..block };
+                    let found = tokio::time::timeout(WAIT_MAX, own.decoding.look_up(block, &runtime)).await;
+                    let block = found.with_context(|| {
+                        format!("the lookup tables did not load within {} seconds", WAIT_MAX.as_secs())
+                    })??;
                     let onward = if is_stateful { Some(onward(&pipeline, &plans, &chain, at)) } else { None };
                     of_input.extend(outcomes(
                         &plans.inputs[at].plan,

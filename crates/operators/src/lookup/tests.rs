@@ -161,3 +161,17 @@ fn settings_that_cannot_be_are_refused_by_name() {
     assert!(refused(&|c| c.columns[0].0 = "id".into()).contains("`id` is a column of the rows already"));
     assert!(refused(&|c| c.columns[0].1 = "nam".into()).contains("did you mean `name`?"));
 }
+
+#[test]
+fn a_table_of_some_keys_knows_which_have_no_row_and_guesses_nothing_of_others() {
+    let step = Lookup::new(&rows(), &side(), &config(true)).unwrap();
+    let keyer = LookupKeyer::new(&rows(), &["shop".to_owned()]).unwrap();
+    let hash = |shop: i64| keyer.hashes(&batch(&[Some(shop)]).rows).unwrap()[0].unwrap();
+    let one = table(&[(Some(1), "one", None)]).unwrap().rows;
+    let of_side = LookupKeyer::new(&side(), &["number".to_owned()]).unwrap();
+    let some = of_side.table_of_some(one, [hash(2)]).unwrap();
+    let made = step.look_up(batch(&[Some(1), Some(2), None]), &some).unwrap();
+    assert_eq!(found(&made), [(0, Some("one".to_owned()), None), (1, None, None), (2, None, None)]);
+    let error = step.look_up(batch(&[Some(1), Some(3)]), &some).unwrap_err();
+    assert!(error.message.contains("not asked for"), "{}", error.message);
+}

@@ -20,7 +20,7 @@ use sources::file::Csv;
 
 /// Settings by which an answer holds values as they are: 64-bit numbers and decimals as texts, times with their zone.
 /// NaN and infinities too; and no limit of a user's profile, nor a shard that is away, may shorten it without an error.
-const EXACT: [(&str, &str); 8] = [
+pub(super) const EXACT: [(&str, &str); 8] = [
     ("output_format_json_quote_64bit_integers", "1"),
     ("output_format_json_quote_decimals", "1"),
     ("output_format_json_quote_denormals", "1"),
@@ -52,17 +52,24 @@ pub enum From {
     Postgres(postgres::Side),
 }
 
-/// How the rows are read.
+/// What becomes of rows that were read.
 #[derive(Clone)]
-pub struct Load {
-    /// Where they are.
-    pub from: Arc<From>,
+pub struct Rules {
     /// Decodes them.
     pub decoder: Arc<dyn Decoder>,
     /// Knows their keys.
     pub keyer: LookupKeyer,
     /// Memory that they may take, as text and as rows.
     pub bytes_max: u64,
+}
+
+/// How the rows are read.
+#[derive(Clone)]
+pub struct Load {
+    /// Where they are.
+    pub from: Arc<From>,
+    /// What becomes of them.
+    pub rules: Rules,
 }
 
 /// By what a file is known not to have changed.
@@ -107,7 +114,7 @@ impl Load {
             From::ClickHouse { server, sql } => {
                 let client =
                     Client::new(server.clone(), runtime.clone()).map_err(|error| error.to_string())?;
-                let bytes_max = usize::try_from(self.bytes_max).unwrap_or(usize::MAX);
+                let bytes_max = usize::try_from(self.rules.bytes_max).unwrap_or(usize::MAX);
                 let answer = client.query_bytes(sql, &EXACT, bytes_max).await;
                 Some(answer.map_err(|error| match error.kind {
                     "too_long" => too_long(bytes_max),
@@ -116,7 +123,7 @@ impl Load {
             }
             #[cfg(feature = "postgres")]
             From::Postgres(side) => {
-                let bytes_max = usize::try_from(self.bytes_max).unwrap_or(usize::MAX);
+                let bytes_max = usize::try_from(self.rules.bytes_max).unwrap_or(usize::MAX);
                 Some(side.read(runtime, bytes_max).await.map_err(|fault| match fault {
                     postgres::Fault::TooLong => too_long(bytes_max),
                     postgres::Fault::Failed(why) => why,
@@ -139,14 +146,14 @@ impl Load {
         if version.is_some() && known == version {
             return Ok(Rows::Same);
         }
-        if metadata.len() > self.bytes_max {
-            return Err(too_large(&shown(path), metadata.len(), self.bytes_max));
+        if metadata.len() > self.rules.bytes_max {
+            return Err(too_large(&shown(path), metadata.len(), self.rules.bytes_max));
         }
         let mut text = Vec::with_capacity(metadata.len() as usize);
         // It may grow while it is read.
-        BufReader::new(file).take(self.bytes_max + 1).read_to_end(&mut text).map_err(unread)?;
-        if text.len() as u64 > self.bytes_max {
-            return Err(too_large(&shown(path), text.len() as u64, self.bytes_max));
+        BufReader::new(file).take(self.rules.bytes_max + 1).read_to_end(&mut text).map_err(unread)?;
+        if text.len() as u64 > self.rules.bytes_max {
+            return Err(too_large(&shown(path), text.len() as u64, self.rules.bytes_max));
         }
         let table = self.table(text).map_err(|why| format!("`{}`: {why}", path.display()))?;
         Ok(Rows::New(table, version))
@@ -163,7 +170,7 @@ impl Load {
         let block = records(&text, csv);
         drop(text);
         // Lines of JSON and CSV hold a row each.
-        let Decoded { batch, rejects, several: _ } = self.decoder.decode(&block);
+        let Decoded { batch, rejects, several: _ } = self.rules.decoder.decode(&block);
         if let Some(reject) = rejects.first() {
             let column =
                 if reject.column.is_empty() { String::new() } else { format!("`{}`: ", reject.column) };
@@ -177,11 +184,11 @@ impl Load {
                 reject.message
             ));
         }
-        let table = self.keyer.table(batch.rows).map_err(|repeated| {
+        let table = self.rules.keyer.table(batch.rows).map_err(|repeated| {
             format!("{repeated}, so the match would be ambiguous; keep one row per key, as a view with `FINAL` or `GROUP BY` does")
         })?;
-        if table.memory_bytes() > self.bytes_max {
-            return Err(too_large("the other side", table.memory_bytes(), self.bytes_max));
+        if table.memory_bytes() > self.rules.bytes_max {
+            return Err(too_large("the other side", table.memory_bytes(), self.rules.bytes_max));
         }
         Ok(table)
     }
@@ -203,7 +210,7 @@ fn too_large(what: &str, bytes: u64, bytes_max: u64) -> String {
 }
 
 /// The rows of a text, as records of one block. Empty lines are none.
-fn records(text: &[u8], csv: Option<Csv>) -> RecordBlock {
+pub(super) fn records(text: &[u8], csv: Option<Csv>) -> RecordBlock {
     let mut lines = BlockBuilder::new(Partition::new("lookup", 0), 0);
     let all = text.strip_suffix(b"\n").unwrap_or(text).split(|byte| *byte == b'\n');
     let all = all.map(|line| line.strip_suffix(b"\r").filter(|_| csv.is_none()).unwrap_or(line));

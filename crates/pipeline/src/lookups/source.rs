@@ -11,19 +11,57 @@ use dataflow::{
 };
 use futures::future::BoxFuture;
 
-use super::Lookups;
+use super::ahead::ReaderAhead;
+use super::keyed::Why;
+use super::walk::{Walked, Walks};
+use super::{Lookups, away};
+
+/// What the records of an input look up.
+#[derive(Clone)]
+pub struct Looks {
+    /// The other sides.
+    pub lookups: Arc<Lookups>,
+    /// The ways to the keys of blocks, for sides that are asked for them.
+    pub walks: Arc<Walks>,
+    /// The number of the input in the file.
+    pub own: usize,
+    /// Blocks whose keys are asked for at the same time; at least 1.
+    pub ahead: usize,
+}
+
+impl Looks {
+    /// What the records of a block look up that is not handed out by a source; however old, if it is known.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn found(
+        &self,
+        block: RecordBlock,
+        runtime: &Arc<dyn Runtime>,
+    ) -> Result<RecordBlock, SourceError> {
+        let found = self.lookups.newest(runtime).await?;
+        if !self.lookups.asks_for_keys() {
+            return Ok(RecordBlock { found, ..block });
+        }
+        let Walked { block, taken } = self.walk(block, found, runtime, true).await?;
+        match taken {
+            Ok(_) => Ok(block),
+            Err(Why::TooMuch(why) | Why::Away(why)) => Err(away(why)),
+        }
+    }
+}
 
 /// The source.
 pub struct WithLookups {
     inner: Arc<dyn Source>,
-    lookups: Arc<Lookups>,
+    looks: Looks,
     runtime: Arc<dyn Runtime>,
 }
 
 impl WithLookups {
-    /// `inner`, whose records look up what `lookups` has.
-    pub fn new(inner: Arc<dyn Source>, lookups: Arc<Lookups>, runtime: Arc<dyn Runtime>) -> Self {
-        Self { inner, lookups, runtime }
+    /// `inner`, whose records look up what `looks` has.
+    pub fn new(inner: Arc<dyn Source>, looks: Looks, runtime: Arc<dyn Runtime>) -> Self {
+        Self { inner, looks, runtime }
     }
 }
 
@@ -59,7 +97,11 @@ impl Source for WithLookups {
 
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         let inner = self.inner.read(from).await?;
-        let (lookups, runtime) = (self.lookups.clone(), self.runtime.clone());
+        let (looks, runtime) = (self.looks.clone(), self.runtime.clone());
+        if looks.lookups.asks_for_keys() {
+            return Ok(Box::new(ReaderAhead::new(inner, looks, runtime)));
+        }
+        let lookups = looks.lookups;
         Ok(Box::new(ReaderWithLookups { inner, lookups, runtime, held: None }))
     }
 
@@ -92,11 +134,10 @@ impl Source for WithLookups {
     }
 
     async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
-        let mut record = self.inner.record(at).await?;
-        if let Some(block) = &mut record {
-            block.found = self.lookups.newest(&self.runtime).await?;
+        match self.inner.record(at).await? {
+            Some(block) => self.looks.found(block, &self.runtime).await.map(Some),
+            None => Ok(None),
         }
-        Ok(record)
     }
 }
 

@@ -20,8 +20,9 @@ use operators::{Lookup, LookupConfig};
 use sources::file::Csv;
 use sources::memory::{MemoryHandle, MemorySource};
 
-use super::source::WithLookups;
-use super::{From, Load, Lookups};
+use super::source::{Looks, WithLookups};
+use super::walk::Walks;
+use super::{From, Load, Lookups, Rules};
 
 const NUMBER: u32 = 2;
 
@@ -37,8 +38,11 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn of_file(path: PathBuf, bytes_max: u64) -> Load {
-    Load {
-        from: Arc::new(From::File { path, csv: None }),
+    Load { from: Arc::new(From::File { path, csv: None }), rules: rules(bytes_max) }
+}
+
+fn rules(bytes_max: u64) -> Rules {
+    Rules {
         decoder: Arc::new(JsonDecoder::new(side(), JsonOptions::default()).expect("a decoder")),
         keyer: LookupKeyer::new(&side(), &["shop".to_owned()]).expect("a key"),
         bytes_max,
@@ -55,8 +59,9 @@ fn world(name: &str, refresh: Duration) -> World {
     let file = folder(name).join("shops.json");
     let inner = MemorySource::new([("orders", 1)]);
     let feed = inner.handle();
-    let lookups = Arc::new(Lookups::new(vec![(NUMBER, refresh, of_file(file.clone(), 1 << 20))]));
-    World { source: WithLookups::new(Arc::new(inner), lookups, TokioRuntime::new(1)), feed, file }
+    let lookups = Arc::new(Lookups::new(vec![(NUMBER, refresh, of_file(file.clone(), 1 << 20))], Vec::new()));
+    let looks = Looks { lookups, walks: Arc::new(Walks::new(Vec::new())), own: 0, ahead: 1 };
+    World { source: WithLookups::new(Arc::new(inner), looks, TokioRuntime::new(1)), feed, file }
 }
 
 impl World {
@@ -256,9 +261,11 @@ async fn csv_is_read_with_its_header_and_quotes() {
     std::fs::write(&path, "shop;name\r\n1;\"a;b\nc\"\r\n2;d\r\n").expect("writes");
     let load = Load {
         from: Arc::new(From::File { path, csv: Some(csv) }),
-        decoder: Arc::new(CsvDecoder::new(side.clone(), options).expect("a decoder")),
-        keyer: LookupKeyer::new(&side, &["name".to_owned()]).expect("a key"),
-        bytes_max: 1 << 20,
+        rules: Rules {
+            decoder: Arc::new(CsvDecoder::new(side.clone(), options).expect("a decoder")),
+            keyer: LookupKeyer::new(&side, &["name".to_owned()]).expect("a key"),
+            bytes_max: 1 << 20,
+        },
     };
     let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
     let read = load.load(&runtime, None).await;

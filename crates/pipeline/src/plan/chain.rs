@@ -109,12 +109,12 @@ pub(super) struct Made {
 }
 
 /// A step without state, bound.
-struct Work {
-    path: String,
+pub(super) struct Work {
+    pub(super) path: String,
     /// `None` for the conditions of the tables, which stand behind every step.
-    at: Option<usize>,
+    pub(super) at: Option<usize>,
     segment: usize,
-    reads: Vec<String>,
+    pub(super) reads: Vec<String>,
     step: Arc<dyn Transform>,
 }
 
@@ -194,6 +194,7 @@ impl Planner<'_> {
             step,
         }));
         let (first, behind): (Vec<Work>, Vec<Work>) = work.into_iter().partition(|work| work.segment == 0);
+        self.keys_before_reading(&first)?;
         let mut transforms: Vec<Arc<dyn Transform>> = first.iter().map(|work| work.step.clone()).collect();
         if count > 0 {
             let from = transforms.last().map_or(input, |step| step.schema()).clone();

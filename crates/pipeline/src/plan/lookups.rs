@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use dataflow::{Column, Schema};
+use dataflow::{Column, Metadata, Schema};
 use operators::{Lookup, LookupConfig};
 
-use super::chain::segments;
+use super::chain::{Work, segments};
 use super::{Bound, Faults, Kind, Origin, Planner, TextFault, fault};
-use crate::config::model::lookup::{LookupKind, LookupStep};
+use crate::config::model::lookup::{LookupCache, LookupKind, LookupStep};
 use crate::lookups::reports;
 
 /// The columns of the other side that are read: those of the key, and those that rows get.
@@ -80,6 +80,27 @@ impl Planner<'_> {
             }
         }
         if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+
+    /// Whether the keys that a side is asked for are known before a record goes through the steps: `work` is that of the decode job, in order.
+    pub(super) fn keys_before_reading(&self, work: &[Work]) -> Result<(), Faults> {
+        let ingested = Metadata::Ingested.name();
+        let is_asked = |work: &Work| {
+            let step = work.at.map(|at| &self.steps[at].kind);
+            matches!(step, Some(Kind::Lookup(lookup)) if lookup.cache == LookupCache::Partial)
+        };
+        let of_now = work.iter().position(|work| work.reads.iter().any(|read| read == ingested));
+        let asked = work.iter().rposition(is_asked);
+        match (of_now, asked) {
+            (Some(reader), Some(lookup)) if reader <= lookup => {
+                let message = format!(
+                    "`{}` reads `{ingested}`, and with `cache: partial` the other side is asked for keys before a record is ingested; move the lookup before it, or leave `cache` out of `{}`",
+                    work[reader].path, work[lookup].path
+                );
+                Err(vec![fault(&work[lookup].path, message)])
+            }
+            _ => Ok(()),
+        }
     }
 }
 

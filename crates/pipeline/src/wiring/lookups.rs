@@ -1,19 +1,24 @@
 //! `lookup:` of `steps:` to what their records look up.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use dataflow::Schema;
 use operators::lookup::LookupKeyer;
 
+use super::steps::InputChain;
 use super::{WiringError, bounds, sink, source};
 use crate::config::model::Pipeline;
-use crate::config::model::lookup::{LookupClickHouse, LookupStep};
+use crate::config::model::lookup::{LookupCache, LookupClickHouse, LookupStep};
 #[cfg(feature = "postgres")]
 use crate::config::model::lookup::{LookupPostgres, SslMode};
 use crate::config::model::source::Format;
 #[cfg(feature = "postgres")]
 use crate::config::values::TableName;
-use crate::lookups::{From, Load, Lookups};
+use crate::lookups::asked::Place;
+use crate::lookups::keyed::{AHEAD, Keyed, Server};
+use crate::lookups::source::Looks;
+use crate::lookups::walk::{Walk, Walks};
+use crate::lookups::{From, Load, Lookups, Rules};
 use crate::plan::lookups::side;
 
 /// The other sides of all lookups of a pipeline; `None` if it has none.
@@ -22,40 +27,104 @@ use crate::plan::lookups::side;
 /// When the settings of one cannot be used.
 pub fn lookups(pipeline: &Pipeline) -> Result<Option<Arc<Lookups>>, WiringError> {
     let memory = bounds::open_keys(pipeline);
-    let mut sides = Vec::new();
+    let (mut whole, mut keyed) = (Vec::new(), Vec::new());
     for (at, lookup) in
         pipeline.steps.iter().enumerate().filter_map(|(at, step)| Some((at, step.lookup.as_ref()?)))
     {
         let bytes_max = memory.get(&at).copied().unwrap_or(lookup.memory.bytes);
-        let load = load(pipeline, lookup, &format!("steps[{at}].lookup"), bytes_max)?;
-        sides.push((at as u32, lookup.refresh.duration(), load));
+        let (path, refresh) = (format!("steps[{at}].lookup"), lookup.refresh.duration());
+        match lookup.cache {
+            LookupCache::Full => {
+                whole.push((at as u32, refresh, load(pipeline, lookup, &path, bytes_max)?));
+            }
+            LookupCache::Partial => {
+                let (server, rules) = asked(pipeline, lookup, &path, bytes_max)?;
+                keyed.push(Arc::new(Keyed::new(at as u32, refresh, server, rules)));
+            }
+        }
     }
-    Ok((!sides.is_empty()).then(|| Arc::new(Lookups::new(sides))))
+    let is_none = whole.is_empty() && keyed.is_empty();
+    Ok((!is_none).then(|| Arc::new(Lookups::new(whole, keyed))))
+}
+
+/// What the records of each input of `chains` look up, in the order of the file; `None` if they look nothing up.
+///
+/// # Errors
+/// When the settings of a lookup cannot be used.
+pub(super) fn looks(pipeline: &Pipeline, chains: &[InputChain]) -> Result<Option<Vec<Looks>>, WiringError> {
+    let Some(lookups) = lookups(pipeline)? else { return Ok(None) };
+    let names = |number: u32| -> Vec<String> {
+        let lookup = pipeline.steps[number as usize].lookup.as_ref();
+        lookup.map_or_else(Vec::new, |lookup| lookup.pairs().into_iter().map(|(own, _)| own).collect())
+    };
+    let walk = |chain: &InputChain| {
+        let walk = Walk::new(&chain.intake, lookups.keyed(), names);
+        let walk = walk.map_err(|error| WiringError::Settings(error.to_string()))?;
+        Ok((chain.name.clone(), walk))
+    };
+    let walks = chains.iter().map(walk).collect::<Result<Vec<_>, WiringError>>()?;
+    let walks = Arc::new(Walks::new(walks));
+    let ahead = (AHEAD / chains.len().max(1)).max(1);
+    let of = |own| Looks { lookups: lookups.clone(), walks: walks.clone(), own, ahead };
+    Ok(Some((0..chains.len()).map(of).collect()))
+}
+
+/// What becomes of the rows of a side with these columns, which are JSON.
+fn rules(lookup: &LookupStep, path: &str, schema: &Schema, bytes_max: u64) -> Result<Rules, WiringError> {
+    let settings = |error: &dyn std::fmt::Display| WiringError::Settings(format!("`{path}`: {error}"));
+    let keys: Vec<String> = lookup.pairs().into_iter().map(|(_, theirs)| theirs).collect();
+    let keyer = LookupKeyer::new(schema, &keys).map_err(|error| settings(&error))?;
+    let (decoder, _) = source::of_file(&Format::default(), &format!("{path}.fields"), schema.clone())?;
+    Ok(Rules { decoder, keyer, bytes_max })
 }
 
 fn load(pipeline: &Pipeline, lookup: &LookupStep, path: &str, bytes_max: u64) -> Result<Load, WiringError> {
     let schema = side(lookup);
-    let settings = |error: &dyn std::fmt::Display| WiringError::Settings(format!("`{path}`: {error}"));
-    let keys: Vec<String> = lookup.pairs().into_iter().map(|(_, theirs)| theirs).collect();
-    let keyer = LookupKeyer::new(&schema, &keys).map_err(|error| settings(&error))?;
-    let json = || source::of_file(&Format::default(), &format!("{path}.fields"), schema.clone());
-    let (from, decoder) = match lookup {
+    let mut rules = rules(lookup, path, &schema, bytes_max)?;
+    let from = match lookup {
         LookupStep { file: Some(file), .. } => {
-            let (decoder, csv) =
-                source::of_file(&file.format, &format!("{path}.file.format"), schema.clone())?;
-            (From::File { path: file.path.clone().into(), csv }, decoder)
+            let (decoder, csv) = source::of_file(&file.format, &format!("{path}.file.format"), schema)?;
+            rules.decoder = decoder;
+            From::File { path: file.path.clone().into(), csv }
         }
         LookupStep { clickhouse: Some(table), .. } => {
             let server = sink::server(&pipeline.sink.clickhouse)?;
-            (From::ClickHouse { server, sql: question(pipeline, table, &schema) }, json()?.0)
+            From::ClickHouse { server, sql: place(pipeline, lookup, table, schema).question() }
         }
         #[cfg(feature = "postgres")]
-        LookupStep { postgres: Some(postgres), .. } => {
-            (From::Postgres(postgres_side(postgres, schema.clone())), json()?.0)
-        }
-        _ => return Err(settings(&"write either `file`, `clickhouse` or `postgres`")),
+        LookupStep { postgres: Some(postgres), .. } => From::Postgres(postgres_side(postgres, schema)),
+        _ => return Err(nowhere(path)),
     };
-    Ok(Load { from: Arc::new(from), decoder, keyer, bytes_max })
+    Ok(Load { from: Arc::new(from), rules })
+}
+
+/// A side that is asked for keys.
+fn asked(
+    pipeline: &Pipeline,
+    lookup: &LookupStep,
+    path: &str,
+    bytes_max: u64,
+) -> Result<(Server, Rules), WiringError> {
+    let schema = side(lookup);
+    let rules = rules(lookup, path, &schema, bytes_max)?;
+    let server = match lookup {
+        LookupStep { clickhouse: Some(table), .. } => Server::ClickHouse {
+            server: sink::server(&pipeline.sink.clickhouse)?,
+            place: place(pipeline, lookup, table, schema),
+            known: Mutex::default(),
+        },
+        #[cfg(feature = "postgres")]
+        LookupStep { postgres: Some(postgres), .. } => {
+            let keys = lookup.pairs().into_iter().map(|(_, theirs)| theirs).collect();
+            Server::Postgres(postgres::Keyed::new(postgres_side(postgres, schema), keys))
+        }
+        _ => return Err(nowhere(path)),
+    };
+    Ok((server, rules))
+}
+
+fn nowhere(path: &str) -> WiringError {
+    WiringError::Settings(format!("`{path}`: write either `file`, `clickhouse` or `postgres`"))
 }
 
 #[cfg(feature = "postgres")]
@@ -90,20 +159,15 @@ fn postgres_side(of: &LookupPostgres, columns: Schema) -> postgres::Side {
     postgres::Side { server, rows, columns }
 }
 
-/// What is asked of the server: all rows, of the columns that are read.
-fn question(pipeline: &Pipeline, of: &LookupClickHouse, schema: &Schema) -> String {
-    let quoted = |name: &str| format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"));
-    let text = |name: &str| format!("'{}'", name.replace('\\', "\\\\").replace('\'', "\\'"));
-    let columns: Vec<String> = schema.columns().iter().map(|column| quoted(&column.name)).collect();
-    let database = of.database.as_ref().unwrap_or(&pipeline.sink.clickhouse.database).as_str();
-    let from = match (&of.table, &of.dictionary) {
-        (Some(table), _) => format!("{}.{}", quoted(database), quoted(table.as_str())),
-        (None, dictionary) => {
-            let name = dictionary.as_ref().map_or("", |name| name.as_str());
-            format!("dictionary({})", text(&format!("{database}.{name}")))
-        }
-    };
-    format!("SELECT {} FROM {from} FORMAT JSONEachRow", columns.join(", "))
+fn place(pipeline: &Pipeline, lookup: &LookupStep, of: &LookupClickHouse, columns: Schema) -> Place {
+    let name = of.table.as_ref().or(of.dictionary.as_ref());
+    Place {
+        database: of.database.as_ref().unwrap_or(&pipeline.sink.clickhouse.database).to_string(),
+        name: name.map_or_else(String::new, ToString::to_string),
+        is_dictionary: of.table.is_none(),
+        columns,
+        keys: lookup.pairs().into_iter().map(|(_, theirs)| theirs).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -122,7 +186,8 @@ mod tests {
         let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
         let asked = |at: usize| {
             let lookup = pipeline.steps[at].lookup.as_ref().expect("a lookup");
-            question(&pipeline, lookup.clickhouse.as_ref().expect("a table"), &side(lookup))
+            let table = lookup.clickhouse.as_ref().expect("a table");
+            place(&pipeline, lookup, table, side(lookup)).question()
         };
         assert_eq!(asked(0), "SELECT `i\\`d`, `a\\\\b` FROM `shop`.`products` FORMAT JSONEachRow");
         assert_eq!(asked(1), "SELECT `id` FROM dictionary('other.it\\'s') FORMAT JSONEachRow");

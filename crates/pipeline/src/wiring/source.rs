@@ -5,7 +5,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dataflow::block::Found;
 use dataflow::{Decoder, RecordBlock, Runtime, Schema, Source, SourceError};
 use formats::avro::{AvroDecoder, AvroOptions, SCHEMA_BYTES_MAX, Schemas};
 use formats::csv::{CsvDecoder, CsvOptions};
@@ -28,8 +27,7 @@ use crate::config::model::source::{
 };
 use crate::config::model::{Input, Pipeline};
 use crate::config::values::{Secret, Start};
-use crate::lookups::Lookups;
-use crate::lookups::source::WithLookups;
+use crate::lookups::source::{Looks, WithLookups};
 
 /// The source of an input. Nothing is connected yet.
 ///
@@ -112,23 +110,27 @@ pub struct Decoding {
     /// The decoder.
     pub decoder: Arc<dyn Decoder>,
     registry: Option<(Client, Arc<Schemas>)>,
-    /// What the records of the whole pipeline look up; `None` if no step does.
-    pub(super) lookups: Option<Arc<Lookups>>,
+    /// What the records look up; `None` if no step of the pipeline does.
+    pub(super) looks: Option<Looks>,
 }
 
 impl Decoding {
     fn of(decoder: Arc<dyn Decoder>) -> Self {
-        Self { decoder, registry: None, lookups: None }
+        Self { decoder, registry: None, looks: None }
     }
 
-    /// What the records of a block look up that does not come from a source: [`RecordBlock::found`], as [`Decoding::ready`] puts it beside blocks that do.
+    /// A block that does not come from a source, with what its records look up ([`RecordBlock::found`]), as [`Decoding::ready`] hands out blocks that do.
     ///
     /// # Errors
-    /// When it cannot be read.
-    pub async fn look_up(&self, runtime: &Arc<dyn Runtime>) -> Result<Found, SourceError> {
-        match &self.lookups {
-            Some(lookups) => lookups.newest(runtime).await,
-            None => Ok(Found::default()),
+    /// When that cannot be read.
+    pub async fn look_up(
+        &self,
+        block: RecordBlock,
+        runtime: &Arc<dyn Runtime>,
+    ) -> Result<RecordBlock, SourceError> {
+        match &self.looks {
+            Some(looks) => looks.found(block, runtime).await,
+            None => Ok(block),
         }
     }
 
@@ -140,9 +142,9 @@ impl Decoding {
                 Arc::new(WithSchemas::new(source, client.clone(), schemas.clone(), runtime.clone()))
             }
         };
-        match &self.lookups {
+        match &self.looks {
             None => source,
-            Some(lookups) => Arc::new(WithLookups::new(source, lookups.clone(), runtime.clone())),
+            Some(looks) => Arc::new(WithLookups::new(source, looks.clone(), runtime.clone())),
         }
     }
 }
@@ -260,7 +262,7 @@ fn avro_decoder(
             let schemas = Arc::<Schemas>::default();
             let decoder = AvroDecoder::framed(schema, schemas.clone(), options);
             let decoder = Arc::new(decoder.map_err(|error| settings(&error))?);
-            Ok(Decoding { decoder, registry: Some((client, schemas)), lookups: None })
+            Ok(Decoding { decoder, registry: Some((client, schemas)), looks: None })
         }
         _ => Err(settings(&"write either `schema_file` or `registry`")),
     }

@@ -68,14 +68,16 @@ pub fn chain(pipeline: &Pipeline, tables: &[Schema], compute_threads: usize) -> 
     let router = plans.common().router.clone();
     let sides = sides(pipeline, &plans.common().lane_steps);
     let inputs = pipeline.inputs();
-    let lookups = super::lookups::lookups(pipeline)?;
-    let of_inputs = inputs.iter().zip(plans.inputs).map(|(input, of)| {
-        let mut chain = input_chain(pipeline, input, of.plan)?;
-        chain.decoding.lookups = lookups.clone();
-        Ok(chain)
-    });
+    let of_inputs = inputs.iter().zip(plans.inputs);
+    let of_inputs = of_inputs.map(|(input, of)| input_chain(pipeline, input, of.plan));
+    let mut of_inputs = of_inputs.collect::<Result<Vec<InputChain>, WiringError>>()?;
+    if let Some(looks) = super::lookups::looks(pipeline, &of_inputs)? {
+        for (chain, looks) in of_inputs.iter_mut().zip(looks) {
+            chain.decoding.looks = Some(looks);
+        }
+    }
     Ok(Chain {
-        inputs: of_inputs.collect::<Result<_, WiringError>>()?,
+        inputs: of_inputs,
         steps,
         flow,
         sides,

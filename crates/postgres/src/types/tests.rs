@@ -24,7 +24,7 @@ fn names_are_quoted_and_each_value_has_its_exact_form() {
     let found = [("i\"d", &Type::INT8), ("doc", &Type::JSONB), ("tags", &Type::TEXT_ARRAY)];
     assert_eq!(super::columns(&table(), &columns), r#"SELECT "i""d", "doc", "tags" FROM "my shop"."a""b""#);
     assert_eq!(
-        question(&table(), &columns, &found).expect("they fit"),
+        question(&table(), &columns, &found, None).expect("they fit"),
         r#"SELECT row_to_json("row")::text FROM (SELECT "i""d" AS "i""d", "doc"::text AS "doc", "tags"::text[] AS "tags" FROM "my shop"."a""b") AS "row""#
     );
     let query = Rows::Query("SELECT 1 AS id; -- all\n;\n".into());
@@ -42,7 +42,7 @@ fn a_type_that_does_not_serve_is_named_with_the_way_out() {
     ]);
     let found =
         [("id", &Type::INT4), ("net", &Type::INET), ("at", &Type::TIMESTAMPTZ), ("flags", &Type::BOOL_ARRAY)];
-    let why = question(&table(), &columns, &found).expect_err("three do not fit");
+    let why = question(&table(), &columns, &found, None).expect_err("three do not fit");
     assert_eq!(
         why,
         "`net` is of type `inet` there, which is not read; cast it to one that is: `query: 'SELECT \"id\", \"net\"::text AS \"net\", \"at\", \"flags\" FROM …'`; \

@@ -58,6 +58,7 @@ mod kill;
 mod listening;
 mod logs;
 mod lookups;
+mod lookups_by_key;
 mod nexmark;
 mod otel;
 mod otlp;

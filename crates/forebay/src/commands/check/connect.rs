@@ -164,7 +164,10 @@ async fn lookups(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>, found: &mut Fo
         Ok(Some(lookups)) => {
             for (path, rows) in lookups.try_each(runtime).await {
                 match rows {
-                    Ok(rows) => found.notes.push(format!("`{path}` finds `{rows}` rows on the other side")),
+                    Ok(Some(rows)) => {
+                        found.notes.push(format!("`{path}` finds `{rows}` rows on the other side"));
+                    }
+                    Ok(None) => found.notes.push(format!("`{path}` can ask the other side for keys")),
                     Err(why) => found.problem(
                         &path,
                         Exit::Failed,

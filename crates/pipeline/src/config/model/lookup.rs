@@ -7,7 +7,7 @@ use super::source::Format;
 use crate::config::values::{Identifier, Pairs, Period, PostgresUrl, Secret, Size, TableName};
 
 /// Gives each row the columns of the row of a file, or of a table in ClickHouse or PostgreSQL, that has the same key: a lookup join. The other side is held in memory, and read again after
-/// `refresh`. While it cannot be read, records wait: none goes on with a NULL because of that.
+/// `refresh`; or it is asked for the keys that records need (`cache: partial`). While it cannot be read, records wait: none goes on with a NULL because of that.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{"required": ["file"]}, {"required": ["clickhouse"]}, {"required": ["postgres"]}]))]
@@ -42,12 +42,18 @@ pub struct LookupStep {
     #[serde(default)]
     pub kind: LookupKind,
 
-    /// How old the other side may be when a record is read. It is read again then, a file only if it has changed.
+    /// What of the other side is in memory: all of it, or the rows of the keys that were looked up last, for tables that do not fit.
+    #[serde(default, skip_serializing_if = "LookupCache::is_default")]
+    pub cache: LookupCache,
+
+    /// How old the other side may be when a record is read. It is read again then, a file only if it has changed. With `cache: partial`, how long the row of a key is used, and
+    /// for how long it is remembered that a key has none.
     #[serde(default = "default_refresh")]
     #[schemars(extend("x-least" = "1s", "x-most" = "30d", "x-why" = "all of the other side is read each time"))]
     pub refresh: Period,
 
-    /// Memory for the other side. If it is larger, records wait, and the reason is shown. Taken from the pipeline's `memory`, at most a quarter of it.
+    /// Memory for the other side. If it is larger, records wait, and the reason is shown. With `cache: partial` it bounds the rows that are remembered, and those that were used
+    /// longest ago are forgotten first. Taken from the pipeline's `memory`, at most a quarter of it.
     #[serde(default = "default_memory")]
     #[schemars(extend("x-least" = "1MiB", "x-most" = "24GiB", "x-why" = "with less there is hardly a row"))]
     pub memory: Size,
@@ -154,6 +160,24 @@ pub enum LookupKind {
     Inner,
     /// They go on, with NULL in the columns of the other side.
     Left,
+}
+
+/// What of the other side of a lookup is in memory, in the words of Flink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LookupCache {
+    /// All rows.
+    #[default]
+    Full,
+    /// The rows of keys that records had. The other side is asked for others when a record needs them. A file is read as a whole.
+    Partial,
+}
+
+impl LookupCache {
+    /// Whether it is what a file without the word has.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl LookupStep {

@@ -2,8 +2,10 @@
 //!
 //! Does not own the columns of the rows and the place of the step, which the planner knows (`plan::lookups`).
 
+use operators::lookup::keys::Values;
+
 use super::Rules;
-use crate::config::model::lookup::{LookupPostgres, SslMode};
+use crate::config::model::lookup::{LookupCache, LookupPostgres, LookupStep, SslMode};
 use crate::config::model::source::{Format, FormatWord};
 
 impl Rules<'_> {
@@ -32,6 +34,9 @@ impl Rules<'_> {
                 let message = "rows get no column: `fields` names those of the key alone; add what they shall get to `fields`, with its type";
                 self.fault(&format!("{path}.fields"), message);
             }
+            if lookup.cache == LookupCache::Partial {
+                self.partial(lookup, &path);
+            }
             for (name, from) in &lookup.columns.0 {
                 if !lookup.fields.has(from) {
                     let message =
@@ -55,6 +60,25 @@ impl Rules<'_> {
             }
         }
     }
+
+    /// A side that is asked for keys.
+    fn partial(&mut self, lookup: &LookupStep, path: &str) {
+        if lookup.file.is_some() {
+            self.fault(&format!("{path}.cache"), "a file is read as a whole; leave `cache` out");
+        }
+        for (nth, (_, theirs)) in lookup.pairs().iter().enumerate() {
+            let of_type = lookup.fields.0.iter().find(|(name, _)| name.as_str() == theirs);
+            let Some((_, of_type)) = of_type else { continue };
+            let Ok(parsed) = clickhouse::types::parse(theirs, of_type) else { continue };
+            if Values::of(&parsed).is_none() {
+                let message = format!(
+                    "`{theirs}` is of type `{of_type}`, and with `cache: partial` a key is a whole number, String, UUID, Date or Bool; leave `cache` out"
+                );
+                self.fault(&format!("{path}.on[{nth}]"), message);
+            }
+        }
+    }
+
     fn postgres(&mut self, postgres: &LookupPostgres, path: &str) {
         let LookupPostgres { url, password, sslmode, ca, cert, key, .. } = postgres;
         let is_clear = *sslmode == SslMode::Disable;
