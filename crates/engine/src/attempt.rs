@@ -377,7 +377,7 @@ impl Sending<'_> {
     async fn read_sealed(&self, offset: u64, len: u64, crc: Option<u32>) -> Result<Bytes, EngineError> {
         let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
         loop {
-            match self.context.part(self.place, &self.piece, (offset, len), crc).await {
+            match self.context.part(self.place, self.piece, (offset, len), crc).await {
                 Err(EngineError::Store(error)) if error.kind.is_transient() => {
                     tracing::warn!(%error, "a sealed frame cannot be read; trying again");
                     backoff.pause(&*self.context.runtime).await;

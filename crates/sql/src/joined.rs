@@ -224,7 +224,7 @@ fn named(
     text: &Text,
     tables: &[Table; 2],
     behind: &mut Behind,
-) -> Result<(Vec<Qualified>, Vec<(String, Option<Range<usize>>)>), Fault> {
+) -> Result<(Vec<Qualified>, Vec<Bare>), Fault> {
     for item in &mut behind.select {
         if let SelectItem::QualifiedWildcard(_, options) = item {
             let message =
@@ -247,11 +247,14 @@ fn named(
     }
 }
 
+/// A name without a side, and where it stands.
+type Bare = (String, Option<Range<usize>>);
+
 struct Naming<'a> {
     text: &'a Text<'a>,
     tables: &'a [Table; 2],
     found: Vec<Qualified>,
-    bare: Vec<(String, Option<Range<usize>>)>,
+    bare: Vec<Bare>,
 }
 
 impl Naming<'_> {

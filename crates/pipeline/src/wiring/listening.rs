@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dataflow::Runtime;
+use dataflow::{Runtime, Task};
 use gateway::direct::{Direct, DirectSource};
 use gateway::{End, Fills, GatewayError, Server};
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::sync::{oneshot, watch};
 
 use super::{WiringError, gateway as wired};
 use crate::config::model::Pipeline;
@@ -34,7 +33,9 @@ impl Ways {
 pub struct Listening {
     ways: Ways,
     stop: watch::Sender<bool>,
-    serving: JoinHandle<Result<End, GatewayError>>,
+    ended: oneshot::Receiver<Result<End, GatewayError>>,
+    _task: Task,
+    runtime: Arc<dyn Runtime>,
 }
 
 impl Listening {
@@ -80,8 +81,13 @@ impl Listening {
                 _ = asked.wait_for(|stop| *stop) => {}
             }
         };
-        let serving = tokio::spawn(server.serve(Default::default(), stopped));
-        Ok(Some(Self { ways: Ways(ways), stop, serving }))
+        let (tell, ended) = oneshot::channel();
+        let serving = async move {
+            // Nobody hears it if the lane's end was not waited for.
+            let _ = tell.send(server.serve(Default::default(), stopped).await);
+        };
+        let task = runtime.spawn("listen", Box::pin(serving));
+        Ok(Some(Self { ways: Ways(ways), stop, ended, _task: task, runtime: runtime.clone() }))
     }
 
     /// The ways into the lane.
@@ -93,15 +99,15 @@ impl Listening {
     pub async fn end(self) {
         self.ways.0.values().for_each(|way| way.end());
         let _ = self.stop.send(true);
-        match tokio::time::timeout(ANSWERS_MAX, self.serving).await {
-            Ok(Ok(Ok(End::Drained))) => {}
-            Ok(Ok(Ok(End::OutOfTime))) | Err(_) => {
+        match self.runtime.timeout(ANSWERS_MAX, self.ended).await {
+            Some(Ok(Ok(End::Drained))) => {}
+            Some(Ok(Ok(End::OutOfTime))) | None => {
                 tracing::warn!(
                     "time ran out before every sender had its answer; what was answered is sealed"
                 );
             }
-            Ok(Ok(Err(error))) => tracing::error!(%error, "the listener failed"),
-            Ok(Err(error)) => tracing::error!(%error, "the listener ended by itself; report this"),
+            Some(Ok(Err(error))) => tracing::error!(%error, "the listener failed"),
+            Some(Err(_)) => tracing::error!("the listener ended by itself; report this"),
         }
     }
 }

@@ -261,8 +261,8 @@ impl Bounds {
             let times = [(left.column, left.at), (right.column, right.at)];
             match &self.times {
                 Some(known) => {
-                    for (known, other) in known.iter().zip(&times).filter(|(known, other)| known.0 != other.0)
-                    {
+                    let mut pairs = known.iter().zip(&times);
+                    if let Some((known, other)) = pairs.find(|(known, other)| known.0 != other.0) {
                         let message = format!(
                             "the time of a row is in one column, and here it is `{}` and there `{}`; compare the same two columns, and put other conditions into a `filter` step behind this one",
                             other.0, known.0
