@@ -286,6 +286,9 @@ async fn of_keys(world: &World, keyed: &Keyed, keys: &[&[&[u8]]]) -> Result<Vec<
     Ok(lines)
 }
 
+/// A column, its type, the keys that are asked for, and the rows that are found.
+type OfType<'a> = (&'a str, ColumnType, &'a [&'a [u8]], &'a [i32]);
+
 #[tokio::test]
 async fn keys_of_every_type_find_their_rows_and_what_no_value_can_be_is_not_asked_for() {
     let Some(world) = World::new(PostgresOptions::default()) else { return };
@@ -300,7 +303,7 @@ async fn keys_of_every_type_find_their_rows_and_what_no_value_can_be_is_not_aske
         Keyed::new(side, vec![column.to_owned()])
     };
     let (int, uint, text) = (ColumnType::Int64, ColumnType::UInt64, ColumnType::String);
-    let cases: [(&str, ColumnType, &[&[u8]], &[i32]); 9] = [
+    let cases: [OfType<'_>; 9] = [
         ("i2", int.clone(), &[b"-5", b"70000", b"99999999999999999999"], &[1]),
         ("i8", int, &[b"9007199254740993"], &[1]),
         ("n", uint, &[b"18446744073709551615"], &[1]),
