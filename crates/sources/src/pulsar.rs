@@ -25,6 +25,7 @@
 //! | `broker`     | one thread a broker: receive, read, return               |
 //! | `lead`       | what is known of a partition that is read, and when that must stop |
 //! | `entry`      | entries into blocks                                      |
+//! | `reading`    | an entry's way into a block, at once or behind others    |
 //! | `chunks`     | messages in chunks, put together                         |
 //! | `client`     | the rare questions                                       |
 //! | `connection` | a socket with bounds                                     |
@@ -48,6 +49,7 @@ mod messages;
 mod place;
 pub mod produce;
 mod reader;
+mod reading;
 mod supervisor;
 mod topic;
 

@@ -12,20 +12,20 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::{Event, Partition, RecordBlock, Runtime, SourceError};
+use dataflow::{Event, Partition, Runtime, SourceError};
 
 use super::PulsarOptions;
-use super::chunks::{self, Item};
 use super::client::{Route, reader_name};
 use super::connection::{Connection, Lost};
-use super::entry::{self, Entries, EntryError, Read};
+use super::entry::{self, EntryError};
 use super::errors::{self, Trouble};
-use super::frame::{Frame, FrameError};
+use super::frame::Frame;
 use super::lead::{self, Came, Lead, Slot, Standing};
 use super::messages::{
     Ack, CUMULATIVE, Command as Wire, EXCLUSIVE, Flow, Kind, MessageId, OfConsumer, Subscribe,
 };
 use super::place::Entry;
+use super::reading::{Reading, tell_given_up};
 use super::supervisor::Message;
 use crate::queue::{Closed, Sender};
 
@@ -40,9 +40,6 @@ const ROOM_WAIT: Duration = Duration::from_secs(5);
 const LOOKS_MAX: u32 = 300;
 /// Memory for unpacked entries that is kept for the next one.
 const SCRATCH_KEPT_MAX: usize = 16 << 20;
-
-/// Bytes that may come behind an incomplete message, beside itself, however little memory there is: as much as a broker sends at once.
-const BEHIND_BYTES_MIN: usize = 4 << 20;
 
 /// Orders to a broker's thread.
 pub(super) enum Command {
@@ -102,96 +99,6 @@ enum Next {
     Back(Partition, Trouble),
     /// Connect anew: what comes behind a frame that is wrong cannot be told apart.
     Reconnect(String),
-}
-
-/// What of a broker reads the entries of one partition.
-struct Reading<'a> {
-    slot: &'a mut Slot,
-    ready: &'a mut Vec<Event>,
-    scratch: &'a mut Vec<u8>,
-    options: &'a PulsarOptions,
-}
-
-impl Reading<'_> {
-    /// Reads an entry that has come, or lets it wait: how many messages it was. An error names the entry that cannot be read.
-    fn came(&mut self, at: Entry, body: &[u8], from: u64) -> Result<u64, (Entry, EntryError)> {
-        let mut read = Read::Chunk;
-        if self.slot.chunks.is_empty() {
-            read = self.entry(at, body, from)?;
-        }
-        let messages = match read {
-            Read::Messages(messages) => messages,
-            Read::Chunk => {
-                let says = chunks::chunk(body).map_err(|_| (at, FrameError::Malformed.into()))?;
-                let message_max = self.options.unpacked_bytes_max();
-                let bounds = (message_max, message_max + self.options.ahead_bytes_max.max(BEHIND_BYTES_MIN));
-                self.slot.chunks.take((at, body, from), says, bounds).map_err(|why| (at, why.into()))?;
-                self.drain()?;
-                1
-            }
-        };
-        self.slot.next = at.end();
-        Ok(messages)
-    }
-
-    /// Reads what no incomplete message stands before any more.
-    fn drain(&mut self) -> Result<(), (Entry, EntryError)> {
-        while let Some(item) = self.slot.chunks.ready() {
-            match item {
-                Item::Entry(at, body, from) => {
-                    self.entry(at, &body, from)?;
-                }
-                Item::Message(message) => {
-                    let at = message.first;
-                    self.begin(at);
-                    let mut full = |block: RecordBlock| self.ready.push(Event::Block(block));
-                    let mut entries = Entries {
-                        block: &mut self.slot.block,
-                        scratch: self.scratch,
-                        bytes_max: self.options.unpacked_bytes_max(),
-                    };
-                    entries.whole(at, &message.head, &message.payload, &mut full).map_err(|why| (at, why))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn entry(&mut self, at: Entry, body: &[u8], from: u64) -> Result<Read, (Entry, EntryError)> {
-        self.begin(at);
-        let mut full = |block: RecordBlock| self.ready.push(Event::Block(block));
-        let mut entries = Entries {
-            block: &mut self.slot.block,
-            scratch: self.scratch,
-            bytes_max: self.options.unpacked_bytes_max(),
-        };
-        entries.read(at, body, from, &mut full).map_err(|why| (at, why))
-    }
-
-    /// A block holds records of one ledger.
-    fn begin(&mut self, at: Entry) {
-        if self.slot.ledger != at.ledger {
-            if !self.slot.block.is_empty() {
-                self.ready.push(Event::Block(self.slot.block.take()));
-            }
-            self.slot.begin(at);
-        }
-    }
-}
-
-/// Says which messages were given up, if any were.
-fn tell_given_up(slot: &mut Slot) -> bool {
-    let given_up = slot.chunks.given_up();
-    for (at, why) in &given_up {
-        metrics::counter!("forebay_pulsar_incomplete_messages_total").increment(1);
-        tracing::warn!(
-            partition = %slot.from.partition,
-            entry = format!("{}:{}", at.ledger, at.entry),
-            why,
-            "a chunked message is incomplete and was left out; its producer was told that it failed"
-        );
-    }
-    !given_up.is_empty()
 }
 
 impl Broker {
