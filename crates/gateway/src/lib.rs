@@ -1,4 +1,4 @@
-//! The gateway: takes records over HTTP, and messages of syslog, appends them to logs, and answers once they are durable there. Or gives them to a pipeline
+//! The gateway: takes records over HTTP, messages of syslog, and lines of files, appends them to logs, and answers once they are durable there. Or gives them to a pipeline
 //! of the same process, and answers once they are sealed.
 //!
 //! Owns the listener's routes, who may use them, the bounds on what is in memory for all requests together, the names of requests
@@ -26,6 +26,7 @@
 //! | [`otlp`]    | OpenTelemetry, over HTTP and gRPC                                     |
 //! | [`elastic`], [`loki`], [`splunk`], [`prometheus`] | what senders for those send already |
 //! | [`syslog`]  | messages over TCP and UDP, which nobody answers                       |
+//! | [`files`]   | files of this host, whose lines are followed                          |
 //! | [`refusal`] | what a client is told                                                 |
 //! | [`options`] | what a gateway is made of                                             |
 //!
@@ -39,6 +40,7 @@ pub mod body;
 pub mod budget;
 pub mod direct;
 pub mod elastic;
+pub mod files;
 pub mod gate;
 pub mod ingest;
 pub mod keys;

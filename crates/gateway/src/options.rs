@@ -13,6 +13,7 @@ use object_log::Settings;
 use store::Store;
 
 use crate::direct::Direct;
+use crate::files::FilesOptions;
 use crate::syslog::SyslogOptions;
 
 /// A gateway.
@@ -35,6 +36,8 @@ pub struct Options {
     pub otlp: OtlpStreams,
     /// Where syslog is listened for.
     pub syslog: Vec<SyslogOptions>,
+    /// Files that are followed.
+    pub files: Vec<FilesOptions>,
     /// Bounds of all requests together.
     pub limits: Limits,
 }

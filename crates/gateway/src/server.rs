@@ -7,6 +7,7 @@
 //! asked to stop ─▶ no new connections ─▶ requests under way are answered ─▶ appends are committed ─▶ end
 //! ```
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending};
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -26,6 +27,7 @@ use tokio::task::JoinSet;
 use crate::auth::{Auth, SecretError};
 use crate::body::BodyBounds;
 use crate::budget::Budget;
+use crate::files::{Following, Place, file_of};
 use crate::gate::Gate;
 use crate::keys::{Key, Keys};
 use crate::options::{Fills, Limits, Options, OtlpStreams, StreamOptions};
@@ -83,6 +85,8 @@ pub struct Server {
     gate: Gate,
     owners: Vec<(String, Owner)>,
     syslog: Vec<Bound>,
+    /// By the stream that they fill.
+    files: Vec<(String, Following)>,
     edge: Edge,
     otlp: OtlpStreams,
     limits: Limits,
@@ -104,6 +108,7 @@ impl Server {
             tenant_header,
             otlp,
             syslog,
+            files,
             limits,
         } = options;
         let auth = Auth::open(clients)?;
@@ -115,11 +120,18 @@ impl Server {
             listeners.push((listener, bound));
         }
         let owner = format!("gateway {name}, process {}", std::process::id());
-        let opened = streams.into_iter().map(|stream| open_stream(stream, &owner, &limits, runtime.clone()));
+        let followed: BTreeSet<String> = files.iter().map(|files| files.stream.clone()).collect();
+        let opened = streams.into_iter().map(|stream| {
+            let follows = followed.contains(&stream.name);
+            open_stream(stream, follows, &owner, &limits, runtime.clone())
+        });
         let opened = try_join_all(opened).await?;
-        let (mut streams, mut owners) = (Vec::new(), Vec::new());
-        for (stream, owner) in opened {
-            owners.extend(owner.map(|owner| (stream.name.clone(), owner)));
+        let (mut streams, mut owners, mut places) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for (stream, owned) in opened {
+            if let Some((owner, place)) = owned {
+                owners.push((stream.name.clone(), owner));
+                places.insert(stream.name.clone(), place);
+            }
             streams.push(stream);
         }
         // Behind an address of other machines it is asked by names that only their network knows.
@@ -132,7 +144,19 @@ impl Server {
         for options in syslog {
             bound.push(open_syslog(options, &gate).await?);
         }
-        Ok(Self { listeners, gate, owners, syslog: bound, edge, otlp, limits })
+        let mut following = Vec::new();
+        for options in files {
+            let name = options.stream.clone();
+            let stream = stream_of_json(&gate, &name, "files fill it")?;
+            let refused = |error| GatewayError::Log { stream: name.clone(), error };
+            let place = places.remove(&name).ok_or_else(|| {
+                refused(LogError::Refused(
+                    "files fill a stream that has a log, and once; give all their paths at once".to_owned(),
+                ))
+            })?;
+            following.push((name.clone(), Following::new(options, place, stream).map_err(refused)?));
+        }
+        Ok(Self { listeners, gate, owners, syslog: bound, files: following, edge, otlp, limits })
     }
 
     /// Where it listens.
@@ -160,7 +184,7 @@ impl Server {
     /// # Errors
     /// When a log was lost, or its store failed for good.
     pub async fn serve(self, more: Router, stop: impl Future<Output = ()>) -> Result<End, GatewayError> {
-        let Self { listeners, gate, mut owners, syslog, edge, otlp, limits } = self;
+        let Self { listeners, gate, mut owners, syslog, files, edge, otlp, limits } = self;
         let bounds = Bounds {
             connections_max: limits.connections_max,
             head_wait_max: HEAD_WAIT_MAX,
@@ -187,6 +211,14 @@ impl Server {
         for bound in syslog {
             syslogs.spawn(bound.serve(gate.clone(), asked.clone()));
         }
+        let mut followers = JoinSet::new();
+        for (stream, following) in files {
+            let (gate, asked) = (gate.clone(), asked.clone());
+            followers.spawn(async move {
+                let served = following.serve(gate, asked).await;
+                served.map_err(|error| GatewayError::Log { stream, error })
+            });
+        }
         let serving: Vec<_> = listeners
             .into_iter()
             .map(|(listener, _)| {
@@ -207,7 +239,8 @@ impl Server {
                 }
             };
             tokio::select! {
-                lost = any_lost => Some(lost),
+                (error, place) = any_lost => Some((error, Some(place))),
+                error = fails(&mut followers) => Some((error, None)),
                 () = stop => None,
                 () = auth.follow::<()>() => None,
                 () = following => None,
@@ -215,8 +248,10 @@ impl Server {
         };
         let lost = lost.map(|(error, place)| {
             tracing::error!(%error, "a log is lost, so the gateway stops");
-            // It has ended, so there is nothing to wait for.
-            owners.remove(place);
+            if let Some(place) = place {
+                // It has ended, so there is nothing to wait for.
+                owners.remove(place);
+            }
             error
         });
         gate.drain();
@@ -226,16 +261,20 @@ impl Server {
         let drained = async {
             let _ = join_all(serving).await;
             while syslogs.join_next().await.is_some() {}
+            let mut failed = None;
+            while let Some(ended) = followers.join_next().await {
+                failed = failed.or(ended.ok().and_then(Result::err));
+            }
             gate.streams().for_each(|stream| stream.close());
             let closing = owners.into_iter().map(|(stream, owner)| async move {
                 owner.close().await.map_err(|error| GatewayError::Log { stream, error })
             });
-            join_all(closing).await
+            (failed, join_all(closing).await)
         };
-        let Ok(closed) = tokio::time::timeout(limits.drain_max, drained).await else {
+        let Ok((failed, closed)) = tokio::time::timeout(limits.drain_max, drained).await else {
             return lost.map_or(Ok(End::OutOfTime), Err);
         };
-        if let Some(error) = lost {
+        if let Some(error) = lost.or(failed) {
             return Err(error);
         }
         closed.into_iter().collect::<Result<Vec<()>, _>>()?;
@@ -243,13 +282,28 @@ impl Server {
     }
 }
 
-async fn open_syslog(options: SyslogOptions, gate: &Gate) -> Result<Bound, GatewayError> {
-    let (address, name) = (options.listen, options.stream.clone());
-    let refused =
-        |why: &str| GatewayError::Log { stream: name.clone(), error: LogError::Refused(why.to_owned()) };
+/// The stream of this name, of JSON, which `what` needs.
+fn stream_of_json(gate: &Gate, name: &str, what: &str) -> Result<Arc<Stream>, GatewayError> {
+    let refused = |why: String| GatewayError::Log { stream: name.to_owned(), error: LogError::Refused(why) };
     let stream = gate.streams().find(|stream| stream.name == name).cloned();
-    let stream = stream.ok_or_else(|| refused("syslog goes to it, and there is no such stream"))?;
-    stream.takes_json().map_err(|refusal| refused(&refusal.message))?;
+    let stream = stream.ok_or_else(|| refused(format!("{what}, and there is no such stream")))?;
+    stream.takes_json().map_err(|refusal| refused(refusal.message))?;
+    Ok(stream)
+}
+
+/// Ends when files cannot be followed any more; never, if they all are until they are asked to stop.
+async fn fails(followers: &mut JoinSet<Result<(), GatewayError>>) -> GatewayError {
+    while let Some(ended) = followers.join_next().await {
+        if let Ok(Err(error)) = ended {
+            return error;
+        }
+    }
+    pending().await
+}
+
+async fn open_syslog(options: SyslogOptions, gate: &Gate) -> Result<Bound, GatewayError> {
+    let address = options.listen;
+    let stream = stream_of_json(gate, &options.stream, "syslog goes to it")?;
     Bound::open(options, stream).await.map_err(|error| GatewayError::Listen { address, error })
 }
 
@@ -272,38 +326,44 @@ async fn lost(stream: String, owner: &mut Owner) -> GatewayError {
 
 async fn open_stream(
     options: StreamOptions,
+    follows: bool,
     owner: &str,
     limits: &Limits,
     runtime: Arc<dyn Runtime>,
-) -> Result<(Arc<Stream>, Option<Owner>), GatewayError> {
+) -> Result<(Arc<Stream>, Option<(Owner, Place)>), GatewayError> {
     let name = options.name.clone();
-    opened(options, owner, limits, runtime).await.map_err(|error| GatewayError::Log { stream: name, error })
+    opened(options, follows, owner, limits, runtime)
+        .await
+        .map_err(|error| GatewayError::Log { stream: name, error })
 }
 
 async fn opened(
     options: StreamOptions,
+    follows: bool,
     owner: &str,
     limits: &Limits,
     runtime: Arc<dyn Runtime>,
-) -> Result<(Arc<Stream>, Option<Owner>), LogError> {
+) -> Result<(Arc<Stream>, Option<(Owner, Place)>), LogError> {
     let window_ms = i64::try_from(options.key_window.as_millis()).unwrap_or(i64::MAX);
     let mut keys = Keys::new(window_ms, options.keys_max);
-    let (destination, partition, owner) = match options.fills {
+    let (destination, partition, owned) = match options.fills {
         Fills::Log { store, partition, mut settings } => {
             let kept = options.key_window + KEPT_LONGER;
             settings.retention.keep_min = Some(settings.retention.keep_min.unwrap_or_default().max(kept));
             let log = log_partition(store, partition, &runtime).await?;
             // The claim first: from then on nobody else adds names.
             let owner = Owner::start(log.clone(), owner, settings).await?;
+            let place = Place::open(&log, &owner, follows).await?;
             let claimed = owner.root();
             let since_ms = claimed.stamp(runtime.wall_ms()).saturating_sub(window_ms);
-            for label in labels::read(&log, &claimed, since_ms, options.keys_max).await? {
+            let is_of_request = |id| file_of(id).is_none();
+            for label in labels::read(&log, &claimed, since_ms, options.keys_max, is_of_request).await? {
                 let key = Key { id: label.id, tag: label.tag };
                 keys.restore(key, label.first, u64::from(label.rows), label.stamp_ms);
             }
             let (stream, names) = (&options.name, keys.len());
             tracing::info!(stream, names, "a log is open, with the names of late requests");
-            (Destination::Log(owner.appender()), partition, Some(owner))
+            (Destination::Log(owner.appender()), partition, Some((owner, place)))
         }
         Fills::Pipeline(direct) => (Destination::Pipeline(direct), 0, None),
     };
@@ -323,7 +383,7 @@ async fn opened(
         drops_repeats: options.drops_repeats,
         runtime,
     };
-    Ok((Arc::new(stream), owner))
+    Ok((Arc::new(stream), owned))
 }
 
 /// The partition of a log, behind those before it.

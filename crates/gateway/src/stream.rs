@@ -10,7 +10,7 @@ use axum::body::Bytes;
 use dataflow::{Effect, RecordBlock, Runtime};
 use metrics::{counter, histogram};
 use object_log::error::AppendFault;
-use object_log::{Append, Appended, Appender, labels};
+use object_log::{Append, AppendError, Appended, Appender, labels};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::body::BodyBounds;
@@ -219,6 +219,33 @@ impl Stream {
         Ok(stored)
     }
 
+    /// Appends records under a label of the caller's own, and waits until they are durable, however long that takes.
+    ///
+    /// # Errors
+    /// As [`Appender::append`] says.
+    pub(crate) async fn append_labelled(
+        &self,
+        records: RecordBlock,
+        label: (u128, u64),
+        held: Held,
+    ) -> Result<(), AppendError> {
+        let destination = self.destination.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(Destination::Log(appender)) = destination else {
+            let message = "the gateway is stopping".to_owned();
+            return Err(AppendError { effect: Effect::None, fault: AppendFault::Stopped, message });
+        };
+        let (rows, bytes) = (records.len() as u64, records.payloads.bytes.len() as u64);
+        appender.append(Append { producer: Some(label), records, packed: None }).await?;
+        drop(held);
+        self.count_appended(rows, bytes);
+        Ok(())
+    }
+
+    fn count_appended(&self, rows: u64, bytes: u64) {
+        counter!("forebay_gateway_records_total", "stream" => self.name.clone()).increment(rows);
+        counter!("forebay_gateway_record_bytes_total", "stream" => self.name.clone()).increment(bytes);
+    }
+
     fn count_repeat(&self) {
         counter!("forebay_gateway_repeats_total", "stream" => self.name.clone()).increment(1);
     }
@@ -251,9 +278,7 @@ impl Stream {
             let outcome = outcome.map(|first| Stored { first, rows, is_repeat: false });
             drop(held);
             if outcome.is_ok() {
-                counter!("forebay_gateway_records_total", "stream" => stream.name.clone()).increment(rows);
-                counter!("forebay_gateway_record_bytes_total", "stream" => stream.name.clone())
-                    .increment(bytes);
+                stream.count_appended(rows, bytes);
             }
             stream.end(key, &outcome);
             // The client may be gone.

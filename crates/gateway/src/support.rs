@@ -70,6 +70,7 @@ pub fn options(streams: Vec<StreamOptions>) -> Options {
         tenant_header: None,
         otlp: crate::OtlpStreams::default(),
         syslog: Vec::new(),
+        files: Vec::new(),
         limits: limits(),
     }
 }

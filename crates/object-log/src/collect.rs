@@ -51,7 +51,8 @@ pub struct Collected {
     pub deleted: usize,
 }
 
-/// One pass of retention over what `root` says: deletes what is below its low, or finds a new low.
+/// One pass of retention over what `root` says: deletes what is below its low, or finds a new low. What is at `pinned` or behind it stays, whoever
+/// has dropped it.
 ///
 /// # Errors
 /// When the store fails for good, or what the root names is damaged.
@@ -59,9 +60,15 @@ pub async fn collect(
     partition: &LogPartition,
     root: &Root,
     retention: &Retention,
+    pinned: u64,
 ) -> Result<Collected, LogError> {
-    if root.cleaned < root.low {
-        return clean(partition, root).await;
+    let below = root.low.min(pinned);
+    if root.cleaned < below {
+        let cleaned = clean(partition, root, below).await?;
+        // The low may lie within an object, which stays: then there is nothing to delete until the low is raised further.
+        if cleaned.cleaned.is_some() || cleaned.is_more {
+            return Ok(cleaned);
+        }
     }
     let mut positions = Vec::with_capacity(root.consumers.len());
     if retention.acknowledged {
@@ -78,7 +85,7 @@ pub async fn collect(
         let older = Retention { age_max: Some(keep_min), ..Retention::default() };
         acknowledged = Some(at.min(self::expired(partition, root, &older).await?.unwrap_or(root.low)));
     }
-    let low = decide::low(root, acknowledged, expired);
+    let low = decide::low(root, acknowledged, expired).min(pinned.max(root.low));
     let consumers = root.consumers.clone();
     Ok(Collected { low: (low > root.low).then_some(low), consumers, ..Collected::default() })
 }
@@ -115,8 +122,8 @@ async fn expired(
     }
 }
 
-/// Deletes objects and segments below the root's low, oldest first.
-async fn clean(partition: &LogPartition, root: &Root) -> Result<Collected, LogError> {
+/// Deletes objects and segments below a position, which is at most the root's low, oldest first.
+async fn clean(partition: &LogPartition, root: &Root, below: u64) -> Result<Collected, LogError> {
     let (queue, names) = (root.queue_id(), partition.names());
     let mut stack: Vec<Span> = root.spans().collect();
     stack.reverse();
@@ -126,11 +133,11 @@ async fn clean(partition: &LogPartition, root: &Root) -> Result<Collected, LogEr
         if span.end <= root.cleaned {
             continue;
         }
-        if span.first >= root.low {
+        if span.first >= below {
             break;
         }
         match span.of {
-            Of::Entry(_) if span.end > root.low => break,
+            Of::Entry(_) if span.end > below => break,
             Of::Entry(_) if objects.len() == OBJECTS_MAX => {
                 is_more = true;
                 break;

@@ -42,8 +42,8 @@ pub fn label(id: u128, tag: u64) -> (u128, u64) {
     (id, LABELS | tag)
 }
 
-/// The labels of what was committed at `since_ms` or later and is held, oldest first; the newest `labels_max` of them. For the owner, which has claimed
-/// the partition and so knows that no other adds to them.
+/// The labels of what was committed at `since_ms` or later and is held, oldest first; the newest `labels_max` of those that are `wanted`. For the owner, which has
+/// claimed the partition and so knows that no other adds to them.
 ///
 /// # Errors
 /// When the store fails for good, or an object is missing or damaged.
@@ -52,10 +52,46 @@ pub async fn read(
     root: &Root,
     since_ms: i64,
     labels_max: usize,
+    wanted: impl Fn(u128) -> bool,
 ) -> Result<Vec<Label>, LogError> {
     let young = root.spans().find(|span| span.end > root.low && span.stamp_max_ms >= since_ms);
-    let mut at = young.map_or(root.next, |span| span.first.max(root.low));
+    let at = young.map_or(root.next, |span| span.first.max(root.low));
     let mut labels = Vec::new();
+    let keep = |found: Vec<Label>| {
+        labels.extend(found.into_iter().filter(|label| wanted(label.id)));
+        let excess = labels.len().saturating_sub(labels_max);
+        labels.drain(..excess);
+    };
+    visit(partition, root, (at, since_ms), keep).await?;
+    Ok(labels)
+}
+
+/// The labels of what was committed at `position` or behind it, in the order of the log, also of records that retention has dropped but whose objects are not
+/// deleted. For the owner, as [`read`].
+///
+/// # Errors
+/// [`LogError::Truncated`] when objects behind `position` are deleted; otherwise as [`read`].
+pub async fn since(
+    partition: &LogPartition,
+    root: &Root,
+    position: u64,
+    mut take: impl FnMut(Label),
+) -> Result<(), LogError> {
+    if position < root.cleaned {
+        return Err(LogError::Truncated { place: partition.place(), position, low: root.cleaned });
+    }
+    let take =
+        |found: Vec<Label>| found.into_iter().filter(|label| label.first >= position).for_each(&mut take);
+    visit(partition, root, (position, i64::MIN), take).await
+}
+
+/// Shows the labels of each piece of the log from a position on, without those of objects that were committed before `since_ms`.
+async fn visit(
+    partition: &LogPartition,
+    root: &Root,
+    (mut at, since_ms): (u64, i64),
+    mut take: impl FnMut(Vec<Label>),
+) -> Result<(), LogError> {
     while at < root.next {
         let entries = partition.entries_from(root, at).await?;
         let Some(last) = entries.last() else { break };
@@ -63,11 +99,9 @@ pub async fn read(
         let young = entries.into_iter().filter(|entry| entry.stamp_ms >= since_ms);
         let heads = futures::stream::iter(young).map(|entry| of_entry(partition, root, entry));
         let heads: Vec<Vec<Label>> = heads.buffered(HEADS_AT_ONCE).try_collect().await?;
-        labels.extend(heads.into_iter().flatten());
-        let excess = labels.len().saturating_sub(labels_max);
-        labels.drain(..excess);
+        take(heads.into_iter().flatten().collect());
     }
-    Ok(labels)
+    Ok(())
 }
 
 async fn of_entry(partition: &LogPartition, root: &Root, entry: Entry) -> Result<Vec<Label>, LogError> {

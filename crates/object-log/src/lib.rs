@@ -15,6 +15,7 @@
 //! | [`partition`] | one partition in a store: read, swap, walk                            | L2 L4       |
 //! | [`owner`]     | the one that commits, and the appends of this process                 | L3–L5       |
 //! | [`labels`]    | names of appends that their senders recognise, read back from data objects | L3      |
+//! | [`note`]      | what the owner notes of its labels, so that not all of them need be read     | L4          |
 //! | [`collect`]   | retention, garbage by name, orphans                                   | L6 L7       |
 //! | [`reader`]    | records from a position on, fetched ahead in parallel                 | L9 L10      |
 //! | [`acks`]      | how far each consumer has come                                        | L7          |
@@ -28,6 +29,7 @@ pub mod error;
 mod framing;
 pub mod labels;
 pub mod names;
+pub mod note;
 pub mod object;
 pub mod owner;
 pub mod partition;
@@ -36,8 +38,9 @@ pub mod root;
 pub mod segment;
 
 pub use error::{AppendError, LogError};
+pub use note::{Note, Notes};
 pub use object::Append;
-pub use owner::{Appended, Appender, Owner, Settings};
+pub use owner::{Appended, Appender, Owner, Pin, Settings};
 pub use partition::{LogPartition, Seen};
 pub use reader::LogReader;
 pub use root::{Entry, Root};

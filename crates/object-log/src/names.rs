@@ -5,6 +5,7 @@
 //! ```text
 //! <log>/p/<partition>/root                                       register: what the partition holds
 //! <log>/p/<partition>/acks/<consumer>                            register: how far a consumer has come
+//! <log>/p/<partition>/note                                       register: what the owner notes beside its appends
 //! <log>/p/<partition>/data/<queue>/<epoch>-<run>/<number>         data object
 //! <log>/p/<partition>/segments/<queue>/<epoch>-<run>/<number>     manifest segment
 //! ```
@@ -82,6 +83,11 @@ impl Names {
     /// The root.
     pub fn root(&self) -> Key {
         self.key("root")
+    }
+
+    /// What the owner notes beside its appends.
+    pub fn note(&self) -> Key {
+        self.key("note")
     }
 
     /// A consumer's acknowledgement; the name has been checked by [`is_consumer`].

@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dataflow::{Effect, Runtime, Task};
@@ -150,8 +151,28 @@ fn stopped(effect: Effect) -> AppendError {
 pub struct Owner {
     appender: Appender,
     root: watch::Receiver<Root>,
+    pinned: Pin,
     done: oneshot::Receiver<Result<(), LogError>>,
     _task: Task,
+}
+
+/// A position from which on nothing is deleted, whatever retention says: what stands there is still to be read by the owner itself. Clones are the same pin.
+#[derive(Clone, Debug)]
+pub struct Pin(Arc<AtomicU64>);
+
+impl Pin {
+    fn nowhere() -> Self {
+        Self(Arc::new(AtomicU64::new(u64::MAX)))
+    }
+
+    /// Keeps what is at `position` or behind it; `None` keeps nothing.
+    pub fn set(&self, position: Option<u64>) {
+        self.0.store(position.unwrap_or(u64::MAX), Ordering::Release);
+    }
+
+    fn position(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 impl Owner {
@@ -167,7 +188,8 @@ impl Owner {
         let (published, root) = watch::channel(seen.root.clone());
         let (end, done) = oneshot::channel();
         let runtime = partition.runtime().clone();
-        let run = Run::new(partition, seen, settings, received, published);
+        let pinned = Pin::nowhere();
+        let run = Run::new(partition, seen, settings, (received, published), pinned.clone());
         let task = runtime.spawn(
             "log-owner",
             Box::pin(async move {
@@ -175,7 +197,7 @@ impl Owner {
                 let _ = end.send(run.run().await);
             }),
         );
-        Ok(Self { appender: Appender { messages, memory, memory_bytes }, root, done, _task: task })
+        Ok(Self { appender: Appender { messages, memory, memory_bytes }, root, pinned, done, _task: task })
     }
 
     /// Where to append.
@@ -186,6 +208,16 @@ impl Owner {
     /// The newest root that this owner has swapped in.
     pub fn root(&self) -> Root {
         self.root.borrow().clone()
+    }
+
+    /// The newest root, as it changes.
+    pub fn roots(&self) -> watch::Receiver<Root> {
+        self.root.clone()
+    }
+
+    /// What keeps records from being deleted; at first nothing. What is pinned right after the start was not deleted before.
+    pub fn pin(&self) -> Pin {
+        self.pinned.clone()
     }
 
     /// Commits what was appended, and ends once all appenders are dropped.
@@ -231,6 +263,7 @@ struct Run {
     partition: LogPartition,
     runtime: Arc<dyn Runtime>,
     settings: Settings,
+    pinned: Pin,
     linger: Linger,
     claim: Claim,
     /// `None` while a swap is on its way.
@@ -261,8 +294,8 @@ impl Run {
         partition: LogPartition,
         seen: Seen,
         settings: Settings,
-        received: mpsc::UnboundedReceiver<Message>,
-        published: watch::Sender<Root>,
+        (received, published): (mpsc::UnboundedReceiver<Message>, watch::Sender<Root>),
+        pinned: Pin,
     ) -> Self {
         let runtime = partition.runtime().clone();
         let now = runtime.elapsed();
@@ -274,6 +307,7 @@ impl Run {
             next_segment: seen.root.sealed,
             partition,
             settings,
+            pinned,
             seen: Some(seen),
             published,
             received,
@@ -583,9 +617,9 @@ impl Run {
         }
         if now >= self.collect_at {
             self.collect_at = now + self.settings.collect_every;
-            let retention = self.settings.retention;
+            let (retention, pinned) = (self.settings.retention, self.pinned.position());
             return Some(Box::pin(async move {
-                unless_lost(collect::collect(&partition, &root, &retention).await)
+                unless_lost(collect::collect(&partition, &root, &retention, pinned).await)
             }));
         }
         None

@@ -18,7 +18,7 @@
 //! | byte order mark          | no part of the first line                                                         |
 //! | a line above the bound   | one record of the bound plus one byte that knows its whole length; a reject        |
 //! | the record's time        | unknown                                                                           |
-//! | file appended to         | goes on: the `identity` covers only bytes that were there                         |
+//! | file appended to         | goes on: its identity (`files`) covers only bytes that were there                         |
 //! | rotated away             | followed in its folder; may go once it was read to its end (`place`)              |
 //! | cut; gone before its end | refused                                                                           |
 //! | matched by two inputs, or by a symbolic link too | refused, by device and inode (`claims`)                   |
@@ -27,7 +27,6 @@
 
 mod claims;
 mod find;
-mod identity;
 mod inflate;
 mod lines;
 mod place;

@@ -103,6 +103,9 @@ async fn run(file: File) -> anyhow::Result<Exit> {
     for address in server.syslog_addresses() {
         tracing::info!(%address, "taking messages of syslog");
     }
+    for files in &file.files {
+        tracing::info!(paths = files.paths.join(", "), stream = %files.stream, "following files");
+    }
     let view = GatewayView { gate: server.gate(), address: server.address() };
     let telling = async {
         match admin {

@@ -34,7 +34,7 @@ impl Bench {
         let mut deleted = 0;
         loop {
             let root = self.partition.root().await.unwrap().root;
-            let pass = collect(&self.partition, &root, retention).await.expect("collects");
+            let pass = collect(&self.partition, &root, retention, u64::MAX).await.expect("collects");
             deleted += pass.deleted;
             if let Some(low) = pass.low {
                 self.partition.edit(Edit::Truncate(low)).await.expect("edits");
@@ -107,8 +107,8 @@ async fn a_pass_that_was_not_recorded_is_made_again() {
     let bench = bench(120).await;
     bench.partition.edit(Edit::Truncate(110)).await.expect("edits");
     let root = bench.partition.root().await.unwrap().root;
-    let first = collect(&bench.partition, &root, &Retention::default()).await.expect("collects");
-    let again = collect(&bench.partition, &root, &Retention::default()).await.expect("collects");
+    let first = collect(&bench.partition, &root, &Retention::default(), u64::MAX).await.expect("collects");
+    let again = collect(&bench.partition, &root, &Retention::default(), u64::MAX).await.expect("collects");
     assert_eq!((first.cleaned.map(|c| c.0), again.cleaned.map(|c| c.0)), (Some(110), Some(110)));
     assert_eq!(first.cleaned, again.cleaned, "and counts the same bytes");
     assert_eq!(bench.stored().await, 10);
@@ -151,4 +151,47 @@ async fn a_sweep_takes_what_earlier_owners_left_and_spares_the_log_and_the_prese
         !matches!(error, Ok(Collected { deleted: 1.., .. })),
         "an earlier owner deletes nothing: {error:?}"
     );
+}
+
+#[tokio::test]
+async fn a_low_within_an_object_does_not_keep_retention_from_going_on() {
+    let bench = bench(1).await;
+    let rows = crate::support::block(["a", "b", "c"]);
+    let wide = crate::Append { producer: None, records: rows, packed: None };
+    bench.owner.appender().append(wide).await.expect("appends");
+    for text in ["d", "e"] {
+        bench.owner.appender().append(append(None, text)).await.expect("appends");
+    }
+    let by_acks = Retention { acknowledged: true, ..Retention::default() };
+    let queue = bench.owner.root().queue_id();
+    let mut consumer = Acknowledger::claim(bench.partition.clone(), "one", queue).await.expect("claims");
+    consumer.acknowledge(2).await.expect("acknowledges");
+    assert_eq!(bench.collect(&by_acks).await, 1, "the object that is acknowledged in part stays");
+    consumer.acknowledge(5).await.expect("acknowledges");
+    assert_eq!(bench.collect(&by_acks).await, 2);
+    let root = bench.partition.root().await.unwrap().root;
+    assert_eq!((root.low, root.cleaned, root.next), (5, 5, 6));
+}
+
+#[tokio::test]
+async fn what_is_pinned_stays_whoever_drops_it() {
+    let bench = bench(10).await;
+    let all = Retention { bytes_max: Some(0), ..Retention::default() };
+    let pass = async |pinned| {
+        let root = bench.partition.root().await.unwrap().root;
+        collect(&bench.partition, &root, &all, pinned).await.expect("collects")
+    };
+    assert_eq!((pass(4).await.low, pass(0).await.low), (Some(4), None));
+    // An operator's word is not retention's: its records are dropped, and their objects stay until they are not pinned.
+    bench.partition.edit(Edit::Truncate(8)).await.expect("edits");
+    assert_eq!(pass(0).await, Collected::default());
+    assert_eq!(pass(4).await.cleaned.map(|(to, _)| to), Some(4));
+    assert_eq!(bench.stored().await, 6);
+    let labels = async |position| {
+        let root = bench.partition.root().await.unwrap().root;
+        crate::labels::since(&bench.partition, &root, position, |_| {}).await
+    };
+    bench.partition.edit(Edit::Cleaned(4, 0)).await.expect("edits");
+    labels(4).await.expect("they are dropped, and can be read");
+    assert!(matches!(labels(3).await, Err(LogError::Truncated { position: 3, low: 4, .. })));
 }

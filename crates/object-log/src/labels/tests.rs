@@ -33,10 +33,10 @@ async fn labels_are_read_back_with_their_positions() {
     later.appender().append(labelled(11, 5, &["again"])).await.unwrap();
     let root = later.root();
     assert_eq!(root.producers.len(), 1);
-    let found = read(&partition, &root, 0, 100).await.unwrap();
+    let found = read(&partition, &root, 0, 100, |_| true).await.unwrap();
     let found: Vec<_> = found.iter().map(|label| (label.id, label.tag, label.first, label.rows)).collect();
     assert_eq!(found, [(11, 5, 2, 2), (11, 5, 4, 1)]);
-    assert_eq!(read(&partition, &root, 0, 1).await.unwrap()[0].first, 4, "the newest");
+    assert_eq!(read(&partition, &root, 0, 1, |_| true).await.unwrap()[0].first, 4, "the newest");
 }
 
 #[tokio::test]
@@ -55,11 +55,11 @@ async fn labels_of_one_object_and_of_segments_are_found_and_old_ones_are_not() {
     }
     let root = owner.root();
     assert!(!root.levels.is_empty(), "some of them are in segments");
-    let all = read(&partition, &root, 0, usize::MAX).await.unwrap();
+    let all = read(&partition, &root, 0, usize::MAX, |_| true).await.unwrap();
     assert_eq!(all.len(), 450);
     assert!(all.iter().enumerate().all(|(at, label)| label.first == at as u64), "one after the other");
     let since = root.stamp_ms - 10_000;
-    let young = read(&partition, &root, since, usize::MAX).await.unwrap();
+    let young = read(&partition, &root, since, usize::MAX, |_| true).await.unwrap();
     assert!((30..=36).contains(&young.len()), "{}", young.len());
     assert!(young.iter().all(|label| label.stamp_ms >= since));
 }
@@ -77,13 +77,13 @@ async fn retention_keeps_labels_for_some_time_although_all_is_acknowledged() {
     consumer.acknowledge(2).await.unwrap();
     let root = partition.root().await.unwrap().root;
     let retention = |keep_min| Retention { acknowledged: true, keep_min, ..Retention::default() };
-    let low = async |retention| collect::collect(&partition, &root, &retention).await.unwrap().low;
+    let low = async |retention| collect::collect(&partition, &root, &retention, u64::MAX).await.unwrap().low;
     assert_eq!(low(retention(None)).await, Some(2));
     assert_eq!(low(retention(Some(Duration::from_secs(60)))).await, Some(1), "the young one stays");
     assert_eq!(low(retention(Some(Duration::from_secs(600)))).await, None);
 
     partition.edit(Edit::Truncate(1)).await.unwrap();
     let root = partition.root().await.unwrap().root;
-    let left = read(&partition, &root, 0, usize::MAX).await.unwrap();
+    let left = read(&partition, &root, 0, usize::MAX, |_| true).await.unwrap();
     assert_eq!(left.len(), 1, "what is below the low is not looked for: {left:?}");
 }

@@ -64,6 +64,11 @@ pub struct Gateway {
     #[schemars(length(max = 100))]
     pub syslog: Vec<Syslog>,
 
+    /// Files of this host whose lines are followed, each line once, over restarts and kills of the gateway.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub files: Vec<Files>,
+
     /// What can be filled, by name: 1 to 128 letters, digits, `-`, `_` and `.`.
     #[schemars(extend(
         "minProperties" = 1, "maxProperties" = 1000,
@@ -279,6 +284,73 @@ pub struct Syslog {
     pub connections: u32,
 }
 
+/// Files whose lines become records of a stream. Renamed files are read to their end, and copies of emptied ones are recognised.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Files {
+    /// Paths, and patterns with `*`, `?`, `[a-z]` and `**`. Files that appear later are followed too. Relative paths are relative to this file's folder.
+    #[schemars(length(min = 1, max = 1000), extend("uniqueItems" = true, "x-why" = "each is looked for every second"))]
+    pub paths: Vec<String>,
+
+    /// Patterns of files that are left out, as their paths are matched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000))]
+    pub exclude: Vec<String>,
+
+    /// The stream that is filled, of `format: json`. Its log keeps how far each file was read, so no other files fill it.
+    #[serde(default = "default_files")]
+    pub stream: Identifier,
+
+    /// What a line becomes.
+    #[serde(default, rename = "as")]
+    pub lines: FileLines,
+
+    /// Where files are read from that are there at the first start. Files that appear later are read from their beginning.
+    #[serde(default)]
+    pub start: FileStart,
+
+    /// What records say in `host`; the host's name if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+
+    /// A longer line is cut there, marked by `"truncated": true`, and counted.
+    #[serde(default = "default_message")]
+    #[schemars(extend("x-least" = "16", "x-most" = "1MiB", "x-why" = "a piece of a file that is in memory has a whole line"))]
+    pub line: Size,
+
+    /// Files open at a time. Others are opened when they have grown, and those that were quiet for the longest time are closed for them.
+    #[serde(default = "default_open")]
+    #[schemars(range(min = 1, max = 100_000), extend("x-why" = "each takes a file descriptor"))]
+    pub open: u32,
+
+    /// Bytes that are read before the lines before them are durable.
+    #[serde(default = "default_ahead")]
+    #[schemars(extend("x-least" = "1MiB", "x-most" = "1GiB", "x-why" = "they are in memory, and in that of the stream"))]
+    pub ahead: Size,
+}
+
+/// What a line of a file becomes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileLines {
+    /// A JSON object with the line, and with the file, the host and the offset that it has.
+    #[default]
+    Line,
+    /// The line itself if it is a JSON object; otherwise the same as `line`.
+    Json,
+}
+
+/// Where files are read from that are there at the first start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileStart {
+    /// From their first line.
+    #[default]
+    Beginning,
+    /// From the lines that are added later.
+    End,
+}
+
 /// What the body of a request holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -388,6 +460,7 @@ pub fn rules(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
         fault("tenant_header", "is no name of a header".to_owned());
     }
     syslog(gateway, fault);
+    files(gateway, fault);
     streams(gateway, fault);
     otlp(gateway, fault);
 }
@@ -418,8 +491,31 @@ fn otlp(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
     }
 }
 
-/// The room of a stream for its longest message: escaped, and beside those of others.
+/// The room of a stream for its longest message or line: escaped, and beside those of others.
 const ROOM_OF_MESSAGE: u64 = 8;
+
+fn files(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
+    for (at, files) in gateway.files.iter().enumerate() {
+        let path = format!("files[{at}]");
+        let name = &files.stream;
+        match gateway.streams.get(name) {
+            None => fault(&format!("{path}.stream"), format!("there is no stream `{name}`")),
+            Some(stream) if stream.format != StreamFormat::Json => {
+                fault(&format!("{path}.stream"), format!("stream `{name}` does not take JSON"));
+            }
+            Some(stream) if stream.memory.bytes / ROOM_OF_MESSAGE < files.line.bytes => {
+                let message = format!("is more than an eighth of the `memory` of stream `{name}`");
+                fault(&format!("{path}.line"), message);
+            }
+            Some(_) => {}
+        }
+        if gateway.files[..at].iter().any(|before| before.stream == *name) {
+            let message =
+                format!("other files fill stream `{name}`: add the paths there, or name another stream");
+            fault(&format!("{path}.stream"), message);
+        }
+    }
+}
 
 fn syslog(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
     let asks = gateway.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
@@ -548,6 +644,18 @@ fn default_otlp_metrics() -> Identifier {
 
 fn default_syslog() -> Identifier {
     "syslog".parse().expect("the default is a name")
+}
+
+fn default_files() -> Identifier {
+    "files".parse().expect("the default is a name")
+}
+
+fn default_open() -> u32 {
+    256
+}
+
+fn default_ahead() -> Size {
+    Size::mib(16)
 }
 
 fn default_message() -> Size {

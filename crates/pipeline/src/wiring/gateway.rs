@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use dataflow::Runtime;
 use formats::otlp::Signal;
+use gateway::files::FilesOptions;
 use gateway::options::{Csv, SecretFile};
 use gateway::syslog::{SyslogOptions, Transport};
 use gateway::{ClientOptions, Fills, Format, Limits, Options, OtlpStreams, StreamOptions};
@@ -18,7 +19,7 @@ use object_log::decide::Retention;
 use store::{Remote, Store};
 
 use super::storage;
-use crate::config::gateway::{Client, Gateway, Stream, StreamFormat, Syslog};
+use crate::config::gateway::{Client, FileLines, FileStart, Files, Gateway, Stream, StreamFormat, Syslog};
 use crate::config::model::source::NO_QUOTE;
 use crate::config::values::{Identifier, Listen, Period};
 
@@ -75,6 +76,7 @@ pub(super) fn with_streams(file: &Gateway, streams: Vec<StreamOptions>) -> anyho
             metrics: file.otlp.metrics.to_string(),
         },
         syslog,
+        files: file.files.iter().map(files_options).collect(),
         limits: Limits {
             memory_bytes: bytes(file.limits.memory.bytes),
             connections_max: file.limits.connections as usize,
@@ -101,6 +103,27 @@ fn syslog_options(file: &Gateway, tls: Option<&Tls>) -> Vec<SyslogOptions> {
         })
     };
     file.syslog.iter().flat_map(of).collect()
+}
+
+fn files_options(files: &Files) -> FilesOptions {
+    FilesOptions {
+        paths: files.paths.clone(),
+        exclude: files.exclude.clone(),
+        stream: files.stream.to_string(),
+        host: files.host.clone().unwrap_or_else(host),
+        is_json: files.lines == FileLines::Json,
+        from_end: files.start == FileStart::End,
+        line_bytes_max: bytes(files.line.bytes),
+        open_max: files.open as usize,
+        ahead_bytes_max: bytes(files.ahead.bytes),
+    }
+}
+
+/// This host's name; empty where it is not to be had.
+fn host() -> String {
+    let known = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let known = known.or_else(|| std::env::var("HOSTNAME").ok());
+    known.map(|name| name.trim().to_owned()).unwrap_or_default()
 }
 
 fn bytes(bytes: u64) -> usize {

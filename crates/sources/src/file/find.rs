@@ -5,9 +5,9 @@ use std::fs::File;
 use std::path::Path;
 
 use dataflow::{SourceError, SourceFault};
+use files::Identity;
 
 use super::fault_of;
-use super::identity::Identity;
 
 /// More matches than this are a mistake in the pattern.
 const FILES_MAX: usize = 100_000;

@@ -1,6 +1,6 @@
 //! Where the file is that a position belongs to, after its name was given to another one or to none.
 //!
-//! Owns the search and what follows from it. Does not own the comparison (`identity`) or which names a source has (`find`).
+//! Owns the search and what follows from it. Does not own the comparison (`files`) or which names a source has (`find`).
 //!
 //! | under its name stands                 | what is read                                                                 |
 //! |---------------------------------------|------------------------------------------------------------------------------|
@@ -15,9 +15,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use dataflow::{ReadFrom, SourceError, SourceFault};
+use files::{Identity, Likeness};
 
 use super::find::failed;
-use super::identity::{Identity, Likeness};
 
 /// Stands in [`ReadFrom::leader_epoch`] with a position at which the file ended when it was read to there: the file may go.
 pub(super) const READ_TO_ITS_END: i32 = 1;
@@ -113,7 +113,7 @@ fn elsewhere(
     let stem = stem(path);
     for sibling in siblings(path)? {
         let is_copy = || sibling.name().is_some_and(|name| name.starts_with(&stem));
-        if sibling.inode == identity.inode {
+        if sibling.inode == identity.node().inode {
             if let Some(place) = open(&sibling.path, identity, Likeness::Same) {
                 return Ok(Some(place));
             }
@@ -123,7 +123,7 @@ fn elsewhere(
     }
     for other in paths()? {
         let other = PathBuf::from(other);
-        if std::fs::metadata(&other).is_ok_and(|metadata| metadata.ino() == identity.inode)
+        if std::fs::metadata(&other).is_ok_and(|metadata| metadata.ino() == identity.node().inode)
             && let Some(place) = open(&other, identity, Likeness::Same)
         {
             return Ok(Some(place));

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dataflow::{BlockBuilder, Event, Partition, ReadFrom, Reader, SourceError, SourceFault};
+use files::{Identity, Likeness};
 
-use super::identity::{Identity, Likeness};
 use super::inflate::{self, Bytes, CHUNK_BYTES, Stands};
 use super::lines::Lines;
 use super::place::{self, NOT_AT_ITS_END, Place, READ_TO_ITS_END};

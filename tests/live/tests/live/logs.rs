@@ -240,7 +240,7 @@ fn drain_to(pipeline: &Pipeline, table: &live::Table, all: u64) {
 }
 
 /// Tells the senders to end, also when the test panics.
-struct End<'a>(&'a AtomicBool);
+pub(super) struct End<'a>(pub &'a AtomicBool);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {

@@ -12,6 +12,7 @@
 //! | [`otlp`]       | requests of OTLP from topics, into the tables of the collector's exporter         |
 //! | [`keys`]       | keys and nested values that other programs took apart or glued together wrongly    |
 //! | [`logs`]       | logs as sources, and the gateway that fills them, with kills of all that take part |
+//! | [`host_logs`]  | files that a gateway follows while they are rotated and it is killed               |
 //! | [`poison`]     | records that are not what they should be, and times                               |
 //! | [`doubts`]     | inserts in doubt: tails that come late, questions and answers                     |
 //! | [`problems`]   | what a running program waits for, as states; tokens that are forgotten too soon  |
@@ -50,6 +51,7 @@ mod faults;
 mod fencing;
 mod glassflow;
 mod guide;
+mod host_logs;
 mod hostile;
 mod inputs;
 mod joins;

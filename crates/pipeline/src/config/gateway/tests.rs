@@ -82,6 +82,29 @@ fn syslog_has_an_address_and_a_stream_of_json() {
 }
 
 #[test]
+fn files_fill_a_stream_of_json_that_no_others_fill() {
+    let with = |more: &str| {
+        format!(
+            "gateway: g\nstreams: {{ files: {{}}, c: {{ format: message }}, small: {{ memory: 1MiB }} }}\n{more}\n"
+        )
+    };
+    let found = good(&with("files: [{ paths: ['/var/log/*.log'] }]"));
+    let files = &found.files[0];
+    assert_eq!(
+        (files.stream.as_str(), files.lines, files.start),
+        ("files", FileLines::Line, FileStart::Beginning)
+    );
+    assert_eq!((files.line.bytes, files.open, files.ahead.bytes), (64 << 10, 256, 16 << 20));
+    good(&with("files: [{ paths: [a], as: json, start: end, host: web1 }, { paths: [a], stream: small }]"));
+    wrong(&with("files: [{ paths: [] }]"), &["files[0].paths"]);
+    wrong(&with("files: [{ paths: [a], stream: d }]"), &["there is no stream `d`"]);
+    wrong(&with("files: [{ paths: [a], stream: c }]"), &["`c` does not take JSON"]);
+    wrong(&with("files: [{ paths: [a], stream: small, line: 1MiB }]"), &["an eighth of the `memory`"]);
+    wrong(&with("files: [{ paths: [a], line: 2MiB }]"), &["1MiB"]);
+    wrong(&with("files: [{ paths: [a] }, { paths: [b] }]"), &["other files fill stream `files`"]);
+}
+
+#[test]
 fn streams_and_clients_keep_to_their_rules() {
     wrong("gateway: g\n", &["the gateway needs the key `streams`"]);
     wrong(

@@ -155,6 +155,7 @@ impl Pipeline {
             store: gateway::default_store(),
             object_storage: None,
             syslog: own.syslog,
+            files: Vec::new(),
             streams: streams.collect(),
             otlp: own.otlp,
             limits: own.limits,

@@ -1,8 +1,34 @@
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::super::tests::Dir;
 use super::*;
+
+/// A folder that goes with the test.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("forebay-files-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> String {
+        std::fs::write(self.path(name), bytes).unwrap();
+        self.path(name)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
 
 fn open(path: &str) -> File {
     File::open(path).unwrap()
@@ -71,5 +97,22 @@ fn identities_of_earlier_programs_are_understood() {
     assert_eq!(identity.compare(&open(&path)).unwrap(), Likeness::Same);
     for text in ["", "of-another-stream", "1:2:3", "2:1:2:3:x", "a:b:c:d", "2:1:2:3:16=zz"] {
         assert_eq!(Identity::parse(text), None, "{text}");
+    }
+}
+
+#[test]
+fn a_file_that_begins_alike_has_an_identity_of_all_that_it_has_now() {
+    let dir = Dir::new("begins");
+    let path = dir.write("a", b"one\n");
+    let first = of(&path);
+    append(&path, b"two\n");
+    let grown = first.begins_like(&open(&path)).unwrap().expect("it has grown");
+    assert_eq!(grown, of(&path));
+    let copy = dir.write("b", b"one\ntwo\nthree\n");
+    let copied = grown.begins_like(&open(&copy)).unwrap().expect("it begins alike");
+    assert!(copied.node().is(&of(&copy).node()) && !copied.node().is(&first.node()));
+    for other in [&b"one\n"[..], b"", b"one\ntWo\nthree\n"] {
+        std::fs::write(&path, other).unwrap();
+        assert_eq!(grown.begins_like(&open(&path)).unwrap(), None, "{other:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! What makes a file itself, whatever its name and however it has grown.
 //!
-//! Owns the text of an identity and the comparison of a file with one. Does not own where a file is looked for (`place`).
+//! Owns the text of an identity and the comparison of a file with one. Does not own where a file is looked for.
 //!
 //! `2:device:inode:birth:length=hash,…`: the fingerprint is a hash of the first 16, 64, 256 and 1024 bytes, as far as the file had them
 //! when it was first seen, and of all of them if there were fewer. Each is compared over its own length, so a file that grows stays
@@ -30,61 +30,117 @@ const COPY_BYTES_MIN: u64 = 64;
 
 /// How a file compares with an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Likeness {
+pub enum Likeness {
+    /// The file itself, perhaps grown.
     Same,
+    /// The file itself, with nothing in it.
     Emptied,
+    /// The file itself, shorter than it was.
     Cut,
+    /// The file itself, with other bytes at its beginning.
     Overwritten,
+    /// Another file with the same beginning.
     Copy,
+    /// Another file.
     Other,
+}
+
+/// The file system's name of a file, as long as it exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The device; `None` where it is not known.
+    pub device: Option<u64>,
+    /// The inode, which another file may have later.
+    pub inode: u64,
+    /// When it was created, in nanoseconds since 1970; 0 where the file system keeps none.
+    pub birth_ns: u128,
+}
+
+impl Node {
+    /// Of the file that the metadata describe.
+    pub fn of(metadata: &Metadata) -> Self {
+        Self { device: Some(metadata.dev()), inode: metadata.ino(), birth_ns: birth_ns(metadata) }
+    }
+
+    /// Whether both are the same file.
+    pub fn is(&self, other: &Self) -> bool {
+        let are_births_known = self.birth_ns != 0 && other.birth_ns != 0;
+        let is_device = self.device.is_none() || other.device.is_none() || self.device == other.device;
+        self.inode == other.inode
+            && (if are_births_known { self.birth_ns == other.birth_ns } else { is_device })
+    }
 }
 
 /// An identity in parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    /// `None` in what earlier programs wrote.
-    device: Option<u64>,
-    pub(super) inode: u64,
-    /// 0 where the file system keeps none.
-    birth_ns: u128,
+pub struct Identity {
+    /// Its device is `None` in what earlier programs wrote.
+    node: Node,
     /// Lengths, ascending, and their hashes.
     prints: Vec<(u64, u64)>,
 }
 
 impl Identity {
     /// Of an open file.
-    pub(super) fn of(file: &File) -> io::Result<Self> {
-        let metadata = file.metadata()?;
-        let head = head(file, LENGTHS[LENGTHS.len() - 1])?;
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn of(file: &File) -> io::Result<Self> {
+        Ok(Self::of_head(Node::of(&file.metadata()?), &head(file, LENGTHS[LENGTHS.len() - 1])?))
+    }
+
+    fn of_head(node: Node, head: &[u8]) -> Self {
         let length = head.len() as u64;
         let mut lengths: Vec<u64> = LENGTHS.into_iter().filter(|l| *l <= length).collect();
         if lengths.last() != Some(&length) {
             lengths.push(length);
         }
-        let prints = lengths.into_iter().map(|l| (l, hash(&head, l))).collect();
-        let (device, inode) = (Some(metadata.dev()), metadata.ino());
-        Ok(Self { device, inode, birth_ns: birth_ns(&metadata), prints })
+        let prints = lengths.into_iter().map(|l| (l, hash(head, l))).collect();
+        Self { node, prints }
+    }
+
+    /// Its node.
+    pub fn node(&self) -> Node {
+        self.node
+    }
+
+    /// Bytes at the file's beginning that it was made of.
+    pub fn covers(&self) -> u64 {
+        self.prints.last().map_or(0, |(length, _)| *length)
+    }
+
+    /// The identity of `file` as it is now, if it has all the bytes that this one was made of: the same file, perhaps grown, or a copy. The
+    /// bytes are read once, so that what is compared is what the new identity is made of.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn begins_like(&self, file: &File) -> io::Result<Option<Self>> {
+        let node = Node::of(&file.metadata()?);
+        let head = head(file, LENGTHS[LENGTHS.len() - 1])?;
+        let length = head.len() as u64;
+        let agrees = self.prints.iter().all(|(l, expected)| *l <= length && hash(&head, *l) == *expected);
+        Ok(agrees.then(|| Self::of_head(node, &head)))
     }
 
     /// Reads the text of one; `None` if it is none.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let parts: Vec<&str> = text.split(':').collect();
         let print =
             |length: &str, hash: &str| Some((length.parse().ok()?, u64::from_str_radix(hash, 16).ok()?));
         match parts[..] {
             ["2", device, inode, birth, prints] => Some(Self {
-                device: Some(device.parse().ok()?),
-                inode: inode.parse().ok()?,
-                birth_ns: birth.parse().ok()?,
+                node: Node {
+                    device: Some(device.parse().ok()?),
+                    inode: inode.parse().ok()?,
+                    birth_ns: birth.parse().ok()?,
+                },
                 prints: prints
                     .split(',')
                     .map(|pair| pair.split_once('=').and_then(|(length, hash)| print(length, hash)))
                     .collect::<Option<_>>()?,
             }),
             [inode, birth, length, hash] => Some(Self {
-                device: None,
-                inode: inode.parse().ok()?,
-                birth_ns: birth.parse().ok()?,
+                node: Node { device: None, inode: inode.parse().ok()?, birth_ns: birth.parse().ok()? },
                 prints: vec![print(length, hash)?],
             }),
             _ => None,
@@ -92,14 +148,17 @@ impl Identity {
     }
 
     /// Compares a file with it.
-    pub(super) fn compare(&self, file: &File) -> io::Result<Likeness> {
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn compare(&self, file: &File) -> io::Result<Likeness> {
         let metadata = file.metadata()?;
         let covered = self.prints.last().map_or(0, |(length, _)| *length).min(LENGTHS[LENGTHS.len() - 1]);
         let head = head(file, covered)?;
         let length = head.len() as u64;
         let mut held = self.prints.iter().filter(|(l, _)| *l <= length);
         let agrees = held.all(|(l, expected)| hash(&head, *l) == *expected);
-        Ok(match (self.is_node(&metadata), agrees) {
+        Ok(match (self.node.is(&Node::of(&metadata)), agrees) {
             (true, true) if length >= covered => Likeness::Same,
             (true, _) if length == 0 => Likeness::Emptied,
             (true, true) => Likeness::Cut,
@@ -108,20 +167,20 @@ impl Identity {
             (false, _) => Likeness::Other,
         })
     }
-
-    fn is_node(&self, metadata: &Metadata) -> bool {
-        let birth_ns = birth_ns(metadata);
-        let are_births_known = self.birth_ns != 0 && birth_ns != 0;
-        let is_device = self.device.is_none_or(|device| device == metadata.dev());
-        self.inode == metadata.ino() && (if are_births_known { self.birth_ns == birth_ns } else { is_device })
-    }
 }
 
 impl std::fmt::Display for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let prints: Vec<String> =
             self.prints.iter().map(|(length, hash)| format!("{length}={hash:016x}")).collect();
-        write!(f, "2:{}:{}:{}:{}", self.device.unwrap_or(0), self.inode, self.birth_ns, prints.join(","))
+        write!(
+            f,
+            "2:{}:{}:{}:{}",
+            self.node.device.unwrap_or(0),
+            self.node.inode,
+            self.node.birth_ns,
+            prints.join(",")
+        )
     }
 }
 

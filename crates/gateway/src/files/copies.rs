@@ -1,0 +1,63 @@
+//! Whether one file has the same bytes as another one, and whether it is compressed.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Bytes that are compared at once, and at one call: the rest waits for the next look.
+const PIECE_BYTES: usize = 256 << 10;
+const CALL_BYTES: u64 = 256 << 20;
+
+/// How a file compares with an older one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alike {
+    /// All of it is the other one's beginning, as far as was compared.
+    SoFar,
+    /// It has other bytes, or more.
+    Other,
+}
+
+/// Compares all of `file` with the beginning of `original`, from `compared` on, and moves that.
+///
+/// # Errors
+/// When one of them cannot be read.
+pub(super) fn compare(file: &File, original: &File, compared: &mut u64) -> io::Result<Alike> {
+    let (mut own, mut other) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
+    let until = compared.saturating_add(CALL_BYTES);
+    while *compared < until {
+        let read = read_at(file, &mut own, *compared)?;
+        if read == 0 {
+            break;
+        }
+        let of_original = read_at(original, &mut other[..read], *compared)?;
+        if own[..read] != other[..of_original] {
+            return Ok(Alike::Other);
+        }
+        *compared += read as u64;
+    }
+    Ok(Alike::SoFar)
+}
+
+/// Whether it begins as files do that gzip, zstd, bzip2 or xz have made.
+pub(super) fn is_compressed(file: &File) -> bool {
+    let mut head = [0; 6];
+    let head = match read_at(file, &mut head, 0) {
+        Ok(read) => &head[..read],
+        Err(_) => return false,
+    };
+    let starts: [&[u8]; 4] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\0"];
+    starts.iter().any(|start| head.starts_with(start))
+}
+
+fn read_at(file: &File, out: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < out.len() {
+        match file.read_at(&mut out[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

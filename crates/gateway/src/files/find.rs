@@ -1,0 +1,166 @@
+//! Which files the patterns mean now, and what else is in a folder.
+//!
+//! Owns listing. What cannot be listed or inspected is reported and left out: a folder that nobody may read must not keep other files from being followed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use files::Node;
+
+/// More matches than this are a mistake in the pattern.
+const FILES_MAX: usize = 100_000;
+
+/// A file that is there.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// Its name as matched.
+    pub path: String,
+    /// The number of the pattern.
+    pub pattern: usize,
+    pub node: Node,
+    /// Bytes in it.
+    pub bytes: u64,
+}
+
+/// Paths and patterns, and those that are left out.
+#[derive(Clone, Debug)]
+pub(super) struct Patterns {
+    pub include: Vec<String>,
+    exclude: Vec<glob::Pattern>,
+}
+
+impl Patterns {
+    /// From their texts.
+    ///
+    /// # Errors
+    /// What is wrong with one of them.
+    pub fn new(include: Vec<String>, exclude: &[String]) -> Result<Self, String> {
+        let pattern = |text: &String| {
+            glob::Pattern::new(text).map_err(|error| {
+                format!("pattern `{text}` is wrong at character {}: {}", error.pos, error.msg)
+            })
+        };
+        include.iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
+        let exclude = exclude.iter().map(pattern).collect::<Result<_, _>>()?;
+        Ok(Self { include, exclude })
+    }
+
+    /// The files that are there, each once, whatever names lead to it; and what went wrong.
+    pub fn found(&self) -> (Vec<Found>, Vec<String>) {
+        let (mut found, mut problems) = (Vec::new(), Vec::new());
+        let mut seen = BTreeSet::new();
+        for (number, pattern) in self.include.iter().enumerate() {
+            for path in matches(pattern, &mut problems) {
+                if self.exclude.iter().any(|excluded| excluded.matches(&path)) {
+                    continue;
+                }
+                let metadata = match std::fs::metadata(&path) {
+                    Ok(metadata) => metadata,
+                    // It has gone since it was listed, or a link leads nowhere.
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                    Err(error) => {
+                        problems.push(format!("file `{path}` cannot be inspected: {error}"));
+                        continue;
+                    }
+                };
+                let node = Node::of(&metadata);
+                if metadata.is_file() && seen.insert((node.device, node.inode)) {
+                    found.push(Found { path, pattern: number, node, bytes: metadata.len() });
+                }
+            }
+        }
+        (found, problems)
+    }
+}
+
+fn matches(pattern: &str, problems: &mut Vec<String>) -> Vec<String> {
+    // A path that is there is never taken for a pattern.
+    if Path::new(pattern).exists() {
+        return vec![pattern.to_owned()];
+    }
+    // It was tried in `new`.
+    let Ok(paths) = glob::glob(pattern) else { return Vec::new() };
+    let mut found = Vec::new();
+    for entry in paths {
+        match entry {
+            Ok(path) => match path.to_str() {
+                Some(path) => found.push(path.to_owned()),
+                None => problems.push(format!("the name of file `{}` is not UTF-8", path.display())),
+            },
+            Err(error) => {
+                problems.push(format!("`{}` cannot be listed: {}", error.path().display(), error.error()));
+            }
+        }
+        if found.len() == FILES_MAX {
+            problems.push(format!(
+                "pattern `{pattern}` matches more than {FILES_MAX} files; the others are left out"
+            ));
+            break;
+        }
+    }
+    found
+}
+
+/// A file of a folder.
+#[derive(Clone, Debug)]
+pub(super) struct Sibling {
+    pub path: String,
+    pub node: Node,
+    pub bytes: u64,
+}
+
+/// Folders as they are during one look, each listed once and sorted by name.
+#[derive(Default)]
+pub(super) struct Folders(BTreeMap<PathBuf, Vec<Sibling>>);
+
+impl Folders {
+    /// The files beside `path`, and beside what it links to.
+    pub fn beside(&mut self, path: &str) -> Vec<Sibling> {
+        let mut folders = vec![folder(Path::new(path))];
+        if let Ok(real) = std::fs::canonicalize(path) {
+            let real = folder(&real);
+            let is_same = std::fs::canonicalize(&folders[0]).is_ok_and(|first| first == real);
+            if !is_same {
+                folders.push(real);
+            }
+        }
+        folders.into_iter().flat_map(|folder| self.files(folder)).collect()
+    }
+
+    fn files(&mut self, folder: PathBuf) -> Vec<Sibling> {
+        let list = || {
+            // What cannot be listed has no files that anybody could find.
+            let entries = std::fs::read_dir(&folder).into_iter().flatten().take(FILES_MAX).flatten();
+            let sibling = |entry: std::fs::DirEntry| {
+                let metadata = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
+                let path = entry.path().to_str()?.to_owned();
+                Some(Sibling { path, node: Node::of(&metadata), bytes: metadata.len() })
+            };
+            let mut files: Vec<Sibling> = entries.filter_map(sibling).collect();
+            files.sort_by(|a, b| a.path.cmp(&b.path));
+            files
+        };
+        self.0.entry(folder.clone()).or_insert_with(list).clone()
+    }
+}
+
+/// The folder that a path names a file of.
+pub(super) fn folder(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Whether `path` may be called so because it is a copy of `original`: a longer name that begins alike, as `app.log.1` and `app-2026.log` do with `app.log`.
+pub(super) fn is_name_of_copy(original: &str, path: &str) -> bool {
+    let (original, path) = (Path::new(original), Path::new(path));
+    let (Some(name), Some(other), Some(stem)) = (
+        original.file_name().and_then(|name| name.to_str()),
+        path.file_name().and_then(|name| name.to_str()),
+        original.file_stem().and_then(|stem| stem.to_str()),
+    ) else {
+        return false;
+    };
+    other.len() > name.len() && other.starts_with(stem)
+}

@@ -1,0 +1,89 @@
+//! The note of a stream's log that says where its files are: read at a start, written while they are followed.
+//!
+//! Owns that nothing is deleted from the log whose labels are not noted, also while the gateway follows no files into it any more.
+
+use object_log::{LogError, LogPartition, Note, Notes, Owner, Pin, Root, labels};
+use tokio::sync::watch;
+
+use super::table::{Table, file_of};
+
+/// Where the files of a stream are.
+pub(crate) struct Place {
+    notes: Notes,
+    roots: watch::Receiver<Root>,
+    pin: Pin,
+    table: Table,
+}
+
+impl Place {
+    /// Reads what was noted and the labels behind it, and notes what they have come to. For the owner, right after its start, who `follows` files into this
+    /// log or does not.
+    ///
+    /// # Errors
+    /// When the store fails for good, the note is damaged, or the labels behind it are deleted.
+    pub async fn open(partition: &LogPartition, owner: &Owner, follows: bool) -> Result<Self, LogError> {
+        let pin = owner.pin();
+        // Until it is known what is needed.
+        pin.set(Some(0));
+        let root = owner.root();
+        let (notes, note) = Notes::open(partition.clone(), root.queue_id(), root.claim()).await?;
+        let mut place = Self { notes, roots: owner.roots(), pin, table: Table::default() };
+        let Some(note) = note else {
+            place.table.is_followed = follows;
+            place.pin.set(None);
+            return Ok(place);
+        };
+        let key = partition.names().note();
+        place.table = Table::from_bytes(&note.body).map_err(|why| {
+            LogError::Refused(format!("`{key}` is not what a gateway notes of files: {why}"))
+        })?;
+        let was_followed = place.table.is_followed;
+        let mut labels = 0_u64;
+        let learn = |label: labels::Label| {
+            if let Some(number) = file_of(label.id) {
+                labels += 1;
+                place.table.reached(number, label.tag);
+            }
+        };
+        if was_followed {
+            labels::since(partition, &root, note.position, learn).await.map_err(|error| match error {
+                LogError::Truncated { place, position, low } => LogError::Refused(format!(
+                    "`{place}` has noted where its files are at position {position}, and is deleted up to {low}, so nobody can tell which \
+                     lines it has; let the files fill another stream"
+                )),
+                other => other,
+            })?;
+        }
+        place.table.is_followed = follows;
+        if was_followed || follows {
+            tracing::info!(
+                files = place.table.files.len(),
+                labels,
+                "a log knows where the files are that have filled it"
+            );
+            let table = place.table.clone();
+            place.note(&table).await?;
+        }
+        if !follows {
+            // No label comes that would have to be read.
+            place.pin.set(None);
+        }
+        Ok(place)
+    }
+
+    /// What was known at the start.
+    pub fn table(&self) -> Table {
+        self.table.clone()
+    }
+
+    /// Notes what is known, which all appends of files have told that were answered; none is under way.
+    ///
+    /// # Errors
+    /// When another owner has the log, or the store fails for good.
+    pub async fn note(&mut self, table: &Table) -> Result<(), LogError> {
+        let position = self.roots.borrow().next;
+        self.notes.write(&Note { position, body: table.to_bytes() }).await?;
+        self.pin.set(Some(position));
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! A gateway that follows files into a log in memory, and is stopped and killed.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use store::Store;
+
+use super::*;
+use crate::server::{GatewayError, Server};
+use crate::support::{self, NEVER, Running, in_memory, options, records};
+
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("forebay-gateway-files-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn add(&self, name: &str, text: &str) {
+        let path = self.0.join(name);
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    fn files(&self) -> FilesOptions {
+        FilesOptions {
+            paths: vec![self.0.join("*.log").to_str().unwrap().to_owned()],
+            exclude: vec![self.0.join("not-*").to_str().unwrap().to_owned()],
+            stream: "files".to_owned(),
+            host: "here".to_owned(),
+            is_json: true,
+            from_end: false,
+            line_bytes_max: 1_000,
+            open_max: 10,
+            ahead_bytes_max: 1 << 20,
+        }
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn gateway(store: &Arc<dyn Store>, files: Vec<FilesOptions>) -> crate::Options {
+    let mut options = options(vec![support::stream("files", store)]);
+    options.files = files;
+    options
+}
+
+async fn start(store: &Arc<dyn Store>, dir: &Dir) -> Running {
+    support::start(gateway(store, vec![dir.files()])).await
+}
+
+async fn wait_for(store: &Arc<dyn Store>, count: usize) -> Vec<String> {
+    let waiting = async {
+        loop {
+            let found = records(store).await;
+            if found.len() >= count {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(NEVER, waiting).await.expect("they become durable")
+}
+
+#[tokio::test]
+async fn lines_are_in_the_log_once_over_stops_and_kills() {
+    let (store, dir) = (in_memory(), Dir::new("kills"));
+    let mut count = 0;
+    for life in 0..6 {
+        let running = start(&store, &dir).await;
+        for line in 0..20 {
+            dir.add(&format!("{}.log", life % 2), &format!("{{\"n\":{}}}\n", life * 20 + line));
+            if line % 5 == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        count += 20;
+        match life % 3 {
+            0 => {
+                wait_for(&store, count).await;
+                assert_eq!(running.stop().await.unwrap(), crate::End::Drained);
+            }
+            // As a kill leaves it: somewhere between reading, noting and appending.
+            _ => {
+                tokio::time::sleep(Duration::from_millis(60 * life as u64)).await;
+                running.served.abort();
+                let _ = running.served.await;
+            }
+        }
+    }
+    dir.add("not-this.log", "x\n");
+    dir.add("0.log", "no JSON\n");
+    let running = start(&store, &dir).await;
+    let found = wait_for(&store, count + 1).await;
+    running.stop().await.unwrap();
+    assert_eq!(records(&store).await.len(), count + 1);
+    let json: Vec<Value> = found.iter().map(|record| serde_json::from_str(record).unwrap()).collect();
+    let mut numbers: Vec<u64> = json.iter().filter_map(|record| record["n"].as_u64()).collect();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..count as u64));
+    let wrapped = json.iter().find(|record| record["n"].is_null()).unwrap();
+    assert_eq!((&wrapped["line"], &wrapped["host"]), (&"no JSON".into(), &"here".into()));
+}
+
+#[tokio::test]
+async fn a_gateway_that_follows_no_files_keeps_what_their_labels_say() {
+    let (store, dir) = (in_memory(), Dir::new("without"));
+    let running = start(&store, &dir).await;
+    dir.add("a.log", "one\n");
+    wait_for(&store, 1).await;
+    running.served.abort();
+    let _ = running.served.await;
+    // Names of requests are told from labels of files, and retention takes the records of the first life.
+    let mut without = gateway(&store, Vec::new());
+    let crate::Fills::Log { settings, .. } = &mut without.streams[0].fills else { panic!("it fills no log") };
+    settings.retention.bytes_max = Some(0);
+    settings.collect_every = Duration::from_millis(1);
+    let running = support::start(without).await;
+    assert_eq!(running.gate.streams().map(|stream| stream.known_keys()).sum::<usize>(), 0);
+    for n in 0..3 {
+        running.good("/v1/streams/files", &[], &format!("{{\"n\":{n}}}\n")).await;
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    running.stop().await.unwrap();
+    assert!(records_from_low(&store).await < 4, "the first records are gone");
+
+    dir.add("a.log", "two\n");
+    let running = start(&store, &dir).await;
+    let waiting = async {
+        while !last_record(&store).await.contains("two") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(NEVER, waiting).await.expect("it is read on");
+    running.stop().await.unwrap();
+    let last = last_record(&store).await;
+    assert!(last.contains("\"offset\":4,"), "{last}");
+}
+
+async fn records_from_low(store: &Arc<dyn Store>) -> usize {
+    held(store).await.len()
+}
+
+async fn last_record(store: &Arc<dyn Store>) -> String {
+    held(store).await.pop().unwrap_or_default()
+}
+
+/// The records that the log still holds.
+async fn held(store: &Arc<dyn Store>) -> Vec<String> {
+    let root = store::Prefix::root();
+    let log = object_log::LogPartition::new(store.clone(), &root, 0, support::runtime()).unwrap();
+    let root = log.root().await.unwrap().root;
+    let partition = dataflow::Partition::new("log", 0);
+    let mut reader = object_log::LogReader::open(log, partition, root.queue_id(), root.low).await.unwrap();
+    let mut records = Vec::new();
+    while let object_log::reader::Read::Block(block) = reader.next().await.unwrap() {
+        let text = |row| String::from_utf8_lossy(block.payloads.get(row)).into_owned();
+        records.extend((0..block.len()).map(text));
+    }
+    records
+}
+
+#[tokio::test]
+async fn files_fill_a_stream_that_is_there_and_takes_json_once() {
+    let dir = Dir::new("refused");
+    let refused = async |change: &dyn Fn(&mut crate::Options)| {
+        let mut options = gateway(&in_memory(), vec![dir.files()]);
+        change(&mut options);
+        match Server::open(options, support::runtime()).await {
+            Err(GatewayError::Log { error, .. }) => error.to_string(),
+            _ => panic!("it opened"),
+        }
+    };
+    let told = refused(&|options| options.files[0].stream = "other".to_owned()).await;
+    assert!(told.contains("there is no such stream"), "{told}");
+    let told = refused(&|options| options.streams[0].format = crate::Format::Message).await;
+    assert!(told.contains("does not take JSON"), "{told}");
+    let told = refused(&|options| options.files.push(options.files[0].clone())).await;
+    assert!(told.contains("give all their paths at once"), "{told}");
+    let told = refused(&|options| options.files[0].paths = vec!["a[".to_owned()]).await;
+    assert!(told.contains("pattern `a[` is wrong"), "{told}");
+}

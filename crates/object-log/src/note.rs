@@ -1,0 +1,169 @@
+//! What the owner notes beside its log: a register with bytes of its own, which stand for all labels below a position.
+//!
+//! A label is committed with its append, so labels alone would tell everything that their owner needs to know after a crash. But they go with their records, and
+//! reading all of them takes long. So the owner notes from time to time what they have come to, and after a crash it reads the note and the labels behind
+//! its position ([`labels::since`](crate::labels::since)), which it keeps from being deleted meanwhile ([`Pin`](crate::Pin)).
+//!
+//! Owns the register's bytes, and that an earlier owner's late write is harmless. Does not own what the bytes mean.
+//!
+//! | the register has, at a write       | decision                                                        |
+//! |------------------------------------|------------------------------------------------------------------|
+//! | what was read or written last      | replaced                                                        |
+//! | what this write says               | done: its answer was lost                                       |
+//! | the note of an earlier epoch       | replaced: that owner's appends were all read by this one's start |
+//! | the note of a later epoch          | fenced                                                          |
+
+use bytes::Bytes;
+use prost::Message;
+use store::{REGISTER_BYTES_MAX, Swap, Tag};
+
+use crate::error::LogError;
+use crate::framing::{self, FormatError, damaged};
+use crate::names::QueueId;
+use crate::partition::LogPartition;
+use crate::root::{Claim, id_of};
+
+/// First bytes of a note: three letters and the format version.
+pub const MAGIC: [u8; 4] = *b"FBN1";
+
+/// Bytes of a note's body at the most.
+pub const NOTE_BYTES_MAX: usize = (1 << 20) - 256;
+
+/// Swaps tried in a row: each lost one is an earlier owner that has not noticed yet, of which there is one at the most for long.
+const SWAPS_MAX: u32 = 16;
+
+#[derive(Clone, PartialEq, Message)]
+struct Register {
+    /// The queue whose labels it stands for, 16 bytes; that of a log that was deleted counts for nothing.
+    #[prost(bytes = "vec", tag = "1")]
+    queue: Vec<u8>,
+    /// The owner that has written it.
+    #[prost(uint64, tag = "2")]
+    epoch: u64,
+    #[prost(fixed64, tag = "3")]
+    run: u64,
+    /// One more with each write of an owner.
+    #[prost(uint64, tag = "4")]
+    revision: u64,
+    #[prost(uint64, tag = "5")]
+    position: u64,
+    #[prost(bytes = "vec", tag = "6")]
+    body: Vec<u8>,
+}
+
+impl Register {
+    fn from_bytes(bytes: &[u8]) -> Result<Self, FormatError> {
+        let register: Self = framing::decode(MAGIC, bytes)?;
+        match register.queue.len() {
+            16 => Ok(register),
+            _ => Err(damaged("an id does not have 16 bytes")),
+        }
+    }
+
+    fn is_of(&self, claim: Claim) -> bool {
+        (self.epoch, self.run) == (claim.epoch, claim.run)
+    }
+}
+
+/// What was noted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// It stands for all labels of appends below.
+    pub position: u64,
+    /// What the owner makes of them; at most [`NOTE_BYTES_MAX`].
+    pub body: Vec<u8>,
+}
+
+/// An owner's notes.
+#[derive(Debug)]
+pub struct Notes {
+    partition: LogPartition,
+    queue: QueueId,
+    claim: Claim,
+    revision: u64,
+    tag: Option<Tag>,
+}
+
+impl Notes {
+    /// For the owner `claim` of this queue, which has claimed the partition before; and the note that stands there. Changes nothing.
+    ///
+    /// # Errors
+    /// When the store fails for good, or the register is damaged.
+    pub async fn open(
+        partition: LogPartition,
+        queue: QueueId,
+        claim: Claim,
+    ) -> Result<(Self, Option<Note>), LogError> {
+        let found = read(&partition).await?;
+        let (register, tag) = found.map_or((None, None), |(register, tag)| (Some(register), Some(tag)));
+        let register = register.filter(|register| id_of(&register.queue) == queue.0);
+        let note = register.map(|Register { position, body, .. }| Note { position, body });
+        Ok((Self { partition, queue, claim, revision: 0, tag }, note))
+    }
+
+    /// Notes `body`, durably. A write without an answer is found by the next one.
+    ///
+    /// # Errors
+    /// [`LogError::Fenced`] when a later owner has written; others when the body is too long or the store fails for good.
+    pub async fn write(&mut self, note: &Note) -> Result<(), LogError> {
+        if note.body.len() > NOTE_BYTES_MAX {
+            return Err(LogError::Refused(format!(
+                "a note has at most {NOTE_BYTES_MAX} bytes, not {}",
+                note.body.len()
+            )));
+        }
+        self.revision += 1;
+        let register = Register {
+            queue: self.queue.0.to_be_bytes().to_vec(),
+            epoch: self.claim.epoch,
+            run: self.claim.run,
+            revision: self.revision,
+            position: note.position,
+            body: note.body.clone(),
+        };
+        let bytes = Bytes::from(framing::encode(MAGIC, &register));
+        let key = self.partition.names().note();
+        for _ in 0..SWAPS_MAX {
+            let expected = self.tag.clone();
+            let swap = || async {
+                match self.partition.store().compare_and_set(&key, expected.as_ref(), bytes.clone()).await {
+                    // A repeat would find its own first try: to be read, not repeated.
+                    Err(error) if error.effect == dataflow::Effect::Unknown => Ok(Swap::Refused),
+                    result => result,
+                }
+            };
+            if let Swap::Done(tag) = self.partition.patiently(swap).await? {
+                self.tag = Some(tag);
+                return Ok(());
+            }
+            let found = read(&self.partition).await?;
+            let Some((found, tag)) = found else {
+                self.tag = None;
+                continue;
+            };
+            self.tag = Some(tag);
+            let is_ours = found.is_of(self.claim);
+            if is_ours && found.revision == register.revision {
+                return Ok(());
+            }
+            if !is_ours && id_of(&found.queue) == self.queue.0 && found.epoch >= self.claim.epoch {
+                return Err(LogError::Fenced { place: self.partition.place(), epoch: found.epoch });
+            }
+        }
+        Err(LogError::Refused(format!(
+            "`{key}` is written by other processes again and again; stop all but one"
+        )))
+    }
+}
+
+async fn read(partition: &LogPartition) -> Result<Option<(Register, Tag)>, LogError> {
+    let key = partition.names().note();
+    let found = partition.patiently(|| partition.store().read_register(&key, REGISTER_BYTES_MAX)).await?;
+    let Some((bytes, tag)) = found else { return Ok(None) };
+    let register =
+        Register::from_bytes(&bytes).map_err(|error| LogError::Format { key: key.to_string(), error })?;
+    Ok(Some((register, tag)))
+}
+
+#[cfg(test)]
+mod tests;
