@@ -14,6 +14,7 @@
 mod expect;
 mod frames;
 mod letters;
+mod newest;
 mod reading;
 mod report;
 mod spill;

@@ -315,6 +315,14 @@ impl TableKeys {
         Self { has_provenance, ..self }
     }
 
+    /// Rows that replace each other are one: the newest, if it does not delete its key.
+    pub fn with_final(mut self, is_final: bool) -> Self {
+        if is_final {
+            self.table.push_str(" FINAL");
+        }
+        self
+    }
+
     /// Rows now.
     ///
     /// # Errors

@@ -11,6 +11,7 @@
 //! | [`schema`]      | the JSON Schema of the model                                          |
 //! | [`schema_walk`] | the tree along the schema: every fault at once                        |
 //! | `queries`       | `sql` steps that are windows or joins, as `window` and `join` steps   |
+//! | `keep_last`     | `dedup` steps that keep the last record, as `upsert` of the tables    |
 //! | [`rules`]       | rules that span several keys                                          |
 //! | [`gateway`]     | the gateway's settings as types, and their rules                      |
 //! | [`faults`]      | faults with line and column                                           |
@@ -18,6 +19,7 @@
 
 pub mod faults;
 pub mod gateway;
+mod keep_last;
 pub mod model;
 pub mod nearest;
 mod queries;
@@ -120,6 +122,7 @@ fn read(tree: &spans::Node, text: &str, around: &Surroundings, faults: &mut Faul
     let json = schema_walk::walk(tree, View::root(&schema), around, faults)?;
     let mut pipeline: Pipeline = typed(json, faults)?;
     queries::lowered(&mut pipeline, tree, text, faults);
+    keep_last::lowered(&mut pipeline, tree, faults);
     rules::check(&pipeline, tree, text, faults);
     Some(pipeline)
 }

@@ -3,11 +3,12 @@
 //! Owns the arithmetic, pure. The order in which the partitions were read is not known afterwards, so a key whose copies lie at the
 //! edge of the window has bounds and not one number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clickhouse::reconcile::{Digest, SameRows, Value};
 use dataflow::block::TIME_UNKNOWN_MS;
 
+use super::newest::candidates;
 use super::spill::Entry;
 
 /// How copies of a key become rows.
@@ -19,7 +20,12 @@ pub enum Rule {
     OneEver,
     /// The same for a window in milliseconds.
     OnePerWindow(i64),
+    /// Of all copies the newest, unless it deletes the key.
+    Newest,
 }
+
+/// Records (partition, position) whose rows the server has refused.
+pub type Refused = BTreeSet<(u32, u64)>;
 
 /// What is expected of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,22 +34,33 @@ pub struct Expected {
     pub least: u64,
     /// Rows at most.
     pub most: u64,
-    /// Its oldest record.
+    /// Its oldest record; of rows that replace each other the newest.
     pub first: Entry,
 }
 
 impl Expected {
-    /// What is expected of the key of `copies`, which are sorted by time; at least one.
+    /// What is expected of the key of `copies`, which are sorted; at least one.
     pub fn of(rule: Rule, copies: &[Entry]) -> Self {
+        if rule == Rule::Newest {
+            return Self::of_newest(&candidates(copies));
+        }
         let count = copies.len() as u64;
         let (least, most) = match rule {
             Rule::EveryCopy => (count, count),
-            Rule::OneEver => (1, 1),
+            Rule::OneEver | Rule::Newest => (1, 1),
             Rule::OnePerWindow(_) if count == 1 => (1, 1),
-            Rule::OnePerWindow(_) if copies.iter().any(|c| c.time_ms == TIME_UNKNOWN_MS) => (1, count),
+            Rule::OnePerWindow(_) if copies.iter().any(|c| c.order == TIME_UNKNOWN_MS) => (1, count),
             Rule::OnePerWindow(window_ms) => within(window_ms, copies),
         };
         Self { least, most, first: copies[0] }
+    }
+
+    /// One row, or none if the newest record deletes the key; either if that is not known.
+    fn of_newest(candidates: &[&Entry]) -> Self {
+        let is_kept = |copy: &&&Entry| !copy.is_deleted;
+        let kept = candidates.iter().filter(is_kept).count();
+        let (least, most) = (u64::from(kept == candidates.len()), u64::from(kept > 0));
+        Self { least, most, first: *candidates[0] }
     }
 }
 
@@ -52,10 +69,10 @@ impl Expected {
 fn within(window_ms: i64, copies: &[Entry]) -> (u64, u64) {
     let surely = window_ms.saturating_add(window_ms / 16).saturating_add(1);
     let (mut least, mut most) = (1, 1);
-    let mut kept = copies[0].time_ms;
+    let mut kept = copies[0].order;
     for pair in copies.windows(2) {
-        let time = pair[1].time_ms;
-        if time.saturating_sub(pair[0].time_ms) > surely {
+        let time = pair[1].order;
+        if time.saturating_sub(pair[0].order) > surely {
             least += 1;
         }
         if time.saturating_sub(kept) > window_ms {
@@ -79,14 +96,44 @@ pub fn digest(expected: &[Expected]) -> Option<Digest> {
 }
 
 /// The keys of sorted entries, in order.
-pub fn keys(rule: Rule, entries: &[Entry]) -> Vec<Expected> {
-    entries.chunk_by(|a, b| a.hash == b.hash).map(|copies| Expected::of(rule, copies)).collect()
+pub fn keys(rule: Rule, entries: &[Entry], refused: &Refused) -> Vec<Expected> {
+    let expected = |copies: &[Entry]| {
+        let expected = Expected::of(rule, copies);
+        match is_unknown(rule, copies, refused) {
+            true => Expected { least: 0, most: 1, ..expected },
+            false => expected,
+        }
+    };
+    entries.chunk_by(|a, b| a.hash == b.hash).map(expected).collect()
+}
+
+/// Whether the row of a key cannot be known: the server has refused one of its records, and those of its batch that it replaced were not sent.
+fn is_unknown(rule: Rule, copies: &[Entry], refused: &Refused) -> bool {
+    let is_refused = |copy: &Entry| refused.contains(&(copy.partition, copy.position));
+    rule == Rule::Newest && !refused.is_empty() && copies.iter().any(is_refused)
+}
+
+/// Keys of sorted entries whose newest record is not one, because several partitions have records of them.
+pub fn without_order(rule: Rule, entries: &[Entry]) -> u64 {
+    if rule != Rule::Newest {
+        return 0;
+    }
+    let keys = entries.chunk_by(|a, b| a.hash == b.hash);
+    keys.filter(|copies| candidates(copies).len() > 1).count() as u64
 }
 
 /// What the hashes of the values in a bucket must sum up to if all is well; `None` if that is not one number: copies of a key have
 /// different values, and which of them became the row is not known; or a record left out what the server has filled in.
-pub fn value_sum(rule: Rule, entries: &[Entry]) -> Option<u64> {
+pub fn value_sum(rule: Rule, entries: &[Entry], refused: &Refused) -> Option<u64> {
     entries.chunk_by(|a, b| a.hash == b.hash).try_fold(0_u64, |sum, copies| {
+        if rule == Rule::Newest {
+            return match candidates(copies)[..] {
+                _ if is_unknown(rule, copies, refused) => None,
+                [newest] if newest.is_deleted => Some(sum),
+                [newest] if newest.missing == 0 => Some(sum.wrapping_add(newest.value)),
+                _ => None,
+            };
+        }
         let Expected { least, most, first } = Expected::of(rule, copies);
         if copies.iter().any(|copy| copy.missing != 0) {
             return None;
@@ -101,14 +148,22 @@ pub fn value_sum(rule: Rule, entries: &[Entry]) -> Option<u64> {
 
 /// Keys of rows whose values are those of no record of their key: the first record, and how many such rows. `found` has
 /// rows of a range of hashes, ascending by key; `entries` are those of the same range. Keys without a record are left out.
-pub fn different(entries: &[Entry], found: &[SameRows]) -> Vec<(Entry, u64)> {
+pub fn different(rule: Rule, entries: &[Entry], found: &[SameRows], refused: &Refused) -> Vec<(Entry, u64)> {
     let mut all: Vec<(Entry, u64)> = Vec::new();
     for same in found {
         let SameRows { key: hash, rows, .. } = same;
         let begin = entries.partition_point(|entry| entry.hash < *hash);
         let end = entries.partition_point(|entry| entry.hash <= *hash);
         let copies = &entries[begin..end];
-        let Some(first) = copies.first() else { continue };
+        if copies.is_empty() || is_unknown(rule, copies, refused) {
+            continue;
+        }
+        let copies: Vec<&Entry> = match rule {
+            // A deleted key with a row is one row too many, whatever its values.
+            Rule::Newest => candidates(copies).into_iter().filter(|copy| !copy.is_deleted).collect(),
+            Rule::EveryCopy | Rule::OneEver | Rule::OnePerWindow(_) => copies.iter().collect(),
+        };
+        let Some(first) = copies.first().copied() else { continue };
         if copies.iter().any(|copy| same.are_of(Value { sum: copy.value, missing: copy.missing })) {
             continue;
         }
@@ -180,7 +235,7 @@ impl Differences {
     /// Leaves among the duplicates of a range only keys with more rows than all records of theirs, wherever they stand, can have
     /// become. `records` counts those.
     pub fn retain_beyond(&mut self, rule: Rule, records: &BTreeMap<u64, u64>) {
-        if rule == Rule::OneEver {
+        if matches!(rule, Rule::OneEver | Rule::Newest) {
             return;
         }
         self.duplicate.retain(|hash, (expected, rows)| {

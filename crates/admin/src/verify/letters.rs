@@ -38,7 +38,7 @@ pub struct Letters {
     pub report: report::Letters,
     /// Places of records that became letters after they were decoded: refused by the server, or too late. Copies of a refused row may
     /// have been dropped as its duplicates, so such a letter explains that its key has no row at all.
-    places: BTreeSet<(u32, u64)>,
+    pub places: BTreeSet<(u32, u64)>,
     /// Places of records that became letters and have no row of their own, whatever the pipeline would make of them now: it may have
     /// been fixed since. Those that were replayed have a row under their place in the replay log.
     pub not_rows: BTreeSet<(u32, u64)>,

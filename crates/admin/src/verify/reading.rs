@@ -19,6 +19,7 @@ use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, StreamExt};
 use protocol::Lane;
 
+use super::newest::Newest;
 use super::spill::Entry;
 
 /// A source that gives nothing for this long, though it should, is away.
@@ -81,6 +82,8 @@ pub struct DryRun {
     pub key: KeyPlan,
     /// The other columns, if their values are compared.
     pub values: Option<Values>,
+    /// What orders the records of a key, if rows replace each other.
+    pub newest: Option<Newest>,
     /// Clock and threads.
     pub runtime: Arc<dyn Runtime>,
     /// Which records count.
@@ -256,12 +259,15 @@ impl DryRun {
             Some(plan) => plan.of(&batch.rows).map_err(anyhow::Error::msg)?,
             None => vec![Value::default(); batch.len()],
         };
+        let orders = self.newest.as_ref().map(|newest| newest.of(batch)).transpose();
+        let orders = orders.map_err(anyhow::Error::msg)?;
         let texts = self.key.texts(&batch.rows, |row, text| {
             if result.is_ok() {
                 let hash = reconcile::hash(text);
-                let (time_ms, position) = (batch.times_ms[row], batch.positions[row]);
+                let (order, is_deleted) = orders.as_ref().map_or((batch.times_ms[row], false), |of| of[row]);
+                let position = batch.positions[row];
                 let Value { sum, missing } = values[row];
-                let entry = Entry { hash, time_ms, partition, position, value: sum, missing };
+                let entry = Entry { hash, order, partition, position, value: sum, missing, is_deleted };
                 match &nameless {
                     Some(nameless) if nameless[row] => self.nameless.add(entry),
                     _ => result = each(entry, text),

@@ -170,6 +170,8 @@ pub struct Report {
     pub more: u64,
     /// Dead letters.
     pub letters: Letters,
+    /// Keys of rows that replace each other whose newest record is not known, because several partitions have records of them.
+    pub without_order: u64,
     /// What a person should know beside the figures.
     pub notes: Vec<String>,
 }

@@ -10,11 +10,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Files, by the top 8 bits of the hash: a billion records are 44 GB of files, and 170 MB of memory for each.
+/// Files, by the top 8 bits of the hash: a billion records are 45 GB of files, and 170 MB of memory for each.
 pub const FILES: usize = 256;
 
 /// Bytes of an entry in a file.
-const ENTRY_BYTES: usize = 44;
+const ENTRY_BYTES: usize = 45;
 
 /// Bytes gathered for a file before they are written.
 const BUFFER_BYTES: usize = 32 << 10;
@@ -26,8 +26,9 @@ static COUNTER: AtomicU64 = AtomicU64::new(0);
 pub struct Entry {
     /// Hash of its key.
     pub hash: u64,
-    /// Its time as the steps see it, Unix milliseconds.
-    pub time_ms: i64,
+    /// Its time as the steps see it, Unix milliseconds; where rows replace each other, what orders those of a key
+    /// ([`super::newest`]).
+    pub order: i64,
     /// Its partition, by the lane's number.
     pub partition: u32,
     /// Its position.
@@ -36,6 +37,8 @@ pub struct Entry {
     pub value: u64,
     /// The columns with a DEFAULT that it left out.
     pub missing: u64,
+    /// Whether it deletes its key.
+    pub is_deleted: bool,
 }
 
 /// Entries on disk.
@@ -74,11 +77,12 @@ impl Spill {
     pub fn push(&mut self, entry: &Entry) -> io::Result<()> {
         let mut bytes = [0; ENTRY_BYTES];
         bytes[..8].copy_from_slice(&entry.hash.to_le_bytes());
-        bytes[8..16].copy_from_slice(&entry.time_ms.to_le_bytes());
+        bytes[8..16].copy_from_slice(&entry.order.to_le_bytes());
         bytes[16..20].copy_from_slice(&entry.partition.to_le_bytes());
         bytes[20..28].copy_from_slice(&entry.position.to_le_bytes());
         bytes[28..36].copy_from_slice(&entry.value.to_le_bytes());
-        bytes[36..].copy_from_slice(&entry.missing.to_le_bytes());
+        bytes[36..44].copy_from_slice(&entry.missing.to_le_bytes());
+        bytes[44] = u8::from(entry.is_deleted);
         self.entries += 1;
         self.files[(entry.hash >> 56) as usize].write_all(&bytes)
     }
@@ -93,7 +97,7 @@ impl Spill {
         self.left_out = places;
     }
 
-    /// The entries of file `n`, by hash, then time.
+    /// The entries of file `n`, by hash, then order, partition and position.
     ///
     /// # Errors
     /// When the file cannot be read back.
@@ -121,19 +125,20 @@ impl Spill {
 }
 
 fn entry(bytes: &[u8; ENTRY_BYTES]) -> Entry {
-    let (hash, rest) = bytes.split_first_chunk().expect("44 bytes");
-    let (time, rest) = rest.split_first_chunk().expect("36 bytes");
-    let (partition, rest) = rest.split_first_chunk().expect("28 bytes");
-    let (position, rest) = rest.split_first_chunk().expect("24 bytes");
-    let (value, rest) = rest.split_first_chunk().expect("16 bytes");
-    let (missing, _) = rest.split_first_chunk().expect("8 bytes");
+    let (hash, rest) = bytes.split_first_chunk().expect("45 bytes");
+    let (time, rest) = rest.split_first_chunk().expect("37 bytes");
+    let (partition, rest) = rest.split_first_chunk().expect("29 bytes");
+    let (position, rest) = rest.split_first_chunk().expect("25 bytes");
+    let (value, rest) = rest.split_first_chunk().expect("17 bytes");
+    let (missing, rest) = rest.split_first_chunk().expect("9 bytes");
     Entry {
         hash: u64::from_le_bytes(*hash),
-        time_ms: i64::from_le_bytes(*time),
+        order: i64::from_le_bytes(*time),
         partition: u32::from_le_bytes(*partition),
         position: u64::from_le_bytes(*position),
         value: u64::from_le_bytes(*value),
         missing: u64::from_le_bytes(*missing),
+        is_deleted: rest[0] != 0,
     }
 }
 

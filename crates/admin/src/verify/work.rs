@@ -35,6 +35,7 @@ use store::Store;
 
 use super::Bound;
 use super::expect::{Expected, Rule};
+use super::newest::{self, Newest};
 use super::reading::{DryInput, DryRun, Nameless, Ranges, Seen, Times};
 use super::report::{Range, Report};
 use super::spill::Spill;
@@ -144,6 +145,7 @@ impl Work<'_> {
         };
         let keys = TableKeys::new(server, &config, &plan, self.runtime.clone())?
             .with_values(values.as_ref())
+            .with_final(rule == Rule::Newest)
             .with_provenance(table.has_provenance());
         let chain = wiring::steps::chain(self.pipeline, &schemas, self.runtime.compute_threads())?;
         let mut inputs = Vec::with_capacity(chain.inputs.len());
@@ -165,6 +167,12 @@ impl Work<'_> {
             part: chain.router.map(|router| (router, self.place)),
             key: plan,
             values,
+            newest: target
+                .upsert
+                .as_ref()
+                .map(|upsert| Newest::new(upsert, &schema))
+                .transpose()
+                .map_err(anyhow::Error::msg)?,
             runtime: self.runtime.clone(),
             times: Times { from: time(self.from), to: time(self.to) },
             nameless: Nameless::default(),
@@ -208,13 +216,15 @@ impl Work<'_> {
             letters::Against { lane: &lane, ranges: &ranges, seen: &seen, key: &dry.key, kept: &kept, rule };
         let letters = letters::read(&self, &schemas, against).await?;
         spill.leave_out(letters.not_rows.clone());
-        let refused = dry.nameless.places.intersection(&letters.not_rows).count() as u64;
-        let first_nameless = dry.nameless.records - refused;
-        let mut differences = self.differences(&keys, rule, &mut spill, &mut report).await?;
+        let left_out = dry.nameless.places.intersection(&letters.not_rows).count() as u64;
+        let first_nameless = dry.nameless.records - left_out;
+        let refused = &letters.places;
+        let mut differences = self.differences(&keys, rule, (&mut spill, refused), &mut report).await?;
         if dry.values.is_some() {
-            self.values(&keys, rule, &mut spill, &report, &mut differences).await?;
+            self.values(&keys, rule, (&mut spill, refused), &report, &mut differences).await?;
         }
-        if table.has_provenance() {
+        report.notes.extend(notes_of_newest(rule, &report));
+        if table.has_provenance() && rule != Rule::Newest {
             self.progress.begin("counting the rows of frames");
             let folder = wiring::lane_folder(self.pipeline);
             report.frames = Some(frames::compare(&*store, &folder, table.name(), &keys, self.limit).await?);
@@ -224,9 +234,10 @@ impl Work<'_> {
         if !report.is_all {
             self.look_elsewhere(&*store, &mut dry, rule, &mut differences, &mut report).await?;
         }
-        let newest =
-            self.look_again(&*store, &mut dry, &lane, &ranges, &mut differences, report.is_all).await?;
-        let most = dry.nameless.records - refused;
+        let newest = self
+            .look_again(&*store, &mut dry, (&lane, &ranges), (&mut differences, rule), report.is_all)
+            .await?;
+        let most = dry.nameless.records - left_out;
         if let Some(first) = dry.nameless.first.filter(|_| most > 0) {
             let columns: Vec<String> = dry
                 .key
@@ -291,11 +302,10 @@ impl Work<'_> {
 
     /// The columns to compare by, and how copies of a key become rows.
     fn key_and_rule(&self, target: &Target) -> anyhow::Result<(Vec<String>, Rule)> {
-        if target.upsert.is_some() {
-            bail!(
-                "rows of table `{}` replace each other by key (`upsert`), and `verify` compares single records: compare the newest rows with a query,                  `SELECT … FINAL`; other tables can be compared with `--table`",
-                target.clickhouse.table_name()
-            );
+        if let Some(upsert) = &target.upsert {
+            let of = (self.pipeline, target, upsert);
+            let key = newest::key(of, (self.key, self.values), (self.from, self.to))?;
+            return Ok((key, Rule::Newest));
         }
         let dedups: Vec<_> = self.pipeline.steps.iter().filter_map(|step| step.dedup.as_ref()).collect();
         let names = |columns: &[_]| columns.iter().map(ToString::to_string).collect::<Vec<String>>();
@@ -397,11 +407,28 @@ impl Work<'_> {
     }
 }
 
+/// What is not compared of rows that replace each other.
+fn notes_of_newest(rule: Rule, report: &Report) -> Vec<String> {
+    if rule != Rule::Newest {
+        return Vec::new();
+    }
+    let mut notes = vec![
+        "the newest record of each key is compared with `SELECT … FINAL`; the rows that it has replaced, and the rows of single inserts, are not compared".to_owned(),
+    ];
+    if report.without_order > 0 {
+        notes.push(format!(
+            "{} keys have records in several partitions, between which nobody knows the order: the last one of any of them counts as the newest",
+            report.without_order
+        ));
+    }
+    notes
+}
+
 /// Rows at least of records whose keys are not known. The step that drops copies takes all keys left out for the same.
 fn least_nameless(rule: Rule, records: u64) -> u64 {
     match rule {
         Rule::EveryCopy => records,
-        Rule::OneEver | Rule::OnePerWindow(_) => records.min(1),
+        Rule::OneEver | Rule::OnePerWindow(_) | Rule::Newest => records.min(1),
     }
 }
 

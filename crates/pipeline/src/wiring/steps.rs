@@ -173,7 +173,8 @@ fn operators(
                 let dedup = pipeline.steps[at].dedup.as_ref().expect("the plan names a `dedup`");
                 let bytes = memory(dedup.memory.bytes);
                 let sized = |step: Dedup| step.with_shards(shards(compute_threads, bytes)).with_memory(bytes);
-                Dedup::new(&columns, dedup_config(dedup)).map(|step| Box::new(sized(step)) as _)
+                let made = dedup_config(dedup).and_then(|config| Dedup::new(&columns, config));
+                made.map(|step| Box::new(sized(step)) as _)
             }
             LaneStep::Join { at, config, sides: [left, right] } => {
                 let join = pipeline.steps[at].join.as_ref().expect("the plan names a `join`");
@@ -203,10 +204,13 @@ fn shards(compute_threads: usize, open_bytes: u64) -> usize {
     }
 }
 
-fn dedup_config(dedup: &model::Dedup) -> DedupConfig {
-    // The only word there is; a further one must not be taken for it.
-    let Keep::First = dedup.keep;
-    DedupConfig {
+fn dedup_config(dedup: &model::Dedup) -> Result<DedupConfig, ConfigError> {
+    if dedup.keep == Keep::Last {
+        // Of a file that was checked none is left (`config::keep_last`).
+        let message = "`last` is for the table to keep; put the step behind all others".to_owned();
+        return Err(ConfigError::Setting { setting: "dedup.keep", message });
+    }
+    Ok(DedupConfig {
         key: dedup.key.iter().map(ToString::to_string).collect(),
         window: match dedup.window {
             Window::Unbounded => None,
@@ -217,7 +221,7 @@ fn dedup_config(dedup: &model::Dedup) -> DedupConfig {
             model::Late::DeadLetter => operators::Late::DeadLetter,
             model::Late::Drop => operators::Late::Drop,
         },
-    }
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,11 @@
 use super::*;
 
-fn entry(hash: u64, time_ms: i64) -> Entry {
-    Entry { hash, time_ms, partition: 0, position: 0, value: 0, missing: 0 }
+fn entry(hash: u64, order: i64) -> Entry {
+    Entry { hash, order, partition: 0, position: 0, value: 0, missing: 0, is_deleted: false }
+}
+
+fn none() -> Refused {
+    Refused::new()
 }
 
 fn bounds(rule: Rule, times: &[i64]) -> (u64, u64) {
@@ -43,7 +47,7 @@ fn what_is_missing_twice_or_foreign_is_told_by_its_hash() {
 
 #[test]
 fn a_digest_is_the_same_for_the_same_rows_only_and_not_told_for_bounds() {
-    let of = |rule, copies: &[Entry]| digest(&keys(rule, copies));
+    let of = |rule, copies: &[Entry]| digest(&keys(rule, copies, &none()));
     let rows = [entry(3, 0), entry(3, 9), entry(u64::MAX, 0)];
     let mut wanted = Digest::default();
     wanted.add(3, 1);
@@ -60,7 +64,7 @@ fn with_value(hash: u64, value: u64) -> Entry {
 
 #[test]
 fn the_sum_of_values_is_known_only_while_it_is_known_which_copy_became_the_row() {
-    let sum = |rule, entries: &[Entry]| value_sum(rule, entries);
+    let sum = |rule, entries: &[Entry]| value_sum(rule, entries, &none());
     assert_eq!(sum(Rule::OneEver, &[with_value(1, 7), with_value(1, 7), with_value(2, 5)]), Some(12));
     assert_eq!(sum(Rule::OneEver, &[with_value(1, 7), with_value(1, 8)]), None);
     assert_eq!(sum(Rule::EveryCopy, &[with_value(1, 7), with_value(1, 8)]), Some(15));
@@ -72,10 +76,14 @@ fn the_sum_of_values_is_known_only_while_it_is_known_which_copy_became_the_row()
 fn a_row_is_different_if_no_record_of_its_key_has_its_values() {
     let entries = [with_value(1, 7), with_value(1, 8), with_value(3, 5)];
     let same = |(key, always, rows)| SameRows { key, always, given: Vec::new(), rows };
-    assert_eq!(different(&entries, &[(1, 8, 1), (3, 5, 2)].map(same)), []);
+    assert_eq!(different(Rule::OneEver, &entries, &[(1, 8, 1), (3, 5, 2)].map(same), &none()), []);
     let found = [(1, 7, 1), (1, 9, 2), (1, 10, 1), (2, 5, 1), (3, 6, 1)].map(same);
     let expected = [(with_value(1, 7), 3), (with_value(3, 5), 1)];
-    assert_eq!(different(&entries, &found), expected, "the key of no record is another matter");
+    assert_eq!(
+        different(Rule::OneEver, &entries, &found, &none()),
+        expected,
+        "the key of no record is another matter"
+    );
 }
 
 #[test]
@@ -83,16 +91,20 @@ fn a_column_with_a_default_is_compared_where_the_record_gives_it() {
     use clickhouse::reconcile::sum;
     let row = |always, given: [u64; 2]| SameRows { key: 1, always, given: given.to_vec(), rows: 1 };
     let whole = with_value(1, sum(7, &[5, 6], 0));
-    assert_eq!(different(&[whole], &[row(7, [5, 6])]), []);
+    assert_eq!(different(Rule::OneEver, &[whole], &[row(7, [5, 6])], &none()), []);
     for other in [row(7, [5, 9]), row(7, [9, 6]), row(8, [5, 6]), row(7, [6, 5])] {
-        assert_eq!(different(&[whole], std::slice::from_ref(&other)).len(), 1, "{other:?}");
+        assert_eq!(
+            different(Rule::OneEver, &[whole], std::slice::from_ref(&other), &none()).len(),
+            1,
+            "{other:?}"
+        );
     }
     // The record has left out the second: whatever stands there is the server's.
     let part = Entry { missing: 0b10, ..with_value(1, sum(7, &[5, 0], 0b10)) };
-    assert_eq!(different(&[part], &[row(7, [5, 6]), row(7, [5, 9])]), []);
-    assert_eq!(different(&[part], &[row(7, [9, 6])]).len(), 1);
-    assert_eq!(value_sum(Rule::OneEver, &[part]), None, "the server's part is not known");
-    assert_eq!(value_sum(Rule::OneEver, &[whole]), Some(whole.value));
+    assert_eq!(different(Rule::OneEver, &[part], &[row(7, [5, 6]), row(7, [5, 9])], &none()), []);
+    assert_eq!(different(Rule::OneEver, &[part], &[row(7, [9, 6])], &none()).len(), 1);
+    assert_eq!(value_sum(Rule::OneEver, &[part], &none()), None, "the server's part is not known");
+    assert_eq!(value_sum(Rule::OneEver, &[whole], &none()), Some(whole.value));
 }
 
 #[test]
@@ -139,4 +151,44 @@ fn a_range_names_keys_with_more_rows_than_all_records_can_have_become() {
     assert_eq!(in_range(Rule::EveryCopy), [(4, 3, 2)]);
     assert_eq!(in_range(Rule::OnePerWindow(10)), [(4, 3, 2)]);
     assert_eq!(in_range(Rule::OneEver), [(2, 2, 1), (4, 3, 1)], "one row whatever else there is");
+}
+
+/// A record of a partition, which may delete its key.
+fn at(partition: u32, position: u64, value: u64, is_deleted: bool) -> Entry {
+    Entry { partition, position, value, is_deleted, ..entry(1, 0) }
+}
+
+fn newest(copies: &[Entry], refused: &Refused) -> (u64, u64) {
+    let keys = keys(Rule::Newest, copies, refused);
+    (keys[0].least, keys[0].most)
+}
+
+#[test]
+fn of_rows_that_replace_each_other_there_is_the_newest_unless_it_deletes_the_key() {
+    assert_eq!(newest(&[at(0, 1, 5, true), at(0, 2, 6, false)], &none()), (1, 1));
+    assert_eq!(newest(&[at(0, 1, 5, false), at(0, 2, 6, true)], &none()), (0, 0));
+    // Nobody knows which of two partitions was read last.
+    assert_eq!(newest(&[at(0, 1, 5, false), at(1, 0, 6, true)], &none()), (0, 1));
+    assert_eq!(without_order(Rule::Newest, &[at(0, 1, 5, false), at(1, 0, 6, true)]), 1);
+    assert_eq!(without_order(Rule::OneEver, &[at(0, 1, 5, false), at(1, 0, 6, true)]), 0);
+    // The server has refused a record: the one that it replaced in its batch was not sent.
+    assert_eq!(newest(&[at(0, 1, 5, false), at(0, 2, 6, false)], &Refused::from([(0, 2)])), (0, 1));
+}
+
+#[test]
+fn the_row_of_a_key_has_the_values_of_its_newest_record() {
+    let (older, newer) = (at(0, 1, 5, false), at(0, 2, 6, false));
+    assert_eq!(value_sum(Rule::Newest, &[older, newer], &none()), Some(6));
+    assert_eq!(value_sum(Rule::Newest, &[older, at(0, 3, 9, true)], &none()), Some(0));
+    assert_eq!(value_sum(Rule::Newest, &[older, at(1, 3, 9, false)], &none()), None, "either of them");
+    let row = |value: u64| SameRows { key: 1, always: value, given: Vec::new(), rows: 1 };
+    let of = |value: u64| different(Rule::Newest, &[older, newer], &[row(value)], &none());
+    assert_eq!(of(6), []);
+    assert_eq!(
+        different(Rule::Newest, &[older, at(0, 3, 9, true)], &[row(5)], &none()),
+        [],
+        "a row too many"
+    );
+    assert_eq!(of(5), [(newer, 1)], "an older record of the key is another row");
+    assert_eq!(different(Rule::Newest, &[older, newer], &[row(5)], &Refused::from([(0, 2)])), []);
 }

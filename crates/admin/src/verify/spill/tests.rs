@@ -7,11 +7,12 @@ fn entries_come_back_sorted_may_grow_and_leave_no_file() {
     let folder = spill.folder.clone();
     let of = |n: u64| Entry {
         hash: n.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-        time_ms: -(n as i64),
+        order: -(n as i64),
         partition: n as u32 % 3,
         position: n,
         value: !n,
         missing: n << 7,
+        is_deleted: n.is_multiple_of(3),
     };
     (0..5_000).for_each(|n| spill.push(&of(n)).expect("writes"));
     let read = |spill: &mut Spill| -> Vec<Entry> {

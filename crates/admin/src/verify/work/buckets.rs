@@ -6,7 +6,7 @@
 use anyhow::Context;
 use clickhouse::reconcile::{BITS_MAX, TableKeys};
 
-use super::super::expect::{self, Differences, Expected, Rule};
+use super::super::expect::{self, Differences, Expected, Refused, Rule};
 use super::super::report::Report;
 use super::super::spill::{FILES, Spill};
 use super::Work;
@@ -23,7 +23,7 @@ impl Work<'_> {
         &self,
         keys: &TableKeys,
         rule: Rule,
-        spill: &mut Spill,
+        (spill, refused): (&mut Spill, &Refused),
         report: &mut Report,
     ) -> anyhow::Result<Differences> {
         report.table_rows = keys.rows().await?;
@@ -35,7 +35,8 @@ impl Work<'_> {
         let buckets = 1_usize << (bits - 8);
         for file in 0..FILES {
             let entries = spill.sorted(file).context("temporary files cannot be read")?;
-            let expected = expect::keys(rule, &entries);
+            let expected = expect::keys(rule, &entries, refused);
+            report.without_order += expect::without_order(rule, &entries);
             drop(entries);
             let mut pending = Batch::default();
             for (bucket, held) in digests.iter().enumerate().skip(file * buckets).take(buckets) {
@@ -66,7 +67,7 @@ impl Work<'_> {
         &self,
         keys: &TableKeys,
         rule: Rule,
-        spill: &mut Spill,
+        (spill, refused): (&mut Spill, &Refused),
         report: &Report,
         differences: &mut Differences,
     ) -> anyhow::Result<()> {
@@ -82,13 +83,13 @@ impl Work<'_> {
                 let begin = entries.partition_point(|entry| entry.hash < low);
                 let end = entries.partition_point(|entry| entry.hash <= high);
                 let of_bucket = &entries[begin..end];
-                let is_right = report.is_all && expect::value_sum(rule, of_bucket) == Some(*held);
+                let is_right = report.is_all && expect::value_sum(rule, of_bucket, refused) == Some(*held);
                 if is_right || of_bucket.is_empty() {
                     continue;
                 }
                 let found =
                     keys.values(low, high).await.context("the table cannot be asked for its values")?;
-                for (entry, rows) in expect::different(of_bucket, &found) {
+                for (entry, rows) in expect::different(rule, of_bucket, &found, refused) {
                     differences.differ(entry, rows);
                 }
             }

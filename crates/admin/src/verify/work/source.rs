@@ -156,7 +156,7 @@ impl Work<'_> {
         differences: &mut Differences,
         report: &mut Report,
     ) -> anyhow::Result<()> {
-        if differences.duplicate.is_empty() || rule == Rule::OneEver {
+        if differences.duplicate.is_empty() || matches!(rule, Rule::OneEver | Rule::Newest) {
             return Ok(());
         }
         self.progress.begin("reading all of the source (positions)");
@@ -202,15 +202,15 @@ impl Work<'_> {
         &self,
         store: &dyn Store,
         dry: &mut DryRun,
-        lane: &Lane,
-        ranges: &Ranges,
-        differences: &mut Differences,
+        (lane, ranges): (&Lane, &Ranges),
+        (differences, rule): (&mut Differences, Rule),
         is_all: bool,
     ) -> anyhow::Result<Lane> {
         let newest = self.lane(store).await?;
         if differences.foreign.is_empty()
             && differences.duplicate.is_empty()
             && differences.different.is_empty()
+            && (differences.missing.is_empty() || rule != Rule::Newest)
         {
             return Ok(newest);
         }
@@ -234,6 +234,11 @@ impl Work<'_> {
             differences.foreign.remove(&entry.hash);
             // A newer record of the key may be the row's, which is not looked into once more.
             differences.different.remove(&entry.hash);
+            if rule == Rule::Newest {
+                // It may have deleted the key, or brought it back.
+                differences.missing.remove(&entry.hash);
+                differences.duplicate.remove(&entry.hash);
+            }
             // Of a range, all records of the key are counted already.
             if let Some((expected, rows)) = differences.duplicate.get_mut(&entry.hash).filter(|_| is_all) {
                 expected.most += 1;

@@ -324,6 +324,9 @@ pub enum Keep {
     /// The first to be read.
     #[default]
     First,
+    /// The last: the table replaces the row of a key by each later one, as with `upsert`. Of several records the last is the one that was read last or, with `time`, the one
+    /// with the greatest value of that column of the table. The step is the last of the pipeline, with `window: unbounded`.
+    Last,
 }
 
 /// What happens to records that are too late.
