@@ -40,7 +40,7 @@ pub enum Server {
     /// In ClickHouse.
     ClickHouse {
         /// The server.
-        server: ServerConfig,
+        server: Box<ServerConfig>,
         /// The table.
         place: Place,
         /// The client, whose connections are kept, and how the table was asked last.

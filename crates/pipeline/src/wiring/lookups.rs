@@ -109,7 +109,7 @@ fn asked(
     let rules = rules(lookup, path, &schema, bytes_max)?;
     let server = match lookup {
         LookupStep { clickhouse: Some(table), .. } => Server::ClickHouse {
-            server: sink::server(&pipeline.sink.clickhouse)?,
+            server: Box::new(sink::server(&pipeline.sink.clickhouse)?),
             place: place(pipeline, lookup, table, schema),
             known: Mutex::default(),
         },
