@@ -43,7 +43,7 @@ pub const TIME_UNKNOWN_MS: i64 = i64::MIN;
 pub struct Violation {
     /// The record's number.
     pub seq: u64,
-    /// C1, C3, C4, C5, C6, C8, C9, C10, or `order` for records that do not follow each other.
+    /// C1, C2, C3, C4, C5, C6, C8, C9, C10, or `order` for records that do not follow each other.
     pub rule: &'static str,
     /// What is wrong.
     pub what: String,
