@@ -304,6 +304,21 @@ impl At<'_> {
         )
     }
 
+    /// The rows with all columns that they may have. One that cannot be among them (an array of a side that may have no row) has the type that its side gives
+    /// it: whether that is a fault shows once it is known what is read.
+    fn all_columns(&self, sides: &[Schema; 2], columns: &[JoinColumn]) -> Schema {
+        let of_side = |column: &JoinColumn| {
+            let side = &sides[usize::from(column.side == SIDES[1])];
+            let found = side.index_of(&column.from).map(|at| side.columns()[at].column_type.clone());
+            found.map(|column_type| Column::new(&column.name, column_type))
+        };
+        let one = |column: &JoinColumn| match self.joined(sides, std::slice::from_ref(column)) {
+            Ok((_, output)) => output.columns().first().cloned(),
+            Err(_) => of_side(column),
+        };
+        Schema::new(columns.iter().filter_map(one).collect())
+    }
+
     fn joined(&self, sides: &[Schema; 2], columns: &[JoinColumn]) -> Result<(JoinSettings, Schema), Faults> {
         let config = self.config(columns.to_vec());
         let output = config.output(sides).map_err(|error| vec![fault(&self.path, error.to_string())])?;
@@ -361,7 +376,7 @@ impl<'a> Joins<'a> {
             let side = |side| self.planner(side, &outputs, none.clone())?.last();
             let sides = [side(&join.sides[0])?, side(&join.sides[1])?];
             let (columns, ambiguous) = join.columns(&sides)?;
-            let (_, output) = join.joined(&sides, &columns)?;
+            let output = join.all_columns(&sides, &columns);
             outputs.push(output.clone());
             all.push(Joined { columns, ambiguous, output });
         }

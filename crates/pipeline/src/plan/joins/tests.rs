@@ -103,6 +103,24 @@ fn what_may_be_absent_of_a_side_is_nullable() {
     assert!(told.ends_with("method from Some(\"method\") Same\n"), "its NULLs make dead letters: {told}");
 }
 
+/// Metadata have a map: nobody has to read it for a join of any kind to be planned.
+#[test]
+fn what_cannot_be_null_is_a_fault_only_if_it_is_read() {
+    let with_tags = [("orders", "id: String, created_at: DateTime64(3), tags: Array(String)"), both()[1]];
+    for kind in ["right", "full"] {
+        let steps = JOIN.replace("within", &format!("kind: {kind}, within"));
+        let told = planned(
+            &with_tags,
+            &steps,
+            &table(&[("id", ColumnType::String), ("method", ColumnType::String)]),
+        );
+        assert!(told.contains("orders: ") && !told.contains("can be NULL"), "{kind}: {told}");
+        let tags = ColumnType::Array(Box::new(ColumnType::String));
+        let told = planned(&with_tags, &steps, &table(&[("id", ColumnType::String), ("tags", tags)]));
+        assert!(told.contains("`tags`") && told.contains("use a column that can be NULL"), "{kind}: {told}");
+    }
+}
+
 #[test]
 fn steps_of_a_side_run_before_the_join_and_steps_behind_it_on_joined_rows() {
     let steps = format!(
