@@ -209,21 +209,12 @@ fn enum_names(of: &ColumnType) -> Vec<(String, i128)> {
     }
 }
 
-/// The least and the greatest value of an integer type.
+/// The least and the greatest value of an integer type; a Bool is one here.
 fn range(of: &ColumnType) -> Option<(i128, i128)> {
-    use ColumnType as T;
-    Some(match of {
-        T::Bool => (0, 1),
-        T::Int8 => (i8::MIN.into(), i8::MAX.into()),
-        T::Int16 => (i16::MIN.into(), i16::MAX.into()),
-        T::Int32 => (i32::MIN.into(), i32::MAX.into()),
-        T::Int64 => (i64::MIN.into(), i64::MAX.into()),
-        T::UInt8 => (0, u8::MAX.into()),
-        T::UInt16 => (0, u16::MAX.into()),
-        T::UInt32 => (0, u32::MAX.into()),
-        T::UInt64 => (0, u64::MAX.into()),
-        _ => return None,
-    })
+    match of {
+        ColumnType::Bool => Some((0, 1)),
+        of => of.integer_range(),
+    }
 }
 
 /// Digits after the second.

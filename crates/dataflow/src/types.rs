@@ -157,6 +157,21 @@ impl ColumnType {
         }
     }
 
+    /// The least and the greatest value of an integer; `None` for all other types.
+    pub fn integer_range(&self) -> Option<(i128, i128)> {
+        Some(match self {
+            Self::Int8 => (i8::MIN.into(), i8::MAX.into()),
+            Self::Int16 => (i16::MIN.into(), i16::MAX.into()),
+            Self::Int32 => (i32::MIN.into(), i32::MAX.into()),
+            Self::Int64 => (i64::MIN.into(), i64::MAX.into()),
+            Self::UInt8 => (0, u8::MAX.into()),
+            Self::UInt16 => (0, u16::MAX.into()),
+            Self::UInt32 => (0, u32::MAX.into()),
+            Self::UInt64 => (0, u64::MAX.into()),
+            _ => return None,
+        })
+    }
+
     /// The Arrow type that holds values of this type.
     pub fn arrow(&self) -> DataType {
         let utc = || Some(Arc::from("UTC"));

@@ -39,17 +39,21 @@ pub fn conversion(from: &ColumnType, to: &ColumnType) -> Conversion {
     if is_same(from, to) {
         return Same;
     }
-    if let (Some(from), Some(to)) = (integer(from), integer(to)) {
+    if let (Some(from), Some(to)) = (from.integer_range(), to.integer_range()) {
         return lossless_if(to.0 <= from.0 && from.1 <= to.1);
     }
     match (from, to) {
-        (from, T::Decimal { precision, scale }) if integer(from).is_some() => {
-            let digits = integer(from).map_or(0, |(min, max)| digits(min).max(digits(max)));
+        (from, T::Decimal { precision, scale }) if from.integer_range().is_some() => {
+            let digits = from.integer_range().map_or(0, |(min, max)| digits(min).max(digits(max)));
             lossless_if(digits <= u32::from(precision - scale))
         }
-        (from, T::Float64) if integer(from).is_some_and(|(min, max)| is_exact(min, max, 53)) => Lossless,
-        (from, T::Float32) if integer(from).is_some_and(|(min, max)| is_exact(min, max, 24)) => Lossless,
-        (T::Bool, to) if integer(to).is_some() => Lossless,
+        (from, T::Float64) if from.integer_range().is_some_and(|(min, max)| is_exact(min, max, 53)) => {
+            Lossless
+        }
+        (from, T::Float32) if from.integer_range().is_some_and(|(min, max)| is_exact(min, max, 24)) => {
+            Lossless
+        }
+        (T::Bool, to) if to.integer_range().is_some() => Lossless,
         (T::Float32, T::Float64) => Lossless,
         (T::Decimal { precision, scale }, T::Decimal { precision: p, scale: s }) if s >= scale => {
             lossless_if(precision - scale <= p - s)
@@ -94,22 +98,6 @@ fn is_same(from: &ColumnType, to: &ColumnType) -> bool {
 
 fn is_same_item(from: &ColumnType, to: &ColumnType) -> bool {
     from.is_nullable() == to.is_nullable() && is_same(from.bare(), to.bare())
-}
-
-/// The least and the greatest value of an integer.
-fn integer(column_type: &ColumnType) -> Option<(i128, i128)> {
-    use ColumnType as T;
-    Some(match column_type {
-        T::Int8 => (i8::MIN.into(), i8::MAX.into()),
-        T::Int16 => (i16::MIN.into(), i16::MAX.into()),
-        T::Int32 => (i32::MIN.into(), i32::MAX.into()),
-        T::Int64 => (i64::MIN.into(), i64::MAX.into()),
-        T::UInt8 => (0, u8::MAX.into()),
-        T::UInt16 => (0, u16::MAX.into()),
-        T::UInt32 => (0, u32::MAX.into()),
-        T::UInt64 => (0, u64::MAX.into()),
-        _ => return None,
-    })
 }
 
 fn digits(value: i128) -> u32 {

@@ -13,7 +13,7 @@
 use std::fmt::Write as _;
 
 use clickhouse::client::{Client, QueryError};
-use dataflow::{ColumnType, Schema};
+use dataflow::Schema;
 use operators::lookup::keys::{Key, Values};
 
 /// A statement may be this long without a setting: ClickHouse's default of `max_query_size`.
@@ -94,7 +94,7 @@ impl Place {
         let ours = ours.and_then(|column| Values::of(&column.column_type));
         let theirs = clickhouse::types::parse(key, of).ok();
         match (ours, theirs.as_ref().and_then(Values::of), &theirs) {
-            (Some(ours), Some(theirs), Some(of)) if ours == theirs => Ok((ours, range(of.bare()))),
+            (Some(ours), Some(theirs), Some(of)) if ours == theirs => Ok((ours, of.bare().integer_range())),
             _ => Err(format!(
                 "`{key}` is of type `{of}` there, and keys of that cannot be asked for as what it is under `fields`; give it there the type that it has, or read a view that casts it, \
                  or leave `cache` out"
@@ -232,22 +232,6 @@ fn push_value(sql: &mut String, value: &[u8], (values, range): (Values, Option<(
             true
         }
     }
-}
-
-/// The least and the greatest number of an integer's type.
-fn range(of: &ColumnType) -> Option<(i128, i128)> {
-    use ColumnType as T;
-    Some(match of {
-        T::Int8 => (i8::MIN.into(), i8::MAX.into()),
-        T::Int16 => (i16::MIN.into(), i16::MAX.into()),
-        T::Int32 => (i32::MIN.into(), i32::MAX.into()),
-        T::Int64 => (i64::MIN.into(), i64::MAX.into()),
-        T::UInt8 => (0, u8::MAX.into()),
-        T::UInt16 => (0, u16::MAX.into()),
-        T::UInt32 => (0, u32::MAX.into()),
-        T::UInt64 => (0, u64::MAX.into()),
-        _ => return None,
-    })
 }
 
 /// A name in SQL.

@@ -1,7 +1,7 @@
 use dataflow::{Column, ColumnType, Schema};
 use operators::lookup::keys::{Key, Values};
 
-use super::{Asked, Place, range};
+use super::{Asked, Place};
 
 fn key(texts: &[&[u8]]) -> Key {
     Key { hash: 0, texts: texts.iter().map(|text| text.to_vec()).collect() }
@@ -18,7 +18,7 @@ fn place(is_dictionary: bool) -> Place {
 }
 
 fn values() -> Vec<(Values, Option<(i128, i128)>)> {
-    vec![(Values::Number, range(&ColumnType::Int8)), (Values::Text, None)]
+    vec![(Values::Number, ColumnType::Int8.integer_range()), (Values::Text, None)]
 }
 
 fn sql(asked: &Asked, keys: &[Key]) -> Option<String> {
