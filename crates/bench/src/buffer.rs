@@ -101,6 +101,8 @@ pub struct Plan {
     pub over: Over,
     /// How a body is compressed.
     pub compression: Compression,
+    /// How the bodies of the pipeline's inserts are compressed.
+    pub inserts: Inserts,
     /// Requests under way at a time.
     pub senders: u32,
     /// Records a second, sent at their time; `None` sends each request when one before it is answered.
@@ -114,6 +116,8 @@ pub struct Plan {
 pub enum Over {
     /// `POST /v1/logs`, OTLP.
     OtlpHttp,
+    /// The service of OTLP's logs.
+    OtlpGrpc,
     /// `POST /v1/streams/logs`: a request's body as one record.
     Stream,
 }
@@ -125,6 +129,14 @@ pub enum Compression {
     None,
     Gzip,
     Zstd,
+}
+
+/// How bodies of inserts are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Inserts {
+    Lz4,
+    None,
 }
 
 /// Measures, and tells progress by `say`.
@@ -318,13 +330,17 @@ impl Bench<'_> {
         let (listen, source) = match (self.plan.direct, self.plan.over) {
             (false, _) => (String::new(), format!("log: {{ url: '{}' }}", store.url("log/logs"))),
             (true, over) => {
-                let otlp = if over == Over::OtlpHttp { ", otlp: { logs: logs }" } else { "" };
+                let otlp = if over == Over::Stream { "" } else { ", otlp: { logs: logs }" };
                 let listen = format!("listen: {{ address: '127.0.0.1:0'{otlp} }}\n");
                 (listen, "listen: { stream: logs }".to_owned())
             }
         };
+        let inserts = match self.plan.inserts {
+            Inserts::Lz4 => "lz4",
+            Inserts::None => "none",
+        };
         format!(
-            "{listen}source:\n  {source}\n  format: otlp_logs\nsink:\n  clickhouse:\n    url: {url}\n    table: {table}\n    provenance: true\n{CREATE}{age}{}",
+            "{listen}source:\n  {source}\n  format: otlp_logs\nsink:\n  clickhouse:\n    url: {url}\n    table: {table}\n    compression: {inserts}\n    provenance: true\n{CREATE}{age}{}",
             self.plan.common.memory_line()
         )
     }
@@ -333,6 +349,7 @@ impl Bench<'_> {
         let spec = self.plan.workload.spec();
         let over = match self.plan.over {
             Over::OtlpHttp => "OTLP over HTTP",
+            Over::OtlpGrpc => "OTLP over gRPC",
             Over::Stream => "HTTP, a request as one record",
         };
         let place = match &self.plan.bucket {
@@ -357,12 +374,17 @@ impl Bench<'_> {
                 ),
                 false => format!("by {over}, {} at a time, {place}", self.plan.senders),
             },
+            match self.plan.inserts {
+                Inserts::Lz4 => "inserts compressed by LZ4".to_owned(),
+                Inserts::None => "inserts not compressed".to_owned(),
+            },
         ];
         let facts = json!({
             "requests": spec.requests,
             "records_per_request": spec.records_per_request,
             "record_bytes": spec.record_bytes,
             "direct": self.plan.direct,
+            "inserts_compressed": self.plan.inserts == Inserts::Lz4,
             "senders": self.plan.senders,
             "rate": self.plan.rate,
             "put_delay_ms": self.plan.delay.put.as_millis() as u64,

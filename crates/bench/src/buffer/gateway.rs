@@ -29,7 +29,7 @@ pub struct Gateway {
 pub fn text(store: &Store, over: Over) -> String {
     let (stream, otlp) = match over {
         Over::Stream => ("{ format: message }", ""),
-        Over::OtlpHttp => ("{ format: otlp_logs }", "otlp: { logs: logs }\n"),
+        Over::OtlpHttp | Over::OtlpGrpc => ("{ format: otlp_logs }", "otlp: { logs: logs }\n"),
     };
     format!(
         "gateway: bench\nlisten: '127.0.0.1:0'\nhttp: {{ listen: none }}\n{}{otlp}streams:\n  logs: {stream}\n",

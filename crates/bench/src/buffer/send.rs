@@ -1,31 +1,21 @@
 //! The senders: requests of the workload over connections that stay open.
 //!
-//! Owns the making, compression and pacing of requests, and what is done when one is turned away. A request that is answered 429 or 503 is sent again
-//! after the time that the answer names, as collectors do.
+//! Owns the making, compression and pacing of requests. Does not own connections, nor what is done when a request is turned away ([`wire`]).
+
+mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, bail};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::Request;
+use anyhow::Context;
 use hyper::body::Bytes;
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use workloads::buffer::Workload;
 
 use super::{Compression, Over};
+use wire::Connection;
 
-/// A request that was turned away so often is given up: the longest wait of a gateway is seconds.
-const TRIES_MAX: u32 = 200;
-/// The wait before a request is sent again, whatever the answer says: no gateway names more for a moment's pressure.
-const AGAIN_MAX: Duration = Duration::from_secs(5);
-/// More than a gateway has to say.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// For collectors that keep everything, a second of zstd buys little.
 const ZSTD_LEVEL: i32 = 1;
 
@@ -144,7 +134,7 @@ impl Load {
         began_at: SystemTime,
     ) -> anyhow::Result<Sent> {
         let mut sent = Sent::default();
-        let mut connection = connect(&target.address).await?;
+        let mut connection = Connection::open(target).await?;
         loop {
             let n = next.fetch_add(1, Relaxed);
             if n >= self.workload.spec().requests {
@@ -162,7 +152,7 @@ impl Load {
             };
             let begun = Instant::now();
             sent.bytes += body.len() as u64;
-            sent.again += u64::from(post(&mut connection, target, n, body).await?);
+            sent.again += u64::from(connection.deliver(target, n, body).await?);
             sent.answers_s.push(begun.elapsed().as_secs_f64());
             sent.records += u64::from(self.workload.spec().records_per_request);
         }
@@ -187,68 +177,5 @@ impl Sent {
         self.again += other.again;
         self.late_max = self.late_max.max(other.late_max);
         self.answers_s.extend(other.answers_s);
-    }
-}
-
-async fn connect(address: &str) -> anyhow::Result<SendRequest<Full<Bytes>>> {
-    let stream =
-        TcpStream::connect(address).await.with_context(|| format!("cannot connect to `{address}`"))?;
-    stream.set_nodelay(true)?;
-    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-    // Its end shows in the next request.
-    tokio::spawn(connection);
-    Ok(sender)
-}
-
-/// Sends request `n` until it is taken; says how often it was turned away or its connection broke. Its name makes a repeat exact.
-async fn post(
-    connection: &mut SendRequest<Full<Bytes>>,
-    target: &Target,
-    n: u64,
-    body: Bytes,
-) -> anyhow::Result<u32> {
-    for tries in 0..TRIES_MAX {
-        let request = target.request(n, body.clone())?;
-        // A gateway that is too busy for a body answers before it has read it, and closes.
-        let is_open = connection.ready().await.is_ok();
-        let answer = match is_open {
-            true => connection.send_request(request).await.ok(),
-            false => None,
-        };
-        let Some(answer) = answer else {
-            *connection = connect(&target.address).await?;
-            continue;
-        };
-        let (head, rest) = answer.into_parts();
-        let rest = Limited::new(rest, ANSWER_BYTES_MAX).collect().await;
-        let words = rest.map(|rest| rest.to_bytes()).unwrap_or_default();
-        match head.status.as_u16() {
-            200..=299 => return Ok(tries),
-            429 | 503 => {
-                let named = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-                tokio::time::sleep(Duration::from_secs(named.unwrap_or(1)).min(AGAIN_MAX)).await;
-            }
-            _ => bail!("the gateway refuses a request: {} {}", head.status, String::from_utf8_lossy(&words)),
-        }
-    }
-    bail!("the gateway turned a request away {TRIES_MAX} times")
-}
-
-impl Target {
-    fn request(&self, n: u64, body: Bytes) -> anyhow::Result<Request<Full<Bytes>>> {
-        let (path, kind) = match self.over {
-            Over::OtlpHttp => ("/v1/logs", "application/x-protobuf"),
-            Over::Stream => ("/v1/streams/logs", "application/octet-stream"),
-        };
-        let request = Request::post(path)
-            .header(HOST, &self.address)
-            .header(CONTENT_TYPE, kind)
-            .header("idempotency-key", n.to_string());
-        let request = match self.compression {
-            Compression::None => request,
-            Compression::Gzip => request.header(CONTENT_ENCODING, "gzip"),
-            Compression::Zstd => request.header(CONTENT_ENCODING, "zstd"),
-        };
-        Ok(request.body(Full::new(body))?)
     }
 }

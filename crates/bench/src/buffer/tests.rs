@@ -23,6 +23,7 @@ fn plan(over: Over, direct: bool) -> Plan {
         direct,
         over,
         compression: Compression::Zstd,
+        inserts: Inserts::None,
         senders: 1,
         rate: None,
         batch_age: Some(Duration::from_millis(200)),

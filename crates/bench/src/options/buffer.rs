@@ -23,6 +23,7 @@ Examples:
   forebay bench buffer                                                # through a folder
   scripts/bench s3 buffer                                             # through S3, 60 ms a PUT and 30 ms a GET
   scripts/bench s3 buffer --record-bytes 300 --per-request 8192
+  scripts/bench s3 buffer --over otlp-grpc --insert-compression none
   forebay bench buffer --direct --record-bytes 300 --per-request 8192
   scripts/bench s3 buffer --rate 40000 --batch-age-ms 500
 
@@ -65,6 +66,10 @@ pub struct Buffer {
     #[arg(long, value_enum, default_value_t = Compression::Zstd)]
     compression: Compression,
 
+    /// How the bodies of the pipeline's inserts are compressed.
+    #[arg(long, value_enum, default_value_t = Inserts::Lz4)]
+    insert_compression: Inserts,
+
     /// Where S3 is, `http://host:port`; a folder without it.
     #[arg(long, value_name = "URL", env = "FOREBAY_S3")]
     s3: Option<String>,
@@ -102,6 +107,8 @@ pub struct Buffer {
 enum Over {
     /// OTLP over HTTP.
     OtlpHttp,
+    /// OTLP over gRPC.
+    OtlpGrpc,
     /// A request's body as one record of a stream.
     Stream,
 }
@@ -113,6 +120,14 @@ enum Compression {
     None,
     Gzip,
     Zstd,
+}
+
+/// How the bodies of inserts are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "the names say it")]
+enum Inserts {
+    Lz4,
+    None,
 }
 
 impl Buffer {
@@ -136,12 +151,17 @@ impl Buffer {
             direct: self.direct,
             over: match self.over {
                 Over::OtlpHttp => buffer::Over::OtlpHttp,
+                Over::OtlpGrpc => buffer::Over::OtlpGrpc,
                 Over::Stream => buffer::Over::Stream,
             },
             compression: match self.compression {
                 Compression::None => buffer::Compression::None,
                 Compression::Gzip => buffer::Compression::Gzip,
                 Compression::Zstd => buffer::Compression::Zstd,
+            },
+            inserts: match self.insert_compression {
+                Inserts::Lz4 => buffer::Inserts::Lz4,
+                Inserts::None => buffer::Inserts::None,
             },
             senders: self.senders,
             rate: self.rate,
