@@ -134,6 +134,11 @@ impl Log {
         if objects >= OBJECTS_MAX {
             return Err(LogError::Full { objects });
         }
+        if objects > 0 {
+            // What another writer left may vanish with a loss of power; nothing is put behind a place that may be empty then, where no lane
+            // would read it.
+            self.harden("replays").await?;
+        }
         let key = self.key("replays", replay.first);
         match self.store.put_if_absent(&key, vec![replay.to_bytes().into()]).await {
             Ok(Put::Created) => {}
@@ -160,8 +165,17 @@ impl Log {
         Ok(is_beyond && self.begins().await?.last().is_some_and(|newest| *newest > position))
     }
 
+    /// Makes durable what others have put into a folder of the log.
+    async fn harden(&self, kind: &str) -> Result<(), LogError> {
+        Ok(self.store.harden(&self.prefix(kind)).await?)
+    }
+
+    fn prefix(&self, kind: &str) -> Prefix {
+        Prefix::new(&format!("{}/{kind}", self.folder)).expect("a lane's folder makes prefixes")
+    }
+
     async fn numbers(&self, kind: &str) -> Result<Vec<u64>, LogError> {
-        let prefix = Prefix::new(&format!("{}/{kind}", self.folder)).expect("a lane's folder makes prefixes");
+        let prefix = self.prefix(kind);
         let mut numbers = Vec::new();
         let mut after: Option<Key> = None;
         loop {

@@ -123,6 +123,8 @@ impl Log {
         if let Some(snapshot) = &memory.snapshot
             && is_settled(lane, &snapshot.marks)
         {
+            // Another's snapshot may vanish with a loss of power, and what it replaces must not be gone then.
+            self.harden("replayed").await?;
             let newest = memory.objects.last().map_or(0, |(begin, _)| *begin);
             for (begin, _) in memory.objects.iter().filter(|(_, end)| *end <= snapshot.end.min(newest)) {
                 self.store.delete(&self.key("replays", *begin)).await?;
