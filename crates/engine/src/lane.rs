@@ -489,7 +489,10 @@ impl LaneTask {
             }
         }
         self.feeds[place].reader = Some(reader);
-        self.feeds[place].inlet.opened();
+        let inlet = &self.feeds[place].inlet;
+        inlet.opened();
+        // Also a refusal from before the claim, of a position that was passed meanwhile.
+        self.context.status.ended(&inlet.name, Noticed::Asking);
         self.hold();
         Ok(())
     }

@@ -194,7 +194,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         Either::Left((begun, _)) => begun?,
         Either::Right(((), _)) => return Ok(Outcome::Interrupted),
     };
-    let Begun { seen, opened, askings } = begun;
+    let Begun { seen, stood, opened, askings } = begun;
     // A start that is refused for the table's columns has claimed, read and sealed nothing.
     let lane = beginning.load().await?;
     layouts::check(&lane, &tables)?;
@@ -225,7 +225,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let openings: Vec<Opening> = askings
         .into_iter()
         .zip(opened)
-        .map(|(asking, opened)| opening(asking, opened, &standing, &mut new))
+        .map(|(asking, opened)| opening(asking, opened, &stood, &standing, &mut new))
         .collect();
     start::check(journal.lane(), &name, &tables)?;
     let change = change::decide(journal.lane(), &made, &new_state, &owner)?;

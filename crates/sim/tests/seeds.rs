@@ -25,8 +25,9 @@ const MOVED_TWICE: [u64; 2] = [461, 563];
 /// Fixed seeds whose dead letters are replayed.
 const REPLAYED: u64 = 80;
 
-/// A seed in which three replays in turn are put and not made durable, and the loss of power that follows takes the first and leaves the second.
-const REPLAYED_WITH_A_HOLE: [u64; 1] = [100_040];
+/// Seeds with a hole in the replay log: three replays in turn are put and not made durable, and the loss of power that follows takes the first and
+/// leaves the second; and one that is put behind another which a person has seen and the disk has lost.
+const REPLAYED_WITH_A_HOLE: [u64; 2] = [100_040, 205_295];
 
 /// Fixed seeds whose source lets go of what is settled.
 const RELEASED: u64 = 80;
@@ -200,6 +201,8 @@ fn the_invariants_hold_for_seeds_that_once_broke_the_world() {
     assert_holds(4930);
     // Records expire that the owner has read, and a second one that looked before it had leaves its frames to it.
     assert_holds(315);
+    // An input refused where the owner before stood; the owner had read on by the time of the claim.
+    assert_holds(210_314);
     // The owner to which they are left has ended a moment ago.
     assert_holds(5100);
     // A person who comes for one lane's question answers that of the next, whose insert is still on its way.

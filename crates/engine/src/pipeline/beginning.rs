@@ -25,6 +25,8 @@ use crate::{EngineError, Settings, Status, start};
 pub(super) struct Begun {
     /// The tables as they are.
     pub(super) seen: Vec<Sighting>,
+    /// Where the lane stood before any source was asked.
+    pub(super) stood: Standing,
     /// The source of each input, opened where the lane stood; otherwise its refusal, or nothing while it is away.
     pub(super) opened: Vec<OneOpened>,
     /// What it takes to ask each of them again.
@@ -32,10 +34,11 @@ pub(super) struct Begun {
 }
 
 /// The way to the read of an input once the lane is claimed and stands at `standing`; what its source has opened that is new is put
-/// beside that of the others, into one record.
+/// beside that of the others, into one record. Before any source was asked it stood at `stood`.
 pub(super) fn opening(
     asking: Asking,
     opened: OneOpened,
+    stood: &Standing,
     standing: &Standing,
     new: &mut NewlyOpened,
 ) -> Opening {
@@ -46,9 +49,10 @@ pub(super) fn opening(
             new.opened.push(asking.input.number);
             Box::pin(async { Ok(opened) })
         }
-        // The owner before has gone on meanwhile, or the source is away.
-        Ok(_) | Err(None) => Box::pin(asking.shown_and_opened(standing.clone())),
-        Err(Some(refusal)) => Box::pin(async { Err(refusal) }),
+        // Nobody has gone on meanwhile, so it would say the same again.
+        Err(Some(refusal)) if stood == standing => Box::pin(async { Err(refusal) }),
+        // The owner before has gone on, perhaps beyond what was refused; or the source is away.
+        Ok(_) | Err(_) => Box::pin(asking.shown_and_opened(standing.clone())),
     }
 }
 
@@ -86,10 +90,15 @@ impl Beginning<'_> {
         let lane = self.load().await?;
         let askings = self.askings(&lane);
         let (pending, is_first) = (lane.spool_frames(), lane.pipeline.is_empty());
+        let stood = Standing::of(&lane);
+        let named = |place: usize, refusal: Refusal| askings[place].input.named(refusal.error);
         let seen = self.tables.all().map(|(table, _)| see_table(&***runtime, settings, &**table, status));
         let seen = join_all(seen).shared();
         if pending == 0 {
-            let opened = async { self.open_all(&askings, is_first).await.map_err(|refusal| refusal.error) };
+            let opened = async {
+                let opened = self.open_all(&askings, is_first).await;
+                opened.map_err(|(place, refusal)| named(place, refusal))
+            };
             let (opened, seen) = try_join(opened, async { Ok(seen.await) }).await?;
             if is_first
                 && let Err(objection) = self.check_rows().await
@@ -98,7 +107,7 @@ impl Beginning<'_> {
             {
                 return Err(objection);
             }
-            return Ok(Begun { seen, opened, askings });
+            return Ok(Begun { seen, stood, opened, askings });
         }
         let left_alone = async {
             seen.clone().await;
@@ -113,28 +122,29 @@ impl Beginning<'_> {
             }
         };
         match opened {
-            Either::Left((Ok(opened), _)) => Ok(Begun { seen: seen.clone().await, opened, askings }),
-            Either::Left((Err(refusal), _)) if refusal.may_deliver => {
+            Either::Left((Ok(opened), _)) => Ok(Begun { seen: seen.clone().await, stood, opened, askings }),
+            Either::Left((Err((place, refusal)), _)) if refusal.may_deliver => {
                 let seen = seen.clone().await;
                 tracing::warn!(error = %refusal.error, pending,
                     "the source refuses; what is sealed is delivered all the same if nobody else does");
                 if self.is_left_to_deliver().await? {
                     // Each of the others has refused as well, and says so again.
                     let mut opened: Vec<_> = askings.iter().map(|_| Err(None)).collect();
-                    opened[0] = Err(Some(refusal));
-                    return Ok(Begun { seen, opened, askings });
+                    opened[place] = Err(Some(refusal));
+                    return Ok(Begun { seen, stood, opened, askings });
                 }
+                let error = named(place, refusal);
                 match self.load().await?.spool_frames() {
-                    0 => Err(refusal.error),
-                    inserts => Err(EngineError::LeftAlone { error: Box::new(refusal.error), inserts }),
+                    0 => Err(error),
+                    inserts => Err(EngineError::LeftAlone { error: Box::new(error), inserts }),
                 }
             }
-            Either::Left((Err(refusal), _)) => Err(refusal.error),
+            Either::Left((Err((place, refusal)), _)) => Err(named(place, refusal)),
             Either::Right((quiet, _)) => {
                 quiet?;
                 tracing::warn!(pending, "the source is unavailable; what is sealed is delivered meanwhile");
                 let opened = askings.iter().map(|_| Err(None)).collect();
-                Ok(Begun { seen: seen.clone().await, opened, askings })
+                Ok(Begun { seen: seen.clone().await, stood, opened, askings })
             }
         }
     }
@@ -176,8 +186,8 @@ impl Beginning<'_> {
     /// [`OTHERS_TIME_MAX`].
     ///
     /// # Errors
-    /// When all refuse: the refusal of the first. Or when the store may be an older copy.
-    async fn open_all(&self, askings: &[Asking], is_first: bool) -> Result<Vec<OneOpened>, Refusal> {
+    /// When all refuse: the refusal of the first, and its place. Or when the store may be an older copy.
+    async fn open_all(&self, askings: &[Asking], is_first: bool) -> Result<Vec<OneOpened>, (usize, Refusal)> {
         let ask = |(place, asking)| async move { (place, self.open(asking).await) };
         let mut asked: Vec<Asked<'_>> = askings.iter().enumerate().map(|one| ask(one).boxed()).collect();
         let mut opened: Vec<OneOpened> = askings.iter().map(|_| Err(None)).collect();
@@ -199,11 +209,10 @@ impl Beginning<'_> {
                     }
                 }
                 (place, Err(refusal)) => {
-                    let name = &askings[place].input.name;
-                    let refusal = Refusal { error: askings[place].input.named(refusal.error), ..refusal };
                     if is_first || !refusal.may_deliver {
-                        return Err(refusal);
+                        return Err((place, refusal));
                     }
+                    let name = &askings[place].input.name;
                     if askings.len() > 1 {
                         // The start may wait long for the others.
                         tracing::error!(input = &**name, error = %refusal.error, "the source of an input refuses");
@@ -215,7 +224,8 @@ impl Beginning<'_> {
             }
         }
         if opened.iter().all(|one| matches!(one, Err(Some(_)))) {
-            let first = opened.into_iter().find_map(|one| one.err().flatten());
+            let mut refusals = opened.into_iter().map(|one| one.err().flatten()).enumerate();
+            let first = refusals.find_map(|(place, refusal)| Some((place, refusal?)));
             return Err(first.expect("a pipeline has an input"));
         }
         Ok(opened)

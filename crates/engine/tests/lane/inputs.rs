@@ -125,7 +125,7 @@ fn an_input_that_refuses_or_is_away_at_a_later_start_does_not_stop_the_others() 
                 SourceFault::Away => assert!(matches!(ended, Ok(Outcome::Drained)), "{ended:?}"),
                 _ => {
                     let Err(error @ EngineError::Delivered { .. }) = ended else { panic!("{ended:?}") };
-                    assert!(error.to_string().contains("input `payments`"), "{error}");
+                    assert!(error.to_string().starts_with("source: input `payments`: made to"), "{error}");
                 }
             }
             until_it_ends(with_both(&bench, payments, true)).await.expect("it is back");
@@ -153,6 +153,37 @@ fn an_input_that_refuses_while_it_is_read_does_not_stop_the_others() {
         stop.send(true).expect("it listens");
         let error = runs.await.expect("no panic").expect_err("one input refused");
         assert!(matches!(error, EngineError::Delivered { .. }), "{error}");
+    });
+}
+
+#[test]
+fn an_input_that_refused_where_the_owner_has_gone_on_meanwhile_is_asked_again() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..10);
+        let payments = second(100..110);
+        let owner = Process::start(with_both(&bench, payments.clone(), false));
+        wait_until(|| held(&bench) == 20).await;
+        let slow = Refusing::at(&bench.source, At::Slow);
+        let go_on = slow.now.clone();
+        let both = vec![
+            bench.input("orders", Arc::new(slow)),
+            bench.input("payments", Arc::new(Refusing::at(&payments, At::Below(15)))),
+        ];
+        let second = tokio::spawn(until_it_ends(Pipeline {
+            inputs: both,
+            ..with_both(&bench, payments.clone(), true)
+        }));
+        // By the status: it is the second start's, whose other source is still on its way.
+        wait_until(|| bench.status.snapshot().problems.contains_key("payments")).await;
+        push(&payments, 110..120);
+        wait_until(|| held(&bench) == 30).await;
+        owner.kill().await;
+        push(&payments, 120..130);
+        go_on.store(true, Ordering::SeqCst);
+        second.await.expect("no panic").expect("what was gone had been read");
+        assert!(!bench.status.snapshot().problems.contains_key("payments"), "it is read");
+        bench.assert_holds((0..10).chain(100..130));
     });
 }
 

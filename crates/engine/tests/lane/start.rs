@@ -34,6 +34,10 @@ pub enum At {
     FirstEvent,
     /// Twice, when a partition that it found is to be read.
     Found,
+    /// Nowhere; but a read begins slowly.
+    Slow,
+    /// When a read is to begin below this position: the records there are gone.
+    Below(u64),
 }
 
 /// A source that refuses at a place of its own.
@@ -90,15 +94,23 @@ impl Source for Refusing {
         if self.at == At::Read {
             return Err(self.refusal());
         }
-        if self.at == At::SlowRead {
+        if matches!(self.at, At::SlowRead | At::Slow) {
             while !self.now.load(Ordering::SeqCst) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
+        }
+        let is_refused = match self.at {
+            At::SlowRead => true,
+            At::Below(first) => from.iter().any(|from| from.next < first.into()),
+            _ => false,
+        };
+        if is_refused {
             return Err(self.refusal());
         }
         let first = (self.at == At::FirstEvent).then(|| self.refusal());
         let found = if self.at == At::Found { vec![self.refusal(), self.refusal()] } else { Vec::new() };
-        let (inner, now) = (self.inner.read(from).await?, self.now.clone());
+        let inner = self.inner.read(from).await?;
+        let now = if self.at == At::Slow { Arc::default() } else { self.now.clone() };
         Ok(Box::new(RefusingReader { inner, first, found, now }))
     }
 
