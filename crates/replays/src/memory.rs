@@ -28,6 +28,8 @@ pub struct Memory {
     pub taken: Taken,
     /// Where the next object begins.
     pub end: u64,
+    /// Where the lane stood in the log when it was looked at.
+    pub lane_next: u64,
     /// Objects that are held: where each begins, and where it ends.
     pub objects: Vec<(u64, u64)>,
     /// Where in the log a letter was put last, for as many as their fates are kept for.
@@ -88,9 +90,22 @@ impl Log {
         )))
     }
 
+    /// As [`Log::append`], behind the objects that `memory` has seen. `false` also if the last of them is gone: another writer has retired it,
+    /// or it was not durable and a loss of power took it away. Its place must be filled first then, or no lane would ever read beyond it.
+    ///
+    /// # Errors
+    /// As [`Log::append`].
+    pub async fn append_behind(&self, memory: &Memory, replay: &Replay) -> Result<bool, LogError> {
+        let is_there = match memory.objects.last() {
+            Some((begin, _)) => self.end_of(*begin).await?.is_some(),
+            None => true,
+        };
+        Ok(is_there && self.append(replay).await?)
+    }
+
     /// `None` if an object was retired while it was read.
     async fn load(&self, next: u64) -> Result<Option<Memory>, LogError> {
-        let mut memory = Memory { end: next, ..Memory::default() };
+        let mut memory = Memory { end: next, lane_next: next, ..Memory::default() };
         if let Some(newest) = self.numbers("replayed").await?.last() {
             let key = self.key("replayed", *newest);
             let Some(bytes) = self.store.get(&key, BYTES_MAX).await? else { return Ok(None) };

@@ -78,13 +78,13 @@ async fn place(world: &Arc<World>, log: &Log, lane: &Lane, asked: &replayed::Rep
         }
         let nonce = world.executor.runtime(WORLD).random().to_le_bytes().to_vec();
         let replay = Replay { first: memory.end, made_at_ms: 0, table: "d.dead".into(), nonce, records };
-        if log.append(&replay).await? {
+        if log.append_behind(&memory, &replay).await? {
             memory.add(&replay);
             was_put(world, &replay);
             break;
         }
         records = replay.records;
-        memory = log.memory(memory.end).await?;
+        memory = log.memory(memory.lane_next).await?;
     }
     log.retire(&memory, lane).await
 }

@@ -1,5 +1,8 @@
+use std::sync::Arc;
+
 use dataflow::position;
 use protocol::lane::TableState;
+use store::{Key, MemoryStore, Store};
 
 use super::super::tests::{log, partition, replay};
 use super::*;
@@ -125,4 +128,19 @@ async fn what_a_writer_left_at_a_retired_place_has_taken_nothing() {
     let memory = log.memory(8).await.expect("a sound log");
     assert_eq!((memory.end, memory.place(&letter(500))), (9, Some(8)));
     log.retire(&memory, &lane).await.expect("retires");
+}
+
+#[tokio::test]
+async fn no_replay_is_put_behind_one_that_has_vanished() {
+    let store = Arc::new(MemoryStore::default());
+    let log = Log::new(store.clone(), "p/lane-0");
+    log.append(&replay(0, [7, 9], 1)).await.expect("a put");
+    let memory = log.memory(0).await.expect("a sound log");
+    // It was not durable, and the power fails before this writer goes on.
+    store.delete(&Key::new("p/lane-0/replays/00000000000000000000").expect("a key")).await.expect("gone");
+    let behind = replay(memory.end, [8], 2);
+    assert!(!log.append_behind(&memory, &behind).await.expect("an answer"));
+    let memory = log.memory(0).await.expect("an empty log");
+    assert_eq!(memory.end, 0, "its place is filled first");
+    assert!(log.append_behind(&memory, &replay(0, [8], 2)).await.expect("a put"));
 }

@@ -252,13 +252,14 @@ impl Replay {
                 nonce: runtime.random().to_le_bytes().to_vec(),
                 records,
             };
-            if log.append(&object).await.context("the records could not be put into the replay log")? {
+            let put = log.append_behind(memory, &object).await;
+            if put.context("the records could not be put into the replay log")? {
                 memory.add(&object);
                 return Ok(());
             }
             // Another replay was first: what it took is left out.
             records = object.records;
-            *memory = log.memory(memory.end).await?;
+            *memory = log.memory(memory.lane_next).await?;
         }
         bail!("{RACES_MAX} other replays came first; try again")
     }
