@@ -44,6 +44,7 @@
 
 mod bench;
 mod changing;
+mod collector;
 mod csv;
 mod demo;
 mod doubts;

@@ -18,7 +18,7 @@ const PER_BATCH: u64 = 20;
 const KILLS: u64 = 4;
 
 /// Writes the gateway's file; its ports are those of HTTP and of gRPC.
-fn write_gateway(dir: &Path, http: u16, grpc: u16) {
+pub(super) fn write_gateway(dir: &Path, http: u16, grpc: u16) {
     let streams = ["logs", "traces", "metrics"]
         .map(|signal| format!("  otlp_{signal}: {{ format: otlp_{signal}, linger: 50ms }}\n"))
         .concat();
@@ -28,7 +28,7 @@ fn write_gateway(dir: &Path, http: u16, grpc: u16) {
     std::fs::write(dir.join("gateway.yaml"), text).expect("the test's folder can be written");
 }
 
-fn start_gateway(dir: &Path, port: u16) -> Process {
+pub(super) fn start_gateway(dir: &Path, port: u16) -> Process {
     let program = live::case::binary().expect("the program");
     let spawn = Spawn::new("gateway", program).args(["gateway", "gateway.yaml"]).cwd(dir);
     let gateway =
@@ -89,25 +89,36 @@ fn everything(name: &str, protocol: &str) {
     let output = sdk(&["all", protocol, &urls[0], &urls[1], &urls[2]]).output().expect("Python starts");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && errors.is_empty(), "{errors}");
+    let told = told(&output.stdout);
+    live::pipeline::term(gateway);
+
+    let database = tables(&case, &[]);
+    into_tables(&case);
+    for (table, rows) in &told {
+        compare(&database, &case, table, rows);
+    }
+}
+
+/// What `otel_sdk.py all` says that it has told the SDK: the rows of each table.
+pub(super) fn told(output: &[u8]) -> BTreeMap<String, Vec<Value>> {
     let mut told: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for line in String::from_utf8(output.stdout).expect("text").lines() {
+    for line in std::str::from_utf8(output).expect("text").lines() {
         let mut line: Value = serde_json::from_str(line).expect("JSON");
         told.entry(line["table"].as_str().expect("a table").to_owned()).or_default().push(line["row"].take());
     }
     assert_eq!(told.len(), 6, "{:?}", told.keys());
     assert_eq!((told["otel_logs"].len(), told["otel_traces"].len()), (3_000, 1_500));
-    live::pipeline::term(gateway);
+    told
+}
 
-    let database = tables(&case, &[]);
-    from(&case, "logs", &[sink(&case, "otel_logs", "")]).drain();
-    from(&case, "traces", &[sink(&case, "otel_traces", "")]).drain();
+/// Brings what is in the gateway's logs into the tables of all three signals.
+pub(super) fn into_tables(case: &Case) {
+    from(case, "logs", &[sink(case, "otel_logs", "")]).drain();
+    from(case, "traces", &[sink(case, "otel_traces", "")]).drain();
     let kinds = ["gauge", "sum", "histogram", "exponential_histogram", "summary"];
     let of_kind =
-        |kind| sink(&case, &format!("otel_metrics_{kind}"), &format!(", where: MetricType = '{kind}'"));
-    from(&case, "metrics", &kinds.map(of_kind)).drain();
-    for (table, rows) in &told {
-        compare(&database, &case, table, rows);
-    }
+        |kind| sink(case, &format!("otel_metrics_{kind}"), &format!(", where: MetricType = '{kind}'"));
+    from(case, "metrics", &kinds.map(of_kind)).drain();
 }
 
 /// The gateway dies while the SDK sends; its exporter sends the same bytes again as the protocol says, and they are recognised.
