@@ -8,6 +8,7 @@
 //! | fit, or can be made to  | more columns, or wider ones             | goes on      | is opened again           |
 //! | fit, or can be made to  | narrower columns                        | goes on      | goes on with its own      |
 //! | hold a column that is gone | –                                    | refuses, before it seals anything | goes on sealing; they wait |
+//! | hold a column that was gone when the table was opened | that column | opens it again, before it seals anything | is opened again |
 //! | none                    | fewer columns than the newest frame had | goes on without, and says so | –         |
 //! | fit, or can be made to  | a materialized view that it had not     | goes on      | is opened again           |
 
@@ -67,6 +68,18 @@ pub fn check(lane: &Lane, tables: &Tables) -> Result<(), EngineError> {
         }
     }
     Ok(())
+}
+
+/// Whether a table was opened without a column that frames which wait hold, and has it back since: rows sealed now would lack it.
+pub fn has_back(lane: &Lane, tables: &Tables) -> bool {
+    known(lane, tables).any(|(table, state)| {
+        let (opened, now) = (table.layout(), table.changed());
+        let is_back = |column: &record::LayoutColumn| {
+            let now = now.as_ref().and_then(|now| now.column(&column.name));
+            opened.column(&column.name).is_none() && now.is_some()
+        };
+        state.live_layouts().iter().flat_map(|layout| &layout.columns).any(is_back)
+    })
 }
 
 /// Columns of each table that were added after it was first written, and that every record would have to give: a record without

@@ -102,6 +102,8 @@ pub enum Outcome {
     /// A table's columns or views are others than it was opened with, or the operator has answered a question while other tables were written: open
     /// the tables again, and run again at once.
     Reopen {
+        /// Whether the lane was claimed, so that what was asked of this start is done.
+        claimed: bool,
         /// By table, the columns that were added after it was first written, and that every record would have to give: a record
         /// without them is to get the type's own zero value instead.
         added: BTreeMap<String, Vec<String>>,
@@ -199,8 +201,8 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let lane = beginning.load().await?;
     layouts::check(&lane, &tables)?;
     let added = layouts::added(&lane, &tables);
-    if !added.is_empty() {
-        return Ok(Outcome::Reopen { added });
+    if !added.is_empty() || layouts::has_back(&lane, &tables) {
+        return Ok(Outcome::Reopen { claimed: false, added });
     }
     layouts::tell(&lane, &tables);
     // From here on this process owns the lane, and an earlier owner is fenced.
@@ -359,21 +361,21 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
                     tracing::info!(
                         "a question was answered while other tables were written; the pipeline goes on with the answer"
                     );
-                    Ok(Outcome::Reopen { added: BTreeMap::new() })
+                    Ok(Outcome::Reopen { claimed: true, added: BTreeMap::new() })
                 }
                 // What else it may be is for the owner of now to say.
                 Ok(false) | Err(_) => Err(EngineError::Fenced { seq }),
             }
         }
         Err(error) => Err(error),
-        Ok(End::Reopen) => Ok(Outcome::Reopen { added: BTreeMap::new() }),
+        Ok(End::Reopen) => Ok(Outcome::Reopen { claimed: true, added: BTreeMap::new() }),
         Ok(end) => {
             seal::release(&context).await;
             accounts::at_the_end(context.ownership.next_seq(), &status.snapshot())?;
             match end {
                 End::Complete => Ok(Outcome::Complete),
                 End::Asked => Ok(Outcome::Drained),
-                End::Reopen => Ok(Outcome::Reopen { added: BTreeMap::new() }),
+                End::Reopen => Ok(Outcome::Reopen { claimed: true, added: BTreeMap::new() }),
                 End::Refused(error) => {
                     let rows = status.snapshot().tables.values().map(|table| table.rows_settled).sum();
                     Err(EngineError::Delivered { error: Box::new(error), rows })

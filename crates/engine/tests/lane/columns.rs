@@ -35,7 +35,7 @@ async fn drain(bench: &mut Bench) -> Result<Outcome, EngineError> {
     let mut all = Vec::new();
     for _ in 0..4 {
         match bench.drain().await? {
-            Outcome::Reopen { added } => {
+            Outcome::Reopen { added, .. } => {
                 all.extend(added.into_values().flatten());
                 bench.table = bench.table.open_again(&all);
             }
@@ -95,6 +95,26 @@ fn a_start_without_a_column_that_waiting_frames_hold_is_refused_and_has_sealed_n
 }
 
 #[test]
+fn a_column_that_comes_back_while_a_start_looks_is_in_every_row_that_it_seals() {
+    run(async {
+        let mut bench = bench(AB.to_vec());
+        seal(&bench, 0..50).await;
+        alter(&bench, vec![("id", "UInt32")]);
+        bench.table = bench.table.open_again(&[]);
+        bench.push(50..100);
+        let before = bench.lane().await;
+        // Between the opening of the table and the start's look at it.
+        alter(&bench, AB.to_vec());
+        let outcome = bench.drain().await.expect("it is opened again");
+        assert_eq!(outcome, Outcome::Reopen { claimed: false, added: BTreeMap::new() });
+        assert_eq!(bench.lane().await.next_seq, before.next_seq, "nothing was claimed or sealed");
+        bench.table = bench.table.open_again(&[]);
+        drain(&mut bench).await.expect("drains");
+        bench.assert_holds(0..100);
+    });
+}
+
+#[test]
 fn a_column_that_is_added_is_taken_up_while_running_and_stops_nothing() {
     run(async {
         let mut bench = bench(AB.to_vec());
@@ -105,7 +125,7 @@ fn a_column_that_is_added_is_taken_up_while_running_and_stops_nothing() {
         alter(&bench, vec![("d", "UInt8"), ("id", "UInt32"), ("c", "String")]);
         bench.push(100..200);
         let outcome = running.await.expect("no panic").expect("it ends in order");
-        assert_eq!(outcome, Outcome::Reopen { added: BTreeMap::new() });
+        assert_eq!(outcome, Outcome::Reopen { claimed: true, added: BTreeMap::new() });
         let lane = bench.lane().await;
         // A frame that was never sent may wait for the next start; what was under way has come to its end.
         let waits = lane.tables[0].pending.iter().flatten().filter(|piece| piece.is_live());
@@ -116,7 +136,7 @@ fn a_column_that_is_added_is_taken_up_while_running_and_stops_nothing() {
         // A record need not give a column that was added: the start says so before it claims.
         let outcome = bench.drain().await.expect("it is opened again");
         let added = BTreeMap::from([("d.t".to_owned(), vec!["d".to_owned()])]);
-        assert_eq!(outcome, Outcome::Reopen { added });
+        assert_eq!(outcome, Outcome::Reopen { claimed: false, added });
         drain(&mut bench).await.expect("drains");
         bench.assert_holds(0..200);
         // So does every later start.
@@ -144,7 +164,7 @@ fn a_view_that_is_added_while_running_opens_the_lane_again_and_stops_nothing() {
             viewed.world.lock().expect("no panic").views = 1;
             bench.push(100..200);
             let outcome = running.await.expect("no panic").expect("it ends in order");
-            assert_eq!(outcome, Outcome::Reopen { added: BTreeMap::new() });
+            assert_eq!(outcome, Outcome::Reopen { claimed: true, added: BTreeMap::new() });
             assert!(bench.status.snapshot().problems.is_empty());
             (bench.table, bench.dead_letters) =
                 (bench.table.open_again(&[]), bench.dead_letters.open_again(&[]));
@@ -238,7 +258,7 @@ fn columns_that_change_at_any_moment_lose_and_double_nothing() {
                 tokio::time::sleep(Duration::from_millis((seed * 7 + round * 5) % 23)).await;
                 alter(&bench, shape.clone());
                 tokio::time::sleep(Duration::from_millis((seed * 11 + round * 3) % 29)).await;
-                if let Some(Ok(Outcome::Reopen { added: more })) = running.kill().await {
+                if let Some(Ok(Outcome::Reopen { added: more, .. })) = running.kill().await {
                     added.extend(more.into_values().flatten());
                 }
                 bench.table = bench.table.open_again(&added);

@@ -194,10 +194,9 @@ pub(super) async fn lane(
             }
         };
         match engine::run(parts, stopping.clone()).await {
-            Ok(Outcome::Reopen { added }) => {
+            Ok(Outcome::Reopen { claimed, added }) => {
                 known.is_open_again = true;
-                // Columns are named before the claim alone; without them the lane was open, and has done what it was told.
-                if added.is_empty() {
+                if claimed {
                     known.new_state.unchanged = Unchanged::Keep;
                 }
                 for (table, columns) in added {
