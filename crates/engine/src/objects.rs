@@ -11,7 +11,7 @@ use bytes::Bytes;
 use dataflow::Runtime;
 use protocol::names;
 use protocol::retire::Marks;
-use store::{Key, Put, Store, StoreError};
+use store::{ErrorKind, Key, Put, Store, StoreError};
 use tokio::sync::{Mutex, MutexGuard, watch};
 
 use crate::EngineError;
@@ -201,10 +201,48 @@ impl Objects {
     /// When the store refuses for good.
     pub async fn write_unwritten(&self, before: Duration) -> Result<(), EngineError> {
         for (object, pieces) in self.unwritten.due(before) {
-            self.write(&object, pieces, NextReader::Soon).await?;
+            self.write_or_find(&object, pieces).await?;
             self.unwritten.written(&object);
         }
         Ok(())
+    }
+
+    /// Writes a segment that was sealed unwritten. If an earlier owner has sealed it and this one has made it again, both may write it: that one,
+    /// before it notices that it was replaced.
+    async fn write_or_find(&self, object: &str, pieces: Vec<Bytes>) -> Result<(), EngineError> {
+        let key = key(object)?;
+        let bytes: usize = pieces.iter().map(Bytes::len).sum();
+        let mut backoff = Backoff::new(self.retry_pause_max);
+        loop {
+            let failed = match self.store.put_if_absent(&key, pieces.clone()).await {
+                Ok(Put::Created) => return Ok(()),
+                Ok(Put::Exists) => match self.found(&key, bytes).await {
+                    Ok(Some(found)) if is_of(&found, &pieces) => return Ok(()),
+                    Ok(Some(_)) => return Err(written_by_another(object)),
+                    Err(error) if error.kind == ErrorKind::TooLarge => {
+                        return Err(written_by_another(object));
+                    }
+                    // The other has removed it meanwhile.
+                    Ok(None) => {
+                        backoff.pause(&*self.runtime).await;
+                        continue;
+                    }
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            if !failed.kind.is_transient() {
+                return Err(failed.into());
+            }
+            warn(&backoff, &failed, object);
+            backoff.pause(&*self.runtime).await;
+        }
+    }
+
+    /// An object that another has written, durable, of so many bytes at the most.
+    async fn found(&self, key: &Key, bytes_max: usize) -> Result<Option<Bytes>, StoreError> {
+        self.store.harden(&key.folder()).await?;
+        self.store.get(key, bytes_max as u64).await
     }
 
     /// Writes an object of this owner's, whose name nobody else uses. Waits while the store is away.
@@ -217,7 +255,7 @@ impl Objects {
         pieces: Vec<Bytes>,
         reader: NextReader,
     ) -> Result<(), EngineError> {
-        let key = Key::new(object).map_err(|e| EngineError::Mismatch(e.to_string()))?;
+        let key = key(object)?;
         let mut backoff = Backoff::new(self.retry_pause_max);
         loop {
             let put = match reader {
@@ -229,10 +267,7 @@ impl Objects {
                 Ok(Put::Exists) => match self.store.harden(&key.folder()).await {
                     // The name holds this claim's nonce: what is there is our own earlier try, now durable.
                     Ok(()) if backoff.tries() > 0 => return Ok(()),
-                    Ok(()) => {
-                        let what = "written by someone else under this owner's name".to_owned();
-                        return Err(EngineError::Damaged { object: object.to_owned(), what });
-                    }
+                    Ok(()) => return Err(written_by_another(object)),
                     Err(error) if !error.kind.is_transient() => return Err(error.into()),
                     Err(error) => warn(&backoff, &error, object),
                 },
@@ -245,8 +280,32 @@ impl Objects {
     }
 }
 
+fn key(object: &str) -> Result<Key, EngineError> {
+    Key::new(object).map_err(|e| EngineError::Mismatch(e.to_string()))
+}
+
+/// Whether an object consists of these pieces.
+fn is_of(mut found: &[u8], pieces: &[Bytes]) -> bool {
+    let is_there = pieces.iter().all(|piece| match found.split_at_checked(piece.len()) {
+        Some((front, rest)) => {
+            found = rest;
+            front == piece
+        }
+        None => false,
+    });
+    is_there && found.is_empty()
+}
+
+fn written_by_another(object: &str) -> EngineError {
+    let what = "written by someone else under this owner's name".to_owned();
+    EngineError::Damaged { object: object.to_owned(), what }
+}
+
 fn warn(backoff: &Backoff, error: &StoreError, object: &str) {
     if backoff.should_log() {
         tracing::warn!(%error, object, "the store does not take an object; trying again");
     }
 }
+
+#[cfg(test)]
+mod tests;
