@@ -9,6 +9,7 @@
 //! ```
 
 mod gateway;
+mod outage;
 mod send;
 mod store;
 
@@ -34,6 +35,7 @@ use gateway::Gateway;
 use send::{Load, Sent};
 use store::{Prices, Store, Traffic};
 
+pub use outage::Outage;
 pub use store::{Bucket, Delay};
 
 /// What is aimed at where the load is a backlog, by the size of a record: records per CPU-second of both processes.
@@ -78,6 +80,8 @@ const VISIBLE_MAX: Figure =
     Figure::new("visible_max_s", "sender's clock to visible, the most, s", Shown::Decimals(3));
 const SENDER_LATE: Figure =
     Figure::new("sender_late_s_max", "  of it the sender's lateness, at the most, s", Shown::Decimals(3));
+const CAUGHT_UP: Figure =
+    Figure::new("caught_up_s", "from the end of the outage to caught up, s", Shown::Decimals(1));
 const COUNT_GAP: Figure = Figure::new(
     "visible_error_s_max",
     "  of it the time between two counts, at the most, s",
@@ -109,6 +113,8 @@ pub struct Plan {
     pub rate: Option<u64>,
     /// How old a batch of the pipeline may get; its default if left out.
     pub batch_age: Option<Duration>,
+    /// When ClickHouse answers nobody, under a steady load.
+    pub outage: Option<Outage>,
 }
 
 /// How a sender speaks.
@@ -236,6 +242,10 @@ impl Bench<'_> {
             for (figure, share) in [(VISIBLE_P50, 0.5), (VISIBLE_P99, 0.99), (VISIBLE_MAX, 1.0)] {
                 figures.put_if(figure, counts::at_share(&latencies_s, share));
             }
+            if let (Some(outage), Some(rate)) = (self.plan.outage, self.plan.rate) {
+                let caught_up = outage.caught_up(&ran.counts.rising, rate, expected.rows);
+                figures.put_if(CAUGHT_UP, caught_up.map(|time| time.as_secs_f64()));
+            }
             figures.put(COUNT_GAP, ran.counts.gap_max.as_secs_f64());
             figures.put(SENDER_LATE, ran.sent.late_max.as_secs_f64());
             trace.percentiles = percentiles(&latencies_s);
@@ -277,6 +287,7 @@ impl Bench<'_> {
             Some(_) => tokio::select! {
                 both = both => both?,
                 never = counts::count_for_ever(server, &pipeline.table, &counts) => match never {},
+                never = self.outage(server) => match never? {},
             },
         };
         let mut counts = counts.into_inner();
@@ -289,6 +300,13 @@ impl Bench<'_> {
         };
         let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
         Ok(Ran { sent, gateway, pipeline: watched, counts, traffic: store.traffic(), clickhouse })
+    }
+
+    async fn outage(&self, server: &Server) -> anyhow::Result<std::convert::Infallible> {
+        match self.plan.outage {
+            Some(outage) => outage.happen(server).await,
+            None => std::future::pending().await,
+        }
     }
 
     fn figures(&self, ran: &Ran, load: &Load) -> Figures {
@@ -387,6 +405,7 @@ impl Bench<'_> {
             "inserts_compressed": self.plan.inserts == Inserts::Lz4,
             "senders": self.plan.senders,
             "rate": self.plan.rate,
+            "outage_s": self.plan.outage.map(|outage| outage.time.as_secs_f64()),
             "put_delay_ms": self.plan.delay.put.as_millis() as u64,
             "get_delay_ms": self.plan.delay.get.as_millis() as u64,
         });
@@ -448,6 +467,8 @@ fn goals(arms: &[Arm], plan: &Plan) -> Vec<Goal> {
                 met: of(figure::RECORDS_PER_CPU_S).map(|rate| rate >= wanted),
             }));
         }
+        // What waits for the end of an outage is late.
+        Some(_) if plan.outage.is_some() => {}
         Some(rate) => {
             goals.push(Goal {
                 text: format!("p99 from the sender's clock to visible up to {P99_S_GOAL} s"),

@@ -192,6 +192,16 @@ impl Child {
         self.signal(libc::SIGTERM);
     }
 
+    /// Suspends it (SIGSTOP): it answers nobody, and its connections stay open.
+    pub fn suspend(&self) {
+        self.signal(libc::SIGSTOP);
+    }
+
+    /// Lets it go on (SIGCONT).
+    pub fn resume(&self) {
+        self.signal(libc::SIGCONT);
+    }
+
     /// Looks whether it has ended.
     ///
     /// # Errors

@@ -120,6 +120,18 @@ impl Server {
         self.child.as_ref().map(Child::usage).transpose()
     }
 
+    /// Lets it answer nobody for this long.
+    ///
+    /// # Errors
+    /// When it is no child of this process.
+    pub async fn suspend(&self, time: Duration) -> anyhow::Result<()> {
+        let child = self.child.as_ref().context("a server that runs elsewhere cannot be suspended")?;
+        child.suspend();
+        tokio::time::sleep(time).await;
+        child.resume();
+        Ok(())
+    }
+
     /// Runs a statement and gives the answer's text.
     ///
     /// # Errors

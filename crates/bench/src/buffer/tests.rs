@@ -27,6 +27,7 @@ fn plan(over: Over, direct: bool) -> Plan {
         senders: 1,
         rate: None,
         batch_age: Some(Duration::from_millis(200)),
+        outage: None,
     }
 }
 

@@ -7,7 +7,10 @@ use pipeline::config::values::Size;
 use workloads::buffer::{Spec, Workload};
 
 use super::{Print, Shared, runtime, say};
-use crate::buffer::{self, Bucket, Delay, Plan};
+use crate::buffer::{self, Bucket, Delay, Outage, Plan};
+
+/// By then a pipeline runs as it will.
+const OUTAGE_AFTER: Duration = Duration::from_secs(10);
 
 /// Sends log records of OpenTelemetry through a gateway and a log on object storage into ClickHouse.
 #[derive(Debug, Args)]
@@ -26,6 +29,7 @@ Examples:
   scripts/bench s3 buffer --over otlp-grpc --insert-compression none
   forebay bench buffer --direct --record-bytes 300 --per-request 8192
   scripts/bench s3 buffer --rate 40000 --batch-age-ms 500
+  scripts/bench s3 buffer --rate 5000 --records 900000 --outage-s 90      # the hour of an outage, in a fortieth
 
 Ends with code 1 when a record is missing, repeated or changed."
 )]
@@ -93,6 +97,10 @@ pub struct Buffer {
     /// How old a batch of the pipeline may get; its default if left out.
     #[arg(long, value_name = "MS")]
     batch_age_ms: Option<u64>,
+
+    /// ClickHouse answers nobody for so many seconds, from the tenth second on. Needs --rate, and a ClickHouse of the benchmark's own.
+    #[arg(long, value_name = "S", requires = "rate", conflicts_with = "clickhouse")]
+    outage_s: Option<u64>,
 
     /// The pipeline's `memory`, such as `256MiB`; its default if left out.
     #[arg(long, value_name = "SIZE")]
@@ -166,6 +174,9 @@ impl Buffer {
             senders: self.senders,
             rate: self.rate,
             batch_age: self.batch_age_ms.map(Duration::from_millis),
+            outage: self
+                .outage_s
+                .map(|seconds| Outage { after: OUTAGE_AFTER, time: Duration::from_secs(seconds) }),
         };
         let report = runtime()?.block_on(buffer::measure(&plan, &say))?;
         self.shared.show(&report, print)
