@@ -15,6 +15,7 @@ mod expect;
 mod frames;
 mod letters;
 mod newest;
+mod place;
 mod reading;
 mod report;
 mod spill;

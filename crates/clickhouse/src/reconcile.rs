@@ -275,11 +275,17 @@ pub struct Letter {
     pub partition: u32,
     /// Position.
     pub position: u64,
+    /// Of a row of an item of the record's array the item's number and one; otherwise 0.
+    pub item: u64,
     /// The rule that was broken.
     pub reason: String,
     /// How often it is there.
     pub copies: u64,
 }
+
+/// [`Letter::item`] as an expression ([`dataflow::block::ITEM_HEADER`]).
+const ITEM: &str =
+    "if(mapContains(headers, 'forebay.item'), toUInt64OrZero(headers['forebay.item']) + 1, toUInt64(0))";
 
 /// A table that is asked for its keys.
 pub struct TableKeys {
@@ -494,16 +500,17 @@ impl Letters {
         let behind = match after {
             None => String::new(),
             Some(l) => format!(
-                " AND (toString(source), partition, position, toString(reason)) > ({}, {}, {}, {})",
+                " AND (toString(source), partition, position, {ITEM}, toString(reason)) > ({}, {}, {}, {}, {})",
                 quote(&l.source),
                 l.partition,
                 l.position,
+                l.item,
                 quote(&l.reason)
             ),
         };
         let sql = format!(
-            "SELECT toString(source) AS s, partition, position, toString(reason) AS r, count() FROM {} WHERE {of}{behind} \
-             GROUP BY s, partition, position, r ORDER BY s, partition, position, r LIMIT {limit}",
+            "SELECT toString(source) AS s, partition, position, {ITEM} AS i, toString(reason) AS r, count() FROM {} WHERE {of}{behind} \
+             GROUP BY s, partition, position, i, r ORDER BY s, partition, position, i, r LIMIT {limit}",
             self.table
         );
         self.client.rows(&sql, &[]).await

@@ -13,8 +13,8 @@ use super::{Log, LogError, broken};
 /// Purges that may come first while one is being put.
 const RACES_MAX: u32 = 100;
 
-/// The print under which letters of rows are kept beside the others, whose print is 0.
-const OF_A_ROW: u64 = 1;
+/// Letters are kept under twice their print, and those of rows under one more: so both lie in one set.
+const PRINTS: u64 = 2;
 
 /// Letters that were purged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,18 +31,19 @@ pub fn is_of_a_row(reason: &str) -> bool {
 }
 
 impl Purged {
-    /// Adds the letter at a place. One without a place is not kept: its row's content goes with it.
-    pub fn add(&mut self, source: &str, partition: u32, position: u64, reason: &str) {
-        if source.is_empty() {
+    /// Adds a letter by its place: its print is the item of its record's array and one, or 0. One without a place is not kept: its row's content
+    /// goes with it.
+    pub fn add(&mut self, letter: &Letter, reason: &str) {
+        if letter.source.is_empty() {
             return;
         }
         let set = if is_of_a_row(reason) { &mut self.refused } else { &mut self.turned_down };
-        set.add(&Letter { source: source.to_owned(), partition, position, print: 0 });
+        set.add(letter);
     }
 
     fn of(all: &Taken) -> Self {
-        let (turned_down, refused) = (all.of_print(0), all.of_print(OF_A_ROW));
-        Self { turned_down, refused: refused.with_print(0) }
+        let of = |rest| all.under(|print| (print % PRINTS == rest).then_some(print / PRINTS));
+        Self { turned_down: of(0), refused: of(1) }
     }
 
     fn extend(&mut self, other: &Self) {
@@ -51,8 +52,8 @@ impl Purged {
     }
 
     fn all(&self) -> Taken {
-        let mut all = self.turned_down.clone();
-        all.extend(&self.refused.with_print(OF_A_ROW));
+        let mut all = self.turned_down.under(|print| print.checked_mul(PRINTS));
+        all.extend(&self.refused.under(|print| print.checked_mul(PRINTS)?.checked_add(1)));
         all
     }
 }
@@ -128,16 +129,18 @@ mod tests {
         let mut all = Purged::default();
         for (n, reason) in ["malformed", "refused", "late", "missing"].into_iter().enumerate() {
             let mut purged = Purged::default();
-            purged.add("e", 0, n as u64 * 10, reason);
-            purged.add("e", 1, n as u64 * 10, reason);
-            purged.add("", 0, 7, reason);
+            for (source, partition, print) in [("e", 0, 0), ("e", 1, 0), ("e", 1, 3), ("", 0, 7)] {
+                let letter = Letter { source: source.into(), partition, position: n as u64 * 10, print };
+                purged.add(&letter, reason);
+            }
             all.extend(&purged);
             log.remember_purged(&purged).await.expect("puts");
             assert_eq!(log.purged().await.expect("reads"), all);
         }
-        assert_eq!((all.turned_down.count(), all.refused.count()), (4, 4));
-        let places: Vec<_> = all.refused.places().map(|(source, n, runs)| (source, n, runs.len())).collect();
-        assert_eq!(places, [("e", 0, 2), ("e", 1, 2)]);
+        assert_eq!((all.turned_down.count(), all.refused.count()), (6, 6));
+        let places: Vec<_> =
+            all.refused.places().map(|(source, n, print, runs)| (source, n, print, runs.len())).collect();
+        assert_eq!(places, [("e", 0, 0, 2), ("e", 1, 0, 2), ("e", 1, 3, 2)]);
         assert_eq!(log.numbers("purged").await.expect("lists"), [4], "older ones went");
     }
 }

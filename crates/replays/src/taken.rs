@@ -91,25 +91,19 @@ impl Taken {
         true
     }
 
-    /// Streams and partitions with the runs of positions of their letters; those without a place are left out.
-    pub fn places(&self) -> impl Iterator<Item = (&str, u32, &BTreeMap<u64, u64>)> {
-        let placed = self.runs.iter().filter(|((source, _, print), _)| !source.is_empty() && *print == 0);
-        placed.map(|((source, partition, _), runs)| (source.as_str(), *partition, runs))
+    /// Streams, partitions and prints with the runs of positions of their letters; those without a place are left out.
+    pub fn places(&self) -> impl Iterator<Item = (&str, u32, u64, &BTreeMap<u64, u64>)> {
+        let placed = self.runs.iter().filter(|((source, ..), _)| !source.is_empty());
+        placed.map(|((source, partition, print), runs)| (source.as_str(), *partition, *print, runs))
     }
 
-    /// The letters of one print.
-    pub fn of_print(&self, print: u64) -> Self {
-        let runs = self.runs.iter().filter(|((.., of), _)| *of == print);
-        Self { runs: runs.map(|(place, runs)| (place.clone(), runs.clone())).collect() }
-    }
-
-    /// The same letters under another print.
+    /// The letters under other prints, of which no two may be the same; those that get none are left out.
     #[must_use]
-    pub fn with_print(&self, print: u64) -> Self {
-        let runs = self.runs.iter();
-        Self {
-            runs: runs.map(|((source, n, _), runs)| ((source.clone(), *n, print), runs.clone())).collect(),
-        }
+    pub fn under(&self, print: impl Fn(u64) -> Option<u64>) -> Self {
+        let runs = self.runs.iter().filter_map(|((source, partition, of), runs)| {
+            Some(((source.clone(), *partition, print(*of)?), runs.clone()))
+        });
+        Self { runs: runs.collect() }
     }
 
     /// Adds all letters of another set.

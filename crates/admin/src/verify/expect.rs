@@ -3,12 +3,13 @@
 //! Owns the arithmetic, pure. The order in which the partitions were read is not known afterwards, so a key whose copies lie at the
 //! edge of the window has bounds and not one number.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use clickhouse::reconcile::{Digest, SameRows, Value};
 use dataflow::block::TIME_UNKNOWN_MS;
 
 use super::newest::candidates;
+use super::place::Places;
 use super::spill::Entry;
 
 /// How copies of a key become rows.
@@ -23,9 +24,6 @@ pub enum Rule {
     /// Of all copies the newest, unless it deletes the key.
     Newest,
 }
-
-/// Records (partition, position) whose rows the server has refused.
-pub type Refused = BTreeSet<(u32, u64)>;
 
 /// What is expected of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +94,7 @@ pub fn digest(expected: &[Expected]) -> Option<Digest> {
 }
 
 /// The keys of sorted entries, in order.
-pub fn keys(rule: Rule, entries: &[Entry], refused: &Refused) -> Vec<Expected> {
+pub fn keys(rule: Rule, entries: &[Entry], refused: &Places) -> Vec<Expected> {
     let expected = |copies: &[Entry]| {
         let expected = Expected::of(rule, copies);
         match is_unknown(rule, copies, refused) {
@@ -108,8 +106,8 @@ pub fn keys(rule: Rule, entries: &[Entry], refused: &Refused) -> Vec<Expected> {
 }
 
 /// Whether the row of a key cannot be known: the server has refused one of its records, and those of its batch that it replaced were not sent.
-fn is_unknown(rule: Rule, copies: &[Entry], refused: &Refused) -> bool {
-    let is_refused = |copy: &Entry| refused.contains(&(copy.partition, copy.position));
+fn is_unknown(rule: Rule, copies: &[Entry], refused: &Places) -> bool {
+    let is_refused = |copy: &Entry| copy.place.is_in(refused);
     rule == Rule::Newest && !refused.is_empty() && copies.iter().any(is_refused)
 }
 
@@ -124,7 +122,7 @@ pub fn without_order(rule: Rule, entries: &[Entry]) -> u64 {
 
 /// What the hashes of the values in a bucket must sum up to if all is well; `None` if that is not one number: copies of a key have
 /// different values, and which of them became the row is not known; or a record left out what the server has filled in.
-pub fn value_sum(rule: Rule, entries: &[Entry], refused: &Refused) -> Option<u64> {
+pub fn value_sum(rule: Rule, entries: &[Entry], refused: &Places) -> Option<u64> {
     entries.chunk_by(|a, b| a.hash == b.hash).try_fold(0_u64, |sum, copies| {
         if rule == Rule::Newest {
             return match candidates(copies)[..] {
@@ -148,7 +146,7 @@ pub fn value_sum(rule: Rule, entries: &[Entry], refused: &Refused) -> Option<u64
 
 /// Keys of rows whose values are those of no record of their key: the first record, and how many such rows. `found` has
 /// rows of a range of hashes, ascending by key; `entries` are those of the same range. Keys without a record are left out.
-pub fn different(rule: Rule, entries: &[Entry], found: &[SameRows], refused: &Refused) -> Vec<(Entry, u64)> {
+pub fn different(rule: Rule, entries: &[Entry], found: &[SameRows], refused: &Places) -> Vec<(Entry, u64)> {
     let mut all: Vec<(Entry, u64)> = Vec::new();
     for same in found {
         let SameRows { key: hash, rows, .. } = same;

@@ -3,8 +3,6 @@
 //! Owns the comparison by place (records that Forebay turned down) and by content (rows that the server turned down, which may
 //! not know their place).
 
-use std::collections::BTreeSet;
-
 use anyhow::Context;
 use clickhouse::reconcile::{self, KeyPlan, Letter};
 use dataflow::block::{BlockBuilder, TIME_UNKNOWN_MS};
@@ -16,6 +14,7 @@ use protocol::Lane;
 use protocol::lane::PartitionState;
 
 use super::expect::{Differences, Rule};
+use super::place::{Place, Places};
 use super::reading::{Ranges, Seen};
 use super::report;
 use super::work::Work;
@@ -36,12 +35,12 @@ const REFUSED_PAGE: usize = 500;
 pub struct Letters {
     /// For the report.
     pub report: report::Letters,
-    /// Places of records that became letters after they were decoded: refused by the server, or too late. Copies of a refused row may
+    /// Places of rows that became letters after they were decoded: refused by the server, or too late. Copies of a refused row may
     /// have been dropped as its duplicates, so such a letter explains that its key has no row at all.
-    pub places: BTreeSet<(u32, u64)>,
+    pub places: Places,
     /// Places of records that became letters and have no row of their own, whatever the pipeline would make of them now: it may have
     /// been fixed since. Those that were replayed have a row under their place in the replay log.
-    pub not_rows: BTreeSet<(u32, u64)>,
+    pub not_rows: Places,
     /// Hashes of refused rows that do not know their place, as often as they are there.
     hashes: Vec<u64>,
 }
@@ -57,40 +56,31 @@ pub struct Kept {
 
 impl Letters {
     /// Letters that `purge` has deleted count as if they were there. A letter that was replayed has its row from the replay log.
-    fn purged(&mut self, expected: &mut BTreeSet<(u32, u64)>, lane: &Lane, ranges: &Ranges, kept: &Kept) {
-        let number = |source: &str, index: u32| number(lane, source, index);
-        let is_in = |n: u32, position: u64| {
-            ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&position.into()))
+    fn purged(&mut self, expected: &mut Places, lane: &Lane, ranges: &Ranges, kept: &Kept) {
+        let each = |taken: &Taken, each: &mut dyn FnMut(Place)| {
+            for (source, index, print, runs) in taken.places() {
+                let Some(n) = number(lane, source, index) else { continue };
+                let positions = runs.iter().flat_map(|(from, end)| *from..*end);
+                let positions = positions.filter(|at| is_in(ranges, n, *at));
+                positions.filter_map(|at| Place::of_print(n, at, print)).for_each(&mut *each);
+            }
         };
-        for (source, index, runs) in kept.purged.turned_down.places() {
-            let Some(n) = number(source, index) else { continue };
-            let places = runs.iter().flat_map(|(from, end)| *from..*end).filter(|at| is_in(n, *at));
-            for position in places {
-                expected.remove(&(n, position));
-                self.not_rows.insert((n, position));
-            }
-        }
-        for (source, index, runs) in kept.purged.refused.places() {
-            let Some(n) = number(source, index) else { continue };
-            self.places.extend(
-                runs.iter().flat_map(|(from, end)| *from..*end).filter(|at| is_in(n, *at)).map(|at| (n, at)),
-            );
-        }
-        for (source, index, runs) in kept.replayed.places() {
-            let Some(n) = number(source, index) else { continue };
-            let places = runs.iter().flat_map(|(from, end)| *from..*end).filter(|at| is_in(n, *at));
-            for position in places {
-                self.places.remove(&(n, position));
-                self.not_rows.insert((n, position));
-            }
-        }
+        each(&kept.purged.turned_down, &mut |place| {
+            expected.remove(&place);
+            self.not_rows.insert(place);
+        });
+        each(&kept.purged.refused, &mut |place| {
+            self.places.insert(place);
+        });
+        each(&kept.replayed, &mut |place| {
+            self.places.remove(&place);
+            self.not_rows.insert(place);
+        });
     }
 
     /// Strikes out what is missing because it is among the letters.
     pub fn take_from(&self, differences: &mut Differences) {
-        differences
-            .missing
-            .retain(|_, (key, _)| !self.places.contains(&(key.first.partition, key.first.position)));
+        differences.missing.retain(|_, (key, _)| !key.first.place.is_in(&self.places));
         for hash in &self.hashes {
             if let Some((key, rows)) = differences.missing.get_mut(hash) {
                 key.least -= 1;
@@ -135,8 +125,8 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
             is_compared: seen.rejects == seen.places.len() as u64,
             ..report::Letters::default()
         },
-        places: BTreeSet::new(),
-        not_rows: BTreeSet::new(),
+        places: Places::new(),
+        not_rows: Places::new(),
         hashes: Vec::new(),
     };
     let mut expected = seen.places.clone();
@@ -165,8 +155,8 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
         letters.not_rows.append(&mut letters.places);
     }
     if letters.report.is_compared {
-        for (n, position) in &expected {
-            let place = place(lane, *n, *position);
+        for place in &expected {
+            let place = named(lane, *place);
             push(&mut letters.report.missing, &mut letters.report.missing_more, place, work.limit);
         }
         let more = letters.report.duplicate.split_off(work.limit.min(letters.report.duplicate.len()));
@@ -207,29 +197,28 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
     Ok(letters)
 }
 
-fn judge(
-    letters: &mut Letters,
-    expected: &mut BTreeSet<(u32, u64)>,
-    lane: &Lane,
-    ranges: &Ranges,
-    letter: &Letter,
-) {
+fn judge(letters: &mut Letters, expected: &mut Places, lane: &Lane, ranges: &Ranges, letter: &Letter) {
     if letter.reason == "refused" {
         letters.report.refused += letter.copies;
     }
     let Some(n) = number(lane, &letter.source, letter.partition) else { return };
-    if !ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&letter.position.into())) {
+    let Some(place) = Place::of_print(n, letter.position, letter.item) else { return };
+    if !is_in(ranges, n, letter.position) {
         return;
     }
     if is_of_a_row(&letter.reason) {
-        letters.places.insert((n, letter.position));
+        letters.places.insert(place);
     } else {
-        expected.remove(&(n, letter.position));
-        letters.not_rows.insert((n, letter.position));
+        expected.remove(&place);
+        letters.not_rows.insert(place);
     }
     if letter.copies > 1 {
-        letters.report.duplicate.push(place(lane, n, letter.position));
+        letters.report.duplicate.push(named(lane, place));
     }
+}
+
+fn is_in(ranges: &Ranges, n: u32, position: u64) -> bool {
+    ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&position.into()))
 }
 
 /// The lane's number of the partition that a letter names. A topic or file belongs to one input, so its name is enough.
@@ -238,9 +227,10 @@ fn number(lane: &Lane, source: &str, index: u32) -> Option<u32> {
     lane.partitions.iter().position(of).map(|n| n as u32)
 }
 
-fn place(lane: &Lane, n: u32, position: u64) -> String {
-    let p = &lane.partitions[n as usize];
-    format!("{}/{}@{position}", p.stream, p.index)
+fn named(lane: &Lane, place: Place) -> String {
+    let p = &lane.partitions[place.partition as usize];
+    let record = format!("{}/{}@{}", p.stream, p.index, place.position);
+    place.item().map_or_else(|| record.clone(), |item| format!("{record}, item {item}"))
 }
 
 fn push(list: &mut Vec<String>, more: &mut u64, place: String, limit: usize) {

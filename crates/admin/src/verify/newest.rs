@@ -76,11 +76,11 @@ fn number(text: &[u8], is_wide: bool) -> Option<i64> {
     }
 }
 
-/// Which of the records of a key may be the newest: at least one. `copies` are sorted by version, then partition, then position; at least one.
+/// Which of the records of a key may be the newest: at least one. `copies` are sorted by version, then place; at least one.
 pub fn candidates(copies: &[Entry]) -> Vec<&Entry> {
     let greatest = copies[copies.len() - 1].order;
     let first = copies.partition_point(|copy| copy.order < greatest);
-    let by_partition = copies[first..].chunk_by(|a, b| a.partition == b.partition);
+    let by_partition = copies[first..].chunk_by(|a, b| a.place.partition == b.place.partition);
     by_partition.filter_map(<[Entry]>::last).collect()
 }
 

@@ -20,6 +20,7 @@ use futures::stream::{FuturesOrdered, StreamExt};
 use protocol::Lane;
 
 use super::newest::Newest;
+use super::place::{Place, Places};
 use super::spill::Entry;
 
 /// A source that gives nothing for this long, though it should, is away.
@@ -51,12 +52,10 @@ impl Times {
 pub struct Seen {
     /// Records.
     pub records: u64,
-    /// Records that a rule of the pipeline drops.
-    pub filtered: u64,
-    /// Records that do not become rows.
+    /// Records, and items of records, that do not become rows.
     pub rejects: u64,
-    /// Their places (partition by the lane's number, position), as long as they are not too many.
-    pub places: BTreeSet<(u32, u64)>,
+    /// Their places, as long as they are not too many.
+    pub places: Places,
 }
 
 /// A block and what it became.
@@ -92,15 +91,15 @@ pub struct DryRun {
     pub nameless: Nameless,
 }
 
-/// Records that leave out a column of the key which the server then fills: their rows are there, under keys that nobody knows.
+/// Rows that leave out a column of the key which the server then fills: they are there, under keys that nobody knows.
 #[derive(Debug, Default)]
 pub struct Nameless {
     /// How many.
     pub records: u64,
     /// The first of them.
     pub first: Option<Entry>,
-    /// Their places (partition by the lane's number, position), as long as they are not too many.
-    pub places: BTreeSet<(u32, u64)>,
+    /// Their places, as long as they are not too many.
+    pub places: Places,
 }
 
 impl Nameless {
@@ -108,7 +107,7 @@ impl Nameless {
         self.records += 1;
         self.first.get_or_insert(entry);
         if self.places.len() < REJECTS_MAX {
-            self.places.insert((entry.partition, entry.position));
+            self.places.insert(entry.place);
         }
     }
 }
@@ -228,8 +227,6 @@ impl DryRun {
         let batch = batch.filter(&keep.into()).context("a batch cannot be filtered")?;
         seen.records += counted.len() as u64;
         let batch = self.own(batch)?;
-        // With several tables also what goes to the others.
-        seen.filtered += (counted.len() - batch.len() - rejects.len()) as u64;
         reject(seen, partition, &rejects);
         self.hand_over(partition, &batch, each)
     }
@@ -265,9 +262,9 @@ impl DryRun {
             if result.is_ok() {
                 let hash = reconcile::hash(text);
                 let (order, is_deleted) = orders.as_ref().map_or((batch.times_ms[row], false), |of| of[row]);
-                let position = batch.positions[row];
+                let place = Place::new(partition, batch.positions[row], batch.item(row));
                 let Value { sum, missing } = values[row];
-                let entry = Entry { hash, order, partition, position, value: sum, missing, is_deleted };
+                let entry = Entry { hash, order, place, value: sum, missing, is_deleted };
                 match &nameless {
                     Some(nameless) if nameless[row] => self.nameless.add(entry),
                     _ => result = each(entry, text),
@@ -283,7 +280,7 @@ fn reject(seen: &mut Seen, partition: u32, rejects: &[Reject]) {
     seen.rejects += rejects.len() as u64;
     for reject in rejects {
         if seen.places.len() < REJECTS_MAX {
-            seen.places.insert((partition, position::low(reject.position)));
+            seen.places.insert(Place::of(partition, reject));
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct Named {
     pub rows_max: u64,
     /// A record of it in the source: `stream/partition@position`.
     pub source: Option<String>,
+    /// The item of that record's array that makes the row (`UNNEST`).
+    pub item: Option<u32>,
     /// Frames that its rows name in the provenance column, some of them.
     pub frames: Vec<String>,
 }
@@ -196,7 +198,7 @@ impl Report {
                 .map(|n| {
                     json!({
                         "key": n.key, "hash": format!("{:016x}", n.hash), "rows": n.rows, "rows_max": n.rows_max,
-                        "source": n.source, "frames": n.frames
+                        "source": n.source, "item": n.item, "frames": n.frames
                     })
                 })
                 .collect();
@@ -345,6 +347,9 @@ impl Report {
             }
             if let Some(source) = &named.source {
                 write!(out, ", record {source}")?;
+            }
+            if let Some(item) = named.item {
+                write!(out, ", item {item}")?;
             }
             match named.frames.as_slice() {
                 [] => writeln!(out)?,

@@ -3,25 +3,26 @@
 //! Owns the temporary files: [`FILES`] of them, by the top bits of the hash, so that one at a time can be read and sorted.
 //! They lie in a folder of their own, which goes when the spill is dropped.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Files, by the top 8 bits of the hash: a billion records are 45 GB of files, and 170 MB of memory for each.
+use super::place::{Place, Places};
+
+/// Files, by the top 8 bits of the hash: a billion rows are 49 GB of files, and 220 MB of memory for each.
 pub const FILES: usize = 256;
 
 /// Bytes of an entry in a file.
-const ENTRY_BYTES: usize = 45;
+const ENTRY_BYTES: usize = 49;
 
 /// Bytes gathered for a file before they are written.
 const BUFFER_BYTES: usize = 32 << 10;
 
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// One record of the source that becomes a row.
+/// One row that the source's records make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// Hash of its key.
@@ -29,10 +30,8 @@ pub struct Entry {
     /// Its time as the steps see it, Unix milliseconds; where rows replace each other, what orders those of a key
     /// ([`super::newest`]).
     pub order: i64,
-    /// Its partition, by the lane's number.
-    pub partition: u32,
-    /// Its position.
-    pub position: u64,
+    /// Its record, and which item of it.
+    pub place: Place,
     /// The sum of its other values ([`clickhouse::reconcile::Value`]); 0 if they are not compared.
     pub value: u64,
     /// The columns with a DEFAULT that it left out.
@@ -46,8 +45,8 @@ pub struct Spill {
     folder: PathBuf,
     files: Vec<BufWriter<File>>,
     entries: u64,
-    /// Records that never became rows, though they would now: partition and position.
-    left_out: BTreeSet<(u32, u64)>,
+    /// Records and items that never became rows, though they would now.
+    left_out: Places,
 }
 
 impl Spill {
@@ -60,7 +59,7 @@ impl Spill {
         let folder = parent.join(format!("forebay-verify-{}-{number}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&folder)?;
         let mut spill =
-            Self { folder, files: Vec::with_capacity(FILES), entries: 0, left_out: BTreeSet::new() };
+            Self { folder, files: Vec::with_capacity(FILES), entries: 0, left_out: Places::new() };
         for n in 0..FILES {
             let mut options = File::options();
             let file =
@@ -78,11 +77,12 @@ impl Spill {
         let mut bytes = [0; ENTRY_BYTES];
         bytes[..8].copy_from_slice(&entry.hash.to_le_bytes());
         bytes[8..16].copy_from_slice(&entry.order.to_le_bytes());
-        bytes[16..20].copy_from_slice(&entry.partition.to_le_bytes());
-        bytes[20..28].copy_from_slice(&entry.position.to_le_bytes());
+        bytes[16..20].copy_from_slice(&entry.place.partition.to_le_bytes());
+        bytes[20..28].copy_from_slice(&entry.place.position.to_le_bytes());
         bytes[28..36].copy_from_slice(&entry.value.to_le_bytes());
         bytes[36..44].copy_from_slice(&entry.missing.to_le_bytes());
-        bytes[44] = u8::from(entry.is_deleted);
+        bytes[44..48].copy_from_slice(&entry.place.print().to_le_bytes());
+        bytes[48] = u8::from(entry.is_deleted);
         self.entries += 1;
         self.files[(entry.hash >> 56) as usize].write_all(&bytes)
     }
@@ -92,12 +92,12 @@ impl Spill {
         self.entries
     }
 
-    /// Records that never became rows: [`Spill::sorted`] leaves them out from now on.
-    pub fn leave_out(&mut self, places: BTreeSet<(u32, u64)>) {
+    /// Records and items that never became rows: [`Spill::sorted`] leaves them out from now on.
+    pub fn leave_out(&mut self, places: Places) {
         self.left_out = places;
     }
 
-    /// The entries of file `n`, by hash, then order, partition and position.
+    /// The entries of file `n`, by hash, then order and place.
     ///
     /// # Errors
     /// When the file cannot be read back.
@@ -113,7 +113,7 @@ impl Spill {
         for _ in 0..count {
             reader.read_exact(&mut bytes)?;
             let entry = entry(&bytes);
-            if self.left_out.is_empty() || !self.left_out.contains(&(entry.partition, entry.position)) {
+            if !entry.place.is_in(&self.left_out) {
                 entries.push(entry);
             }
         }
@@ -125,17 +125,19 @@ impl Spill {
 }
 
 fn entry(bytes: &[u8; ENTRY_BYTES]) -> Entry {
-    let (hash, rest) = bytes.split_first_chunk().expect("45 bytes");
-    let (time, rest) = rest.split_first_chunk().expect("37 bytes");
-    let (partition, rest) = rest.split_first_chunk().expect("29 bytes");
-    let (position, rest) = rest.split_first_chunk().expect("25 bytes");
-    let (value, rest) = rest.split_first_chunk().expect("17 bytes");
-    let (missing, rest) = rest.split_first_chunk().expect("9 bytes");
+    let (hash, rest) = bytes.split_first_chunk().expect("49 bytes");
+    let (time, rest) = rest.split_first_chunk().expect("41 bytes");
+    let (partition, rest) = rest.split_first_chunk().expect("33 bytes");
+    let (position, rest) = rest.split_first_chunk().expect("29 bytes");
+    let (value, rest) = rest.split_first_chunk().expect("21 bytes");
+    let (missing, rest) = rest.split_first_chunk().expect("13 bytes");
+    let (print, rest) = rest.split_first_chunk().expect("5 bytes");
+    let (partition, position) = (u32::from_le_bytes(*partition), u64::from_le_bytes(*position));
+    let place = Place::of_print(partition, position, u32::from_le_bytes(*print).into());
     Entry {
         hash: u64::from_le_bytes(*hash),
         order: i64::from_le_bytes(*time),
-        partition: u32::from_le_bytes(*partition),
-        position: u64::from_le_bytes(*position),
+        place: place.expect("a print of 32 bits"),
         value: u64::from_le_bytes(*value),
         missing: u64::from_le_bytes(*missing),
         is_deleted: rest[0] != 0,

@@ -1,11 +1,12 @@
+use super::super::place::{Place, Places};
 use super::*;
 
 fn entry(hash: u64, order: i64) -> Entry {
-    Entry { hash, order, partition: 0, position: 0, value: 0, missing: 0, is_deleted: false }
+    Entry { hash, order, place: Place::default(), value: 0, missing: 0, is_deleted: false }
 }
 
-fn none() -> Refused {
-    Refused::new()
+fn none() -> Places {
+    Places::new()
 }
 
 fn bounds(rule: Rule, times: &[i64]) -> (u64, u64) {
@@ -155,10 +156,10 @@ fn a_range_names_keys_with_more_rows_than_all_records_can_have_become() {
 
 /// A record of a partition, which may delete its key.
 fn at(partition: u32, position: u64, value: u64, is_deleted: bool) -> Entry {
-    Entry { partition, position, value, is_deleted, ..entry(1, 0) }
+    Entry { place: Place::new(partition, position, None), value, is_deleted, ..entry(1, 0) }
 }
 
-fn newest(copies: &[Entry], refused: &Refused) -> (u64, u64) {
+fn newest(copies: &[Entry], refused: &Places) -> (u64, u64) {
     let keys = keys(Rule::Newest, copies, refused);
     (keys[0].least, keys[0].most)
 }
@@ -172,7 +173,10 @@ fn of_rows_that_replace_each_other_there_is_the_newest_unless_it_deletes_the_key
     assert_eq!(without_order(Rule::Newest, &[at(0, 1, 5, false), at(1, 0, 6, true)]), 1);
     assert_eq!(without_order(Rule::OneEver, &[at(0, 1, 5, false), at(1, 0, 6, true)]), 0);
     // The server has refused a record: the one that it replaced in its batch was not sent.
-    assert_eq!(newest(&[at(0, 1, 5, false), at(0, 2, 6, false)], &Refused::from([(0, 2)])), (0, 1));
+    assert_eq!(
+        newest(&[at(0, 1, 5, false), at(0, 2, 6, false)], &Places::from([Place::new(0, 2, None)])),
+        (0, 1)
+    );
 }
 
 #[test]
@@ -190,5 +194,8 @@ fn the_row_of_a_key_has_the_values_of_its_newest_record() {
         "a row too many"
     );
     assert_eq!(of(5), [(newer, 1)], "an older record of the key is another row");
-    assert_eq!(different(Rule::Newest, &[older, newer], &[row(5)], &Refused::from([(0, 2)])), []);
+    assert_eq!(
+        different(Rule::Newest, &[older, newer], &[row(5)], &Places::from([Place::new(0, 2, None)])),
+        []
+    );
 }

@@ -1,12 +1,20 @@
+use super::super::place::Place;
 use super::*;
 
 fn copy(order: i64, partition: u32, position: u64) -> Entry {
-    Entry { hash: 1, order, partition, position, value: 0, missing: 0, is_deleted: false }
+    Entry {
+        hash: 1,
+        order,
+        place: Place::new(partition, position, None),
+        value: 0,
+        missing: 0,
+        is_deleted: false,
+    }
 }
 
 fn newest(mut copies: Vec<Entry>) -> Vec<(u32, u64)> {
     copies.sort_unstable();
-    candidates(&copies).into_iter().map(|copy| (copy.partition, copy.position)).collect()
+    candidates(&copies).into_iter().map(|copy| (copy.place.partition, copy.place.position)).collect()
 }
 
 #[test]

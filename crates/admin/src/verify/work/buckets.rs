@@ -6,7 +6,8 @@
 use anyhow::Context;
 use clickhouse::reconcile::{BITS_MAX, TableKeys};
 
-use super::super::expect::{self, Differences, Expected, Refused, Rule};
+use super::super::expect::{self, Differences, Expected, Rule};
+use super::super::place::Places;
 use super::super::report::Report;
 use super::super::spill::{FILES, Spill};
 use super::Work;
@@ -23,7 +24,7 @@ impl Work<'_> {
         &self,
         keys: &TableKeys,
         rule: Rule,
-        (spill, refused): (&mut Spill, &Refused),
+        (spill, refused): (&mut Spill, &Places),
         report: &mut Report,
     ) -> anyhow::Result<Differences> {
         report.table_rows = keys.rows().await?;
@@ -67,7 +68,7 @@ impl Work<'_> {
         &self,
         keys: &TableKeys,
         rule: Rule,
-        (spill, refused): (&mut Spill, &Refused),
+        (spill, refused): (&mut Spill, &Places),
         report: &Report,
         differences: &mut Differences,
     ) -> anyhow::Result<()> {

@@ -2,7 +2,6 @@
 //!
 //! Owns how many are named, and the questions for them. Does not own what differs.
 
-use dataflow::Position;
 use std::collections::BTreeMap;
 
 use anyhow::Context;
@@ -10,6 +9,7 @@ use clickhouse::reconcile::{HASHES_MAX, TableKeys};
 use protocol::Lane;
 
 use super::super::expect::Differences;
+use super::super::place::Place;
 use super::super::reading::{DryRun, Ranges, Seen};
 use super::super::report::{Kind, Named, Report};
 use super::super::spill::Entry;
@@ -29,29 +29,34 @@ impl Work<'_> {
         report: &mut Report,
     ) -> anyhow::Result<()> {
         let limit = self.limit.min(HASHES_MAX);
-        let place = |entry: &Entry| format!("{}@{}", partition(lane, entry.partition), entry.position);
+        let place = |entry: &Entry| {
+            let Place { partition: n, position, .. } = entry.place;
+            (format!("{}@{position}", partition(lane, n)), entry.place.item())
+        };
         report.missing.keys = differences.missing.len() as u64;
         for (n, (hash, (expected, rows))) in differences.missing.iter().take(limit).enumerate() {
             let first = expected.first;
             let mut key = None;
             if n < KEYS_READ_MAX {
-                let at = Ranges::from([(
-                    first.partition,
-                    (first.position.into(), Position::from(first.position) + 1),
-                )]);
+                let at = Ranges::from([(first.place.partition, first.place.range())]);
                 let mut seen = Seen::default();
-                let mut remember = |_: Entry, text: &[u8]| {
-                    key = Some(String::from_utf8_lossy(text).into_owned());
+                // A record may have rows of other keys, too.
+                let mut remember = |entry: Entry, text: &[u8]| {
+                    if entry.hash == *hash {
+                        key = Some(String::from_utf8_lossy(text).into_owned());
+                    }
                     Ok(())
                 };
                 dry.read(lane, &at, &mut seen, &mut remember).await?;
             }
+            let (source, item) = place(&first);
             report.missing.named.push(Named {
                 key,
                 hash: *hash,
                 rows: *rows,
                 rows_max: expected.most,
-                source: Some(place(&first)),
+                source: Some(source),
+                item,
                 frames: Vec::new(),
             });
         }
@@ -65,17 +70,21 @@ impl Work<'_> {
     }
 }
 
-async fn named(keys: &TableKeys, some: Vec<(u64, u64, Option<String>)>, all: usize) -> anyhow::Result<Kind> {
+/// A hash, the rows that its key may have, and the place of a record of it: words and the item.
+type Found = (u64, u64, Option<(String, Option<u32>)>);
+
+async fn named(keys: &TableKeys, some: Vec<Found>, all: usize) -> anyhow::Result<Kind> {
     let hashes: Vec<u64> = some.iter().map(|(hash, _, _)| *hash).collect();
     let found = keys.named(&hashes).await.context("the table cannot be asked for keys")?;
     let texts: BTreeMap<u64, (u64, String)> =
         found.into_iter().map(|(h, rows, text)| (h, (rows, text))).collect();
     let found = keys.frames_of(&hashes).await.context("the table cannot be asked for frames")?;
     let mut frames: BTreeMap<u64, Vec<String>> = found.into_iter().collect();
-    let named = some.into_iter().map(|(hash, rows_max, source)| {
+    let named = some.into_iter().map(|(hash, rows_max, place)| {
+        let (source, item) = place.map_or((None, None), |(source, item)| (Some(source), item));
         let text = texts.get(&hash);
         let (key, rows) = (text.map(|t| t.1.clone()), text.map_or(0, |t| t.0));
-        Named { key, hash, rows, rows_max, source, frames: frames.remove(&hash).unwrap_or_default() }
+        Named { key, hash, rows, rows_max, source, item, frames: frames.remove(&hash).unwrap_or_default() }
     });
     Ok(Kind { keys: all as u64, named: named.collect() })
 }

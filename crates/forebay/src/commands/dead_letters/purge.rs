@@ -14,6 +14,7 @@ use engine::Status;
 use pipeline::config::model::Pipeline;
 use pipeline::config::values::Period;
 use pipeline::replays::Log;
+use pipeline::replays::object::Letter;
 use pipeline::replays::purged::Purged;
 use pipeline::wiring;
 
@@ -141,7 +142,7 @@ impl Purge {
                 break;
             }
             for head in heads {
-                purged.add(&head.letter.source, head.letter.partition, head.letter.position, &head.reason);
+                purged.add(&Letter { print: head.item(), ..head.letter }, &head.reason);
             }
         }
         let log = Log::new(store, &wiring::lane_folder(pipeline));
