@@ -1,6 +1,7 @@
 //! Pipelines that take requests themselves, without a log: what was answered is in the table, whatever is killed.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -175,8 +176,24 @@ fn a_stop_and_a_changed_table_leave_no_request_in_doubt() {
     assert_eq!(pipeline.accounts(), Accounts { read: records, written: records, ..Accounts::default() });
     // What was sent can be asked for by nobody else.
     pipeline.check(&["--connect"]);
-    pipeline.tool_fails(&["try"], &[], 1, "what is sent to the pipeline is not kept");
+    let said = pipeline.run_tool(&["try"], &[]).stderr;
+    assert!(said.contains("what is sent to the pipeline is not kept"), "{said}");
+    let records = case.dir().join("some.jsonl");
+    std::fs::write(&records, "{\"id\":1}\n{\"id\":\"none\"}\n").expect("the case's folder can be written");
+    let tried = take_try(&pipeline, &said, &records);
+    assert!(tried.contains("2 records: 1 row, 0 filtered, 1 dead letter"), "{tried}");
     pipeline.tool_fails(&["verify"], &[], 1, "are not kept");
+}
+
+/// Runs the `forebay try` that a refusal prints, on these records, to a good end.
+fn take_try(pipeline: &Pipeline, said: &str, records: &Path) -> String {
+    let printed = said.split('`').find(|part| part.starts_with("forebay try FILE "));
+    let words = printed.unwrap_or_else(|| panic!("no way out in {said}")).split(' ').skip(3);
+    let records = records.display().to_string();
+    let words: Vec<&str> = words.map(|word| if word == "RECORDS" { &records } else { word }).collect();
+    let output = pipeline.run_tool(&["try"], &words);
+    assert!(output.exit.status.success(), "{}{}", output.stdout, output.stderr);
+    output.stdout
 }
 
 /// A value that the table refuses, in a request whose other lines are right.

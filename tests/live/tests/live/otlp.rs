@@ -164,6 +164,28 @@ fn logs_of_a_topic_fill_the_exporters_table_and_a_bad_row_is_a_dead_letter_alone
             json!({ "reason": "out_of_range", "column": "SeverityNumber", "raw": alone }),
         ]
     );
+    // The same is seen before it runs, of the topic and of requests in files.
+    let tried = pipeline.tool(&["try"], &["--json", "--sample", "1000"], 0);
+    let outcomes = tried["records"].as_array().expect("a list");
+    let of = |kind: &str| outcomes.iter().filter(|one| one["becomes"] == kind).count() as u64;
+    assert_eq!((of("row"), of("dead_letter")), (count + 2, 2), "{tried:#}");
+    let record = |name: &str, bytes: &[u8]| {
+        let path = case.dir().join(name);
+        std::fs::write(&path, bytes).expect("the case's folder can be written");
+        pipeline.tool(&["try"], &["--json", "--records", &path.display().to_string()], 0)
+    };
+    let tried = record("request.pb", &request(&[severe, good]));
+    assert_eq!(tried["records"][0]["column"], "SeverityNumber", "{tried:#}");
+    let row = &tried["records"][1];
+    assert_eq!(
+        (&row["item"], &row["after"]["otel_logs"]["SeverityNumber"]),
+        (&json!(1), &json!(7)),
+        "{tried:#}"
+    );
+    let in_json =
+        br#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"severityNumber":3},{"severityNumber":4}]}]}]}"#;
+    let tried = record("requests.jsonl", &[in_json, &b"\n"[..], in_json].concat());
+    assert_eq!(tried["records"].as_array().map(Vec::len), Some(4), "{tried:#}");
     // Each request with rows has passed, and its rows beyond the first are derived.
     let with_rows = requests.iter().filter(|request| !request.rows.is_empty()).count() as u64;
     let records = &pipeline.status()["records"];

@@ -1,5 +1,9 @@
 use pipeline::config;
 use pipeline::config::values::reference::Surroundings;
+use std::path::Path;
+
+use dataflow::block::TIME_UNKNOWN_MS;
+use dataflow::{BlockBuilder, Partition};
 
 use super::*;
 
@@ -88,8 +92,8 @@ fn lines_of_csv_are_joined_to_records_below_their_header() {
     let tables = explain::all_described(&pipeline).expect("the file describes it");
     let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
     let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
-    let lines = lines(&folder.join("orders-1.csv"), 100).expect("the records are there");
-    let block = wiring::source::records(&pipeline.inputs()[0], &lines).expect("the settings are good");
+    let records = Records::open(&folder.join("orders-1.csv")).expect("the records are there");
+    let block = records.read(&pipeline.inputs()[0], 100).expect("the settings are good");
     let tried =
         outcomes(plans.common(), (&chain, &chain.inputs[0]), (&block, 0), None).expect("the steps run");
     let after: Vec<String> = tried.iter().map(|record| record.after(false)).collect();
@@ -259,4 +263,59 @@ sink:
         results["rows"].as_array().expect("rows").iter().map(|row| row["row"].to_string()).collect();
     assert_eq!(rows, [r#"{"id":2,"amount":5}"#, r#"{"id":1,"amount":null}"#]);
     assert_eq!((&results["duplicates"], &results["unmatched"]), (&json!(1), &json!(2)), "{results}");
+}
+
+/// An example of the documentation.
+fn example(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
+    std::fs::read_to_string(folder.join(name)).expect("the example is there")
+}
+
+#[test]
+fn every_row_of_a_request_is_shown_with_its_fields_and_what_became_of_it() {
+    let steps = "steps:\n  - filter: SeverityNumber > 4\n  - select: { '*': '*', Body: \"CASE WHEN Body = 'x' THEN CAST(1 / (SeverityNumber - 9) AS String) ELSE Body END\" }\nsink:\n";
+    let file = example("kafka-otlp-logs.yaml")
+        .replace("\nsink:\n", &format!("\n{steps}"))
+        .replace("  format: otlp_logs\n", "  format: otlp_logs\n  fields: { Body: String }\n");
+    let (_, plans, chain) = made(&file);
+    let log = |severity: u32, body: &str| {
+        format!(r#"{{"timeUnixNano":"1","severityNumber":{severity},"body":{{"stringValue":"{body}"}}}}"#)
+    };
+    let request = |logs: &[String]| {
+        format!(
+            r#"{{"resourceLogs":[{{"resource":{{"attributes":[{{"key":"service.name","value":{{"stringValue":"shop"}}}}]}},"scopeLogs":[{{"logRecords":[{}]}}]}}]}}"#,
+            logs.join(",")
+        )
+    };
+    let three = request(&[log(5, "kept"), log(1, "dropped"), log(9, "x"), log(300, "too severe")]);
+    let block = block_of(&[&three, &request(&[]), "[1]", &request(&[log(7, "last")])]);
+    let of = |rows_max| {
+        let (tried, is_cut) =
+            requests::of_requests(plans.common(), (&chain, &chain.inputs[0]), (&block, 0), None, rows_max)
+                .expect("the steps run");
+        (tried, is_cut)
+    };
+    let (mut tried, is_cut) = of(1_000);
+    let told: Vec<(String, String)> = tried.iter().map(|one| (one.shown_place(), one.after(false))).collect();
+    let places: Vec<&str> = told.iter().map(|(place, _)| place.as_str()).collect();
+    assert_eq!(places, ["t/0/0 [0]", "t/0/0 [1]", "t/0/0 [2]", "t/0/0 [3]", "t/0/1", "t/0/2", "t/0/3 [0]"]);
+    assert!(
+        told[0].1.contains(r#""ServiceName":"shop""#) && told[0].1.contains(r#""Body":"kept""#),
+        "{told:?}"
+    );
+    assert!(tried[0].before.contains(r#""SeverityNumber":5"#), "{}", tried[0].before);
+    assert_eq!(told[1].1, "filtered by steps[0].filter");
+    assert!(told[2].1.starts_with("dead letter: expression: "), "{told:?}");
+    assert!(told[3].1.starts_with("dead letter: out_of_range: "), "{told:?}");
+    assert_eq!(told[4].1, "filtered by decoding, because the request has no rows");
+    assert!(told[5].1.starts_with("dead letter: malformed: "), "{told:?}");
+    assert!(told[6].1.contains(r#""Body":"last""#), "{told:?}");
+    assert!(!is_cut);
+    assert_eq!(tried[3].json()["item"], 3);
+    let text = text(&tried, false);
+    assert!(text.contains("4 records: 2 rows, 2 filtered, 3 dead letters"), "{text}");
+    truncate(&mut tried, 1);
+    assert_eq!(tried.len(), 4);
+    let (first, is_cut) = of(2);
+    assert!(first.len() == 2 && is_cut);
 }
