@@ -2,7 +2,7 @@
 //!
 //! | task                                                                 | what it does                                        |
 //! |----------------------------------------------------------------------|-----------------------------------------------------|
-//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--joined] [--temporal] [--moved] [--altered] [--replayed] [--released] [--pushed] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
+//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--joined] [--temporal] [--moved] [--altered] [--replayed] [--released] [--pushed] [--unnested] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
 //! | `cargo xtask guards [--bless]`                                       | counts the instructions of the hot path's steps     |
 //! | `cargo xtask profile [--out FILE] [--pid PID] [-- COMMAND]`          | draws a flame graph of a run                        |
 //! | `cargo xtask advisories`                                              | compares Cargo.lock with scripts/advisories.txt     |
@@ -74,6 +74,9 @@ struct Sim {
     /// The same from a source whose records are gone once they are sealed.
     #[arg(long)]
     pushed: bool,
+    /// With records that hold several items, of which a step before dedup makes rows.
+    #[arg(long)]
+    unnested: bool,
     /// Threads; as many as there are cores unless given.
     #[arg(long)]
     jobs: Option<usize>,
@@ -150,6 +153,7 @@ fn plan(args: &Sim, seed: u64, variant: Option<Variant>) -> Plan {
         _ if args.replayed => Plan::replayed(seed),
         _ if args.released => Plan::released(seed),
         _ if args.pushed => Plan::pushed(seed),
+        _ if args.unnested => Plan::unnested(seed),
         Some(variant) => variant.plan(seed),
         None => Plan::new(seed),
     }

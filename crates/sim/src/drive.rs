@@ -25,6 +25,7 @@ use tokio::sync::watch;
 
 use crate::broker::SimSource;
 use crate::executor::{Pid, WORLD, lock};
+use crate::items;
 use crate::objects::{Backup, SimStore};
 use crate::person;
 use crate::plan::inputs::NAMES;
@@ -579,7 +580,10 @@ const SHARDS: u64 = 3;
 
 /// The inputs; a person changes their order in the file between two starts.
 fn inputs(world: &Arc<World>, pid: Pid, schema: &Schema, time: Option<Arc<dyn Transform>>) -> Vec<Input> {
-    let intake = Intake::new(Arc::new(TextDecoder(schema.clone()))).with_time(time);
+    let mut intake = Intake::new(Arc::new(TextDecoder(schema.clone()))).with_time(time);
+    if world.plan.unnests {
+        intake = intake.with_steps(items::steps());
+    }
     let input = |place: usize| Input {
         name: NAMES[place].into(),
         source: Arc::new(SimSource::new(world.clone(), place)),

@@ -20,6 +20,7 @@
 //! | `lies`       | the seams that break them                                           |
 //! | [`mod@shrink`] | a failing seed with as few faults as can be found                   |
 //! | [`route`]    | several tables, and the step that makes several rows of one record  |
+//! | [`items`]    | records with several items, and the steps that make rows of them    |
 //! | [`results`]  | a window in place of dedup                                          |
 //! | [`pairs`]    | a join in place of dedup                                            |
 //! | [`replayer`] | who replays dead letters                                            |
@@ -28,6 +29,7 @@
 pub mod broker;
 pub mod drive;
 pub mod executor;
+pub mod items;
 mod lies;
 pub mod objects;
 pub mod oracle;

@@ -23,6 +23,7 @@
 mod clock;
 pub mod dedup;
 mod fold;
+mod items;
 mod joins;
 mod windows;
 
@@ -394,7 +395,8 @@ impl State {
 
     fn end(&self) -> Result<(), Broken> {
         let all = self.broker.streams.iter().flat_map(|s| &s.records);
-        if let Some(record) = all.clone().find(|r| !self.oracle.fates.contains_key(&r.id)) {
+        let mut units = all.flat_map(|record| self.oracle.plan.units_of(record));
+        if let Some(record) = units.find(|unit| !self.oracle.fates.contains_key(&unit.id)) {
             return Err(("C9", format!("record {} at position {} has no fate", record.id, record.position)));
         }
         for (position, id) in &self.oracle.replayed {

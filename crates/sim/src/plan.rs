@@ -11,6 +11,7 @@ mod released;
 pub mod replayed;
 mod sources;
 mod tables;
+mod unnested;
 
 use std::fmt;
 use std::time::Duration;
@@ -228,6 +229,8 @@ pub struct Plan {
     pub is_routed: bool,
     /// Whether a step makes two rows of some records.
     pub multiplies: bool,
+    /// Whether steps before dedup make a row of each item of a record.
+    pub unnests: bool,
     /// The window that stands in place of dedup, if one does.
     pub aggregates: Option<Aggregates>,
     /// The join that does.
@@ -300,6 +303,7 @@ impl Plan {
             tables: vec![0],
             is_routed: false,
             multiplies: false,
+            unnests: false,
             aggregates: None,
             joins: None,
             inputs: 1,

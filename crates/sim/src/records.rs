@@ -9,6 +9,9 @@ use arrow_array::types::{Int64Type, UInt64Type};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt64Array};
 use dataflow::{Batch, Column, ColumnType, Decoded, Decoder, Reason, RecordBlock, Reject, Schema};
 
+use crate::items;
+use crate::route::SECOND;
+
 /// Bytes before the rows of a frame's body: the frame's name, as the provenance column would hold it.
 const HEAD_BYTES: usize = 16;
 
@@ -79,7 +82,7 @@ pub fn from_columns(batch: &RecordBatch) -> Vec<Row> {
     (0..batch.num_rows()).map(|n| [ids.value(n), keys.value(n), times.value(n) as u64]).collect()
 }
 
-/// Dead letters as rows: the record is known by the first number in its raw text.
+/// Dead letters as rows: the record is known by the first number in its raw text, and the item by the letter's header. The text of a row has both in its number.
 pub fn from_dead_letters(batch: &RecordBatch) -> Vec<Row> {
     let column = |name: &str| batch.column_by_name(name).expect("a column of the dead letters");
     let reasons = column("reason").as_string::<i32>();
@@ -91,9 +94,12 @@ pub fn from_dead_letters(batch: &RecordBatch) -> Vec<Row> {
             None => raw.as_string::<i32>().value(n).as_bytes(),
         }
     };
-    (0..batch.num_rows())
-        .map(|n| [first_number(text(n)), reason_code(reasons.value(n)), positions.value(n)])
-        .collect()
+    let added = items::added_by_headers(batch);
+    let id = |n: usize| match first_number(text(n)) {
+        record if record < SECOND => record + added[n],
+        row => row,
+    };
+    (0..batch.num_rows()).map(|n| [id(n), reason_code(reasons.value(n)), positions.value(n)]).collect()
 }
 
 /// A number for each reason that the oracle tells apart.

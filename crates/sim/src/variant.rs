@@ -14,7 +14,7 @@ use crate::drive::{Report, run};
 use crate::executor::Pid;
 use crate::lies::{
     Hidden, LyingClock, LyingDecoder, LyingRouter, LyingRuntime, LyingSource, LyingStep, LyingStore,
-    LyingTable, LyingTime,
+    LyingTable, LyingTime, WholeRecord,
 };
 use crate::plan::inputs::NAMES;
 use crate::plan::{Fault, Plan};
@@ -100,11 +100,13 @@ pub enum Variant {
     LetsGoEarly,
     AnswersEarly,
     FitsWhatIsGone,
+    ItemsChangePlaces,
+    ItemTakesTheRecord,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 73] = [
+    pub const ALL: [Self; 75] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -178,6 +180,8 @@ impl Variant {
         Self::LetsGoEarly,
         Self::AnswersEarly,
         Self::FitsWhatIsGone,
+        Self::ItemsChangePlaces,
+        Self::ItemTakesTheRecord,
     ];
 
     /// The variant of this name.
@@ -410,6 +414,14 @@ impl Variant {
                 "a start does not look whether frames that wait hold a column that the table has no more",
                 60,
             ),
+            Self::ItemsChangePlaces => {
+                ("items-change-places", "two rows of one record's items have each other's origin", 20)
+            }
+            Self::ItemTakesTheRecord => (
+                "item-takes-the-record",
+                "a refused item's record is read again with the rows of all its items, whose keys are forgotten",
+                100,
+            ),
         }
     }
 
@@ -437,6 +449,7 @@ impl Variant {
             Self::LetsGoEarly => Plan::released(seed),
             Self::AnswersEarly => Plan::pushed(seed),
             Self::FitsWhatIsGone => Plan::altered(seed),
+            Self::ItemsChangePlaces | Self::ItemTakesTheRecord => Plan::unnested(seed),
             // Of a window that is kept the fold tells at once.
             Self::NewStateKeepsTheOld => Plan::moved(3 * seed + 1),
             // It makes a drain end too early as well, which is another rule's.
@@ -483,6 +496,7 @@ impl Variant {
             | Self::ColumnsChangePlaces
             | Self::AwayIsAnswered
             | Self::FitsWhatIsGone
+            | Self::ItemsChangePlaces
             | Self::FrameOfManyPartitions => {
                 pipeline.tables = pipeline
                     .tables
@@ -524,6 +538,15 @@ impl Variant {
                 }
                 let lying = |inner| -> Box<dyn Operator> { Box::new(LyingClock::new(inner, hidden.clone())) };
                 pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
+            }
+            Self::ItemTakesTheRecord => {
+                for input in &mut pipeline.inputs {
+                    let lying = |step: &Arc<dyn Transform>| -> Arc<dyn Transform> {
+                        Arc::new(WholeRecord(step.clone()))
+                    };
+                    let steps = input.intake.steps().iter().map(lying).collect();
+                    input.intake = input.intake.clone().with_steps(steps);
+                }
             }
             Self::JoinSidesSwapped => {
                 pipeline.flow.entries.iter_mut().for_each(|port| port.input = 1 - port.input);

@@ -41,6 +41,9 @@ const ALTERED: u64 = 80;
 /// A seed in which the column is back between a start's opening of the table and its look at it.
 const ALTERED_BACK: [u64; 1] = [201_934];
 
+/// Fixed seeds whose records have several items.
+const UNNESTED: u64 = 150;
+
 /// Seeds drawn anew in every run, and printed; the same ones in CI.
 const RANDOM: u64 = 100;
 
@@ -172,6 +175,20 @@ fn the_invariants_hold_for_fixed_seeds_whose_table_loses_a_column() {
             let trace = sim::run(&Plan::altered(seed), None, true).trace.join("\n");
             panic!(
                 "seed {seed} breaks {violation}; the last events:\n{trace}\nrepeat it with: cargo xtask sim --altered --seed {seed}"
+            );
+        }
+    }
+}
+
+/// The same seeds with a step that makes a row of each item of a record: every item has one fate, and a refused one is a dead letter alone.
+#[test]
+fn the_invariants_hold_for_fixed_seeds_whose_records_have_items() {
+    for seed in 0..UNNESTED {
+        let report = sim::run(&Plan::unnested(seed), None, false);
+        if let Some(violation) = report.violation {
+            let trace = sim::run(&Plan::unnested(seed), None, true).trace.join("\n");
+            panic!(
+                "seed {seed} breaks {violation}; the last events:\n{trace}\nrepeat it with: cargo xtask sim --unnested --seed {seed}"
             );
         }
     }

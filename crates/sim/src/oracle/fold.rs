@@ -161,10 +161,9 @@ impl Oracle {
             *next = moved.next();
             self.read_again += moved.from().saturating_sub(moved.next()) as u64;
             let again = broker.streams[*number].records.iter();
-            let again =
-                again.filter(|r| (moved.next()..moved.from()).contains(&r.position.into())).map(|r| r.id);
-            for id in again {
-                self.fates.remove(&id);
+            let again = again.filter(|r| (moved.next()..moved.from()).contains(&r.position.into()));
+            for unit in again.flat_map(|record| self.plan.units_of(record)) {
+                self.fates.remove(&unit.id);
             }
             if asked.is_emptied {
                 self.clocks.begin_again(*number);
@@ -260,8 +259,9 @@ impl Oracle {
                 of_tables.extend(rows.into_iter().map(|row| (place, row)))
             }
         }
+        let units: Vec<Sent> = sealed.read.iter().flat_map(|record| self.plan.units_of(record)).collect();
         if self.windows.is_none() && self.joins.is_none() {
-            sealed.written = self.records_of(&of_tables, &sealed.read)?;
+            sealed.written = self.units_of(&of_tables, &units)?;
         }
         for refusal in &seal.refusals {
             let place = self.places[refusal.table as usize];
@@ -279,14 +279,19 @@ impl Oracle {
             let row_id = piece.ids[0];
             self.tables[place].refused += 1;
             *self.expected.entry((place, row_id)).or_default() -= 1;
-            sealed.refused.push(record_of(row_id));
+            sealed.refused.push(self.plan.unit_of(row_id));
         }
         self.count_inputs(seal, &sealed)?;
         let fates = match (&mut self.windows, &mut self.joins) {
             (Some(windows), _) => windows.seal(seal, &sealed, &of_tables)?,
             (None, Some(joins)) => joins.seal(seal, &sealed, &of_tables)?,
             (None, None) => {
-                self.count(seal, &sealed, &of_tables)?;
+                match self.plan.unnests {
+                    true => self.count_items(seal, &sealed, &of_tables)?,
+                    false => self.count(seal, &sealed, &of_tables)?,
+                }
+                self.count_tables(seal, &sealed, &of_tables)?;
+                sealed.read = units;
                 self.model.seal(&sealed)?
             }
         };
@@ -304,11 +309,11 @@ impl Oracle {
         self.settle(&seal.settled, server)
     }
 
-    /// The records that the rows of a seal were made of: each with all of its rows, in the tables that they are for.
-    fn records_of(&self, rows: &[(usize, Row)], read: &[Sent]) -> Result<Vec<Row>, Broken> {
+    /// The records, or items of them, that the rows of a seal were made of: each with all of its rows, in the tables that they are for.
+    fn units_of(&self, rows: &[(usize, Row)], read: &[Sent]) -> Result<Vec<Row>, Broken> {
         let mut by_record: BTreeMap<u64, Vec<(usize, Row)>> = BTreeMap::new();
         for (place, row) in rows {
-            by_record.entry(record_of(row[0])).or_default().push((*place, *row));
+            by_record.entry(self.plan.unit_of(row[0])).or_default().push((*place, *row));
         }
         let mut records = Vec::new();
         for (id, mut found) in by_record {
@@ -377,6 +382,11 @@ impl Oracle {
                 format!("{what}, and {} to {} should have passed", passed.start(), passed.end()),
             ));
         }
+        Ok(())
+    }
+
+    /// C9: each table gets as many rows as its frames hold.
+    fn count_tables(&self, seal: &Seal, sealed: &Sealed, of_tables: &[(usize, Row)]) -> Result<(), Broken> {
         for said in &seal.rows {
             let place = self.places[said.table as usize];
             let found = match place {
