@@ -5,29 +5,32 @@
 //!
 //! Each partition has a consumer without a cursor, which begins with the newest entry that was read before. A broker sends what the permits
 //! allow, in order. When the caller does not take blocks, nothing more is received: the socket's bounds hold the broker up.
+//!
+//! | module     | what it owns                                             |
+//! |------------|----------------------------------------------------------|
+//! | [`frames`] | what a frame means                                       |
+//! | [`orders`] | which partitions are read: orders, and their consumers   |
+
+mod frames;
+mod orders;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{Event, Partition, Runtime, SourceError};
 
 use super::PulsarOptions;
-use super::client::{Route, reader_name};
+use super::client::Route;
 use super::connection::{Connection, Lost};
-use super::entry::{self, EntryError};
-use super::errors::{self, Trouble};
-use super::frame::Frame;
-use super::lead::{self, Came, Lead, Slot, Standing};
-use super::messages::{
-    Ack, CUMULATIVE, Command as Wire, EXCLUSIVE, Flow, Kind, MessageId, OfConsumer, Subscribe,
-};
-use super::place::Entry;
+use super::entry;
+use super::errors::Trouble;
+use super::lead::{self, Lead, Slot};
+use super::messages::{Ack, CUMULATIVE, Command as Wire, Flow, Kind, MessageId, OfConsumer};
 use super::reading::{Reading, tell_given_up};
 use super::supervisor::Message;
 use crate::queue::{Closed, Sender};
+use frames::Next;
 
 /// Messages that a broker may send before it is told to send more. They are held by its own buffers and the sockets', for nothing is received
 /// while the caller is behind.
@@ -90,17 +93,6 @@ impl From<Lost> for Stop {
     }
 }
 
-/// What a frame asks for, once it was read.
-enum Next {
-    Nothing,
-    /// Subscribe to this one once more.
-    Again(Partition),
-    /// Hand this one back.
-    Back(Partition, Trouble),
-    /// Connect anew: what comes behind a frame that is wrong cannot be told apart.
-    Reconnect(String),
-}
-
 impl Broker {
     /// Reads until the reader is gone or the connection is; then hands back what it had.
     pub(super) fn run(mut self) {
@@ -145,130 +137,6 @@ impl Broker {
             }
             if !connection.has_frame() {
                 self.all_taken(&mut connection)?;
-            }
-        }
-    }
-
-    /// Reads a frame.
-    fn take(&mut self, connection: &Connection, frame: Range<usize>) -> Result<Next, Stop> {
-        match connection.read(frame)? {
-            Frame::Delivery { consumer, entry, body } => Ok(self.deliver(consumer, entry, body)),
-            Frame::Command(command) => Ok(self.heard(*command)),
-        }
-    }
-
-    /// Reads an entry.
-    fn deliver(&mut self, consumer: u64, at: Entry, body: &[u8]) -> Next {
-        // What was on its way when its consumer was given up comes again by the next one.
-        let Some(partition) = self.consumers.get(&consumer) else { return Next::Nothing };
-        let Some(lead) = self.leads.get_mut(partition) else { return Next::Nothing };
-        let from = match lead.came(at) {
-            Came::Read { from } => from,
-            Came::Skip => {
-                lead.permits = lead.permits.saturating_sub(1);
-                return Next::Nothing;
-            }
-            Came::Prove => return Next::Again(partition.clone()),
-            Came::Refuse(trouble) => return Next::Back(partition.clone(), trouble),
-        };
-        let mut reading = Reading {
-            slot: &mut lead.slot,
-            ready: &mut self.ready,
-            scratch: &mut self.scratch,
-            options: &self.options,
-        };
-        match reading.came(at, body, from) {
-            Ok(messages) => {
-                lead.permits = lead.permits.saturating_sub(messages);
-                tell_given_up(&mut lead.slot);
-                Next::Nothing
-            }
-            Err((at, why)) => {
-                let is_of_the_frame = matches!(why, EntryError::Frame(_));
-                let why = format!("entry `{}:{}`: {why}", at.ledger, at.entry);
-                match is_of_the_frame && !lead.slot.is_garbled_for_good(at) {
-                    true => Next::Reconnect(why),
-                    false => {
-                        let why = format!("{why}. Or {}", entry::way_behind(partition, at));
-                        Next::Back(partition.clone(), Trouble::Unreadable(why))
-                    }
-                }
-            }
-        }
-    }
-
-    /// Reads a command that is no entry.
-    fn heard(&mut self, command: Wire) -> Next {
-        match command.kind() {
-            Kind::Success => {
-                let request = command.success.unwrap_or_default().request;
-                if let Some(lead) = self.leads.values_mut().find(|lead| lead.subscribing == Some(request)) {
-                    lead.subscribing = None;
-                }
-                Next::Nothing
-            }
-            Kind::Error => {
-                let failure = command.error.unwrap_or_default();
-                let of = |lead: &Lead| [lead.subscribing, lead.asked].contains(&Some(failure.request));
-                match self.leads.iter().find(|(_, lead)| of(lead)) {
-                    Some((partition, _)) => {
-                        Next::Back(partition.clone(), errors::of(failure.error, &failure.message))
-                    }
-                    None => Next::Nothing,
-                }
-            }
-            Kind::GetLastMessageIdResponse => self.last(&command.last.unwrap_or_default()),
-            Kind::CloseConsumer => {
-                let consumer = command.close_consumer.unwrap_or_default().consumer;
-                match self.consumers.get(&consumer) {
-                    Some(partition) => {
-                        let why = "the broker hands the topic over".to_owned();
-                        Next::Back(partition.clone(), Trouble::Moved(why))
-                    }
-                    None => Next::Nothing,
-                }
-            }
-            Kind::ReachedEndOfTopic => {
-                let consumer = command.reached_end.unwrap_or_default().consumer;
-                let partition = self.consumers.get(&consumer);
-                if let Some(lead) = partition.and_then(|partition| self.leads.get_mut(partition)) {
-                    lead.is_terminated = true;
-                    // The end is reported once more, as that of the topic.
-                    lead.reported = None;
-                }
-                Next::Nothing
-            }
-            _ => Next::Nothing,
-        }
-    }
-
-    /// The newest entry of a topic.
-    fn last(&mut self, last: &super::messages::Last) -> Next {
-        let of = |(_, lead): &(&Partition, &mut Lead)| lead.asked == Some(last.request);
-        let Some((partition, lead)) = self.leads.iter_mut().find(of) else { return Next::Nothing };
-        lead.asked = None;
-        match lead.heard(last.id.as_ref().and_then(Entry::of)) {
-            Standing::Behind => Next::Nothing,
-            Standing::Refuse(trouble) => Next::Back(partition.clone(), trouble),
-            // Its position must not pass a message that may still become whole.
-            Standing::CaughtUp if !lead.slot.chunks.is_empty() => {
-                lead.slot.chunks.silent(self.runtime.elapsed());
-                Next::Nothing
-            }
-            Standing::CaughtUp => {
-                let next = lead.slot.next;
-                if !lead.slot.block.is_empty() {
-                    self.ready.push(Event::Block(lead.slot.block.take()));
-                }
-                if lead.is_terminated {
-                    lead.has_ended = true;
-                    self.ready.push(Event::Ended { partition: partition.clone(), next });
-                } else if lead.reported != Some(next) {
-                    lead.reported = Some(next);
-                    let leader_epoch = NO_LEADER_EPOCH;
-                    self.ready.push(Event::CaughtUp { partition: partition.clone(), next, leader_epoch });
-                }
-                Next::Nothing
             }
         }
     }
@@ -376,103 +244,5 @@ impl Broker {
             }
         }
         Ok(())
-    }
-
-    /// Subscribes to a partition, in place of the consumer that it has.
-    fn subscribe(&mut self, connection: &mut Connection, partition: &Partition) -> Result<(), Stop> {
-        self.unsubscribe(connection, partition)?;
-        let Some(lead) = self.leads.get_mut(partition) else { return Ok(()) };
-        if lead.slot.is_paused || lead.has_ended {
-            return Ok(());
-        }
-        let (consumer, request) = (connection.number(), connection.number());
-        let proof = lead.subscribed(consumer, request);
-        self.consumers.insert(consumer, partition.clone());
-        let subscribe = Some(Subscribe {
-            topic: lead.slot.name.clone(),
-            subscription: reader_name(&self.options.subscription, &*self.runtime),
-            kind: EXCLUSIVE,
-            consumer,
-            request,
-            durable: Some(false),
-            start: Some(proof.start()),
-            create_topic: Some(false),
-            ..Subscribe::default()
-        });
-        connection.say(&Wire { kind: Kind::Subscribe as i32, subscribe, ..Wire::default() })?;
-        Ok(())
-    }
-
-    /// Gives up the consumer of a partition, if it has one. What it has sent still is dropped.
-    fn unsubscribe(&mut self, connection: &mut Connection, partition: &Partition) -> Result<(), Stop> {
-        let Some(lead) = self.leads.get_mut(partition) else { return Ok(()) };
-        if let Some(consumer) = lead.consumer {
-            lead.unsubscribed();
-            self.consumers.remove(&consumer);
-            let close_consumer = Some(OfConsumer { consumer, request: Some(connection.number()) });
-            connection.say(&Wire { kind: Kind::CloseConsumer as i32, close_consumer, ..Wire::default() })?;
-        }
-        Ok(())
-    }
-
-    /// Hands a partition back, behind what was read of it.
-    fn hand_back(
-        &mut self,
-        connection: &mut Connection,
-        partition: &Partition,
-        trouble: Trouble,
-    ) -> Result<(), Stop> {
-        self.unsubscribe(connection, partition)?;
-        let Some(mut lead) = self.leads.remove(partition) else { return Ok(()) };
-        if !lead.slot.block.is_empty() {
-            self.ready.push(Event::Block(lead.slot.block.take()));
-        }
-        self.hand_out(connection)?;
-        self.reports.send(Message::Back { slot: Box::new(lead.slot), trouble }).map_err(|_| Stop::Closed)
-    }
-
-    fn obey(&mut self, connection: &mut Connection) -> Result<(), Stop> {
-        loop {
-            match self.commands.try_recv() {
-                Ok(command) => self.follow(connection, command)?,
-                Err(mpsc::TryRecvError::Empty) => return Ok(()),
-                Err(mpsc::TryRecvError::Disconnected) => return Err(Stop::Closed),
-            }
-        }
-    }
-
-    /// Waits for an order while there is nothing to read.
-    fn wait(&mut self, connection: &mut Connection) -> Result<(), Stop> {
-        match self.commands.recv_timeout(IDLE) {
-            Ok(command) => self.follow(connection, command),
-            Err(mpsc::RecvTimeoutError::Timeout) if self.events.is_closed() => Err(Stop::Closed),
-            Err(mpsc::RecvTimeoutError::Timeout) => Ok(()),
-            Err(mpsc::RecvTimeoutError::Disconnected) => Err(Stop::Closed),
-        }
-    }
-
-    fn follow(&mut self, connection: &mut Connection, command: Command) -> Result<(), Stop> {
-        match command {
-            Command::Take(slot) => {
-                let partition = slot.from.partition.clone();
-                self.leads.insert(partition.clone(), Lead::new(*slot));
-                self.subscribe(connection, &partition)
-            }
-            Command::Pause(partition, is_paused) => {
-                let Some(lead) = self.leads.get_mut(&partition) else { return Ok(()) };
-                if lead.slot.is_paused == is_paused {
-                    return Ok(());
-                }
-                lead.slot.is_paused = is_paused;
-                if is_paused {
-                    self.unsubscribe(connection, &partition)
-                } else {
-                    self.subscribe(connection, &partition)
-                }
-            }
-            Command::Release(partition) => {
-                self.hand_back(connection, &partition, Trouble::Moved("it is taken away".into()))
-            }
-        }
     }
 }
