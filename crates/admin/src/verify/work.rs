@@ -5,42 +5,42 @@
 //!
 //! | module      | what it holds                                                                     |
 //! |-------------|-----------------------------------------------------------------------------------|
+//! | [`basis`]   | the columns that are compared, and which pipelines cannot be                      |
 //! | [`source`]  | which records are read, and which again once the table was asked                  |
 //! | [`buckets`] | keys and values compared bucket by bucket                                         |
 //! | [`naming`]  | names for some of what differs                                                    |
+//! | [`notes`]   | what the report says beside that                                                  |
 
+mod basis;
 mod buckets;
 mod naming;
+mod notes;
 mod source;
 
 use dataflow::position;
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clickhouse::reconcile::{KeyPlan, TableKeys, Values};
+use clickhouse::reconcile::{KeyPlan, TableKeys};
 use clickhouse::{ClickHouseTable, TableConfig};
 use dataflow::{Runtime, Table};
 use engine::inputs::numbered::Numbered;
-use engine::totals::Totals;
 use pipeline::config::model::Pipeline;
-use pipeline::config::model::sink::{Takes, Target};
-use pipeline::config::values::Window;
 use pipeline::replays::{self, Log};
-use pipeline::wiring::{self, WiringError, sink};
+use pipeline::wiring::{self, sink};
 use protocol::Lane;
 use store::Store;
 
 use super::Bound;
-use super::expect::{Expected, Rule};
-use super::newest::{self, Newest};
-use super::reading::{DryInput, DryRun, Nameless, Ranges, Seen, Times};
-use super::report::{Range, Report};
+use super::expect::Rule;
+use super::newest::Newest;
+use super::reading::{DryInput, DryRun, Nameless, Seen, Times};
+use super::report::Report;
 use super::spill::Spill;
 use super::{frames, letters};
-use crate::fields;
+use notes::{in_flight, note_nameless, notes_of_newest};
 
 /// A question that reads the key columns of a large table takes its time.
 pub const QUERY_MAX: Duration = Duration::from_secs(1_800);
@@ -90,26 +90,7 @@ impl Work<'_> {
     /// # Errors
     /// When the journal, the source or the table cannot be read, or what is sealed does not settle in time.
     pub async fn compare(self) -> anyhow::Result<Report> {
-        anyhow::ensure!(
-            self.pipeline.steps.iter().all(|step| step.window.is_none()),
-            "`verify` compares each row with its record, and the rows of a `window` are made of many: the accounts of `forebay status` say that \
-             every record is in a result, held, late or a dead letter; compare the results with a query over the source's data"
-        );
-        anyhow::ensure!(
-            self.pipeline.steps.iter().all(|step| step.join.is_none()),
-            "`verify` compares each row with its record, and the rows of a `join` are made of two: the accounts of `forebay status` say that every \
-             record is absorbed by the join, late or a dead letter; compare the joined rows with a query over the source's data"
-        );
-        anyhow::ensure!(
-            !self.pipeline.has_records_of_several_rows(),
-            "`verify` compares each row with its record, and a request of OTLP has many rows: the accounts of `forebay status` say that every request's \
-             rows are in the tables, filtered or dead letters"
-        );
-        anyhow::ensure!(
-            !self.pipeline.is_sent_to(),
-            "`verify` reads the source again, and requests that were sent to the pipeline are not kept: the accounts of `forebay status` say what became of \
-             every record"
-        );
+        self.refuse_rows_of_no_record()?;
         let store = self.store().await?;
         let targets = self.pipeline.targets();
         let target = &targets[self.place];
@@ -131,18 +112,7 @@ impl Work<'_> {
         let plan =
             plan.with_defaults(table.client()).await.context("the table cannot be asked for its defaults")?;
         let server = sink::server_for(&self.pipeline.sink.clickhouse, QUERY_MAX)?;
-        let (values, left_out) = match self.values {
-            true => {
-                let steps = wiring::steps::plan(self.pipeline, &schemas).map_err(WiringError::Steps)?;
-                // When a record was read is another time now.
-                let fleeting = steps.fleeting(self.place);
-                let compared_elsewhere: Vec<String> = key.iter().chain(&fleeting).cloned().collect();
-                let (values, mut left_out) = Values::of_the_rest(table.schema(), &compared_elsewhere);
-                left_out.extend(fleeting);
-                (values, left_out)
-            }
-            false => (None, Vec::new()),
-        };
+        let (values, left_out) = self.values_to_compare(&schemas, &key)?;
         let keys = TableKeys::new(server, &config, &plan, self.runtime.clone())?
             .with_values(values.as_ref())
             .with_final(rule == Rule::Newest)
@@ -180,19 +150,7 @@ impl Work<'_> {
         };
         report.values = dry.values.as_ref().map(|plan| plan.names().into_iter().map(String::from).collect());
         report.values_left_out = left_out;
-        if rule != Rule::EveryCopy && targets.iter().any(|target| target.takes != Takes::Every) {
-            report.notes.push(
-                "`dedup` keeps one record of a key for all tables: a key whose records go to different tables is missing in all but one"
-                    .into(),
-            );
-        }
-
-        if let Some(lookup) = self.pipeline.steps.iter().position(|step| step.lookup.is_some()) {
-            report.notes.push(format!(
-                "records look up what is there now: the columns that are computed in steps are not compared, and a row that `steps[{lookup}].lookup`, or a condition on \
-                 what it found, drops or keeps may be named as too many or missing if the other side has changed since it was written"
-            ));
-        }
+        self.note_steps(rule, &targets, &mut report);
 
         let mut spill = Spill::new(&self.scratch)
             .context("temporary files cannot be created; name a `--scratch` folder")?;
@@ -211,7 +169,8 @@ impl Work<'_> {
             letters::Against { lane: &lane, ranges: &ranges, seen: &seen, key: &dry.key, kept: &kept, rule };
         let letters = letters::read(&self, &schemas, against).await?;
         spill.leave_out(letters.not_rows.clone());
-        let left_out = dry.nameless.places.intersection(&letters.not_rows).count() as u64;
+        let left_out =
+            dry.nameless.places.iter().filter(|place| place.is_in(&letters.not_rows)).count() as u64;
         let first_nameless = dry.nameless.records - left_out;
         let refused = &letters.places;
         let mut differences = self.differences(&keys, rule, (&mut spill, refused), &mut report).await?;
@@ -232,32 +191,8 @@ impl Work<'_> {
         let newest = self
             .look_again(&*store, &mut dry, (&lane, &ranges), (&mut differences, rule), report.is_all)
             .await?;
-        let most = dry.nameless.records - left_out;
-        if let Some(first) = dry.nameless.first.filter(|_| most > 0) {
-            let columns: Vec<String> = dry
-                .key
-                .made_by_the_server()
-                .map(|(name, default)| format!("`{name}` (`{default}`)"))
-                .collect();
-            let expected = Expected { least: least_nameless(rule, first_nameless), most, first };
-            report.notes.push(match report.is_all.then(|| differences.explain_nameless(expected)) {
-                Some(Some(rows)) => format!(
-                    "{most} records have no value for column {} of the key, so the server filled it in. The table has {rows} rows with such keys, which is \
-                     a possible number; the rows are not compared with the records one by one",
-                    columns.join(", ")
-                ),
-                Some(None) => format!(
-                    "{most} records leave out column {} of the key, and the server has filled it in: they can have become {} to {most} \
-                     rows under keys of no record, and there are others than that",
-                    columns.join(", "),
-                    expected.least
-                ),
-                None => format!(
-                    "{most} records leave out column {} of the key, which the server has filled in: their rows are not compared",
-                    columns.join(", ")
-                ),
-            });
-        }
+        let nameless = (first_nameless, dry.nameless.records - left_out);
+        note_nameless(&dry, rule, nameless, &mut differences, &mut report);
         report.in_flight = in_flight(&newest);
         report.more = differences.more;
         if !differences.duplicate.is_empty() && matches!(rule, Rule::OnePerWindow(_)) {
@@ -295,49 +230,6 @@ impl Work<'_> {
             .context("the journal cannot be read; see `forebay store check`")
     }
 
-    /// The columns to compare by, and how copies of a key become rows.
-    fn key_and_rule(&self, target: &Target) -> anyhow::Result<(Vec<String>, Rule)> {
-        if let Some(upsert) = &target.upsert {
-            let of = (self.pipeline, target, upsert);
-            let key = newest::key(of, (self.key, self.values), (self.from, self.to))?;
-            return Ok((key, Rule::Newest));
-        }
-        let dedups: Vec<_> = self.pipeline.steps.iter().filter_map(|step| step.dedup.as_ref()).collect();
-        let names = |columns: &[_]| columns.iter().map(ToString::to_string).collect::<Vec<String>>();
-        let [dedup] = dedups.as_slice() else {
-            if dedups.len() > 1 {
-                bail!("a pipeline with several `dedup` steps cannot be compared by one key");
-            }
-            let unique = names(&target.clickhouse.unique_key);
-            let key = if self.key.is_empty() { unique } else { self.key.to_vec() };
-            if key.is_empty() {
-                bail!(
-                    "there is neither a `dedup` step nor a `unique_key`: name the columns to compare by with `--key`"
-                );
-            }
-            return Ok((key, Rule::EveryCopy));
-        };
-        let own: Vec<String> = names(&dedup.key).iter().map(|key| self.column_of(target, key)).collect();
-        let same: BTreeSet<&String> = own.iter().collect();
-        if !self.key.is_empty() && self.key.iter().collect::<BTreeSet<_>>() != same {
-            bail!("rows are deduplicated by {own:?}, so they can only be compared by that");
-        }
-        let rule = match dedup.window {
-            Window::Unbounded => Rule::OneEver,
-            Window::Within(period) => {
-                Rule::OnePerWindow(i64::try_from(period.duration().as_millis()).unwrap_or(i64::MAX))
-            }
-        };
-        Ok((own, rule))
-    }
-
-    /// The table's column that holds a column of the key. With several tables a key is named as the last step gives it.
-    fn column_of(&self, target: &Target, key: &str) -> String {
-        let renamed = target.columns.iter().find(|(_, from)| from.as_str() == key);
-        let renamed = renamed.filter(|_| !self.pipeline.sinks.is_empty());
-        renamed.map_or_else(|| key.to_owned(), |(column, _)| column.to_string())
-    }
-
     /// Waits until everything that `lane` has sealed is settled.
     async fn settled(&self, store: &dyn Store, lane: &Lane) -> anyhow::Result<()> {
         self.progress.begin("waiting for what is sealed");
@@ -363,77 +255,10 @@ impl Work<'_> {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
-
-    fn describe(&self, lane: &Lane, ranges: &Ranges, seen: &Seen, report: &mut Report) -> anyhow::Result<()> {
-        report.accounts = Totals::of(lane);
-        report.replayed = fields::replayed(lane).min(lane.counts.read);
-        report.records = seen.records;
-        let gone = lane.forgotten.keys().map(|n| partition(lane, *n));
-        let gone: BTreeSet<String> =
-            gone.filter(|name| !ranges.keys().any(|n| partition(lane, *n) == *name)).collect();
-        if !gone.is_empty() {
-            let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
-            report.notes.push(format!(
-                "`{}` was removed from the pipeline by `forebay forget`; its rows are not compared",
-                gone.join("`, `")
-            ));
-        }
-        report.ranges = ranges
-            .iter()
-            .map(|(n, (from, to))| Range { partition: partition(lane, *n), from: *from, to: *to })
-            .collect();
-        if !self.from.is_empty() || !self.to.is_empty() {
-            return Ok(());
-        }
-        match seen.records.cmp(&lane.counts.read) {
-            std::cmp::Ordering::Equal => report.is_all = true,
-            std::cmp::Ordering::Less => report.notes.push(format!(
-                "the source holds {} of the {} records that the pipeline has read; what it holds no more is not compared",
-                seen.records, lane.counts.read
-            )),
-            std::cmp::Ordering::Greater => bail!(
-                "the source holds {} records up to where the pipeline has read {}: it did not begin at the oldest; say with \
-                 `--from` where to begin",
-                seen.records,
-                lane.counts.read
-            ),
-        }
-        Ok(())
-    }
-}
-
-/// What is not compared of rows that replace each other.
-fn notes_of_newest(rule: Rule, report: &Report) -> Vec<String> {
-    if rule != Rule::Newest {
-        return Vec::new();
-    }
-    let mut notes = vec![
-        "the newest record of each key is compared with `SELECT … FINAL`; the rows that it has replaced, and the rows of single inserts, are not compared".to_owned(),
-    ];
-    if report.without_order > 0 {
-        notes.push(format!(
-            "{} keys have records in several partitions, between which nobody knows the order: the last one of any of them counts as the newest",
-            report.without_order
-        ));
-    }
-    notes
-}
-
-/// Rows at least of records whose keys are not known. The step that drops copies takes all keys left out for the same.
-fn least_nameless(rule: Rule, records: u64) -> u64 {
-    match rule {
-        Rule::EveryCopy => records,
-        Rule::OneEver | Rule::OnePerWindow(_) | Rule::Newest => records.min(1),
-    }
 }
 
 fn partition(lane: &Lane, n: u32) -> String {
     lane.partitions.get(n as usize).map_or_else(|| n.to_string(), |p| format!("{}/{}", p.stream, p.index))
-}
-
-fn in_flight(lane: &Lane) -> (u64, u64) {
-    let live = lane.tables.iter().flat_map(|t| t.pending.iter().flatten()).filter(|p| !p.dead);
-    live.fold((0, 0), |(frames, rows), piece| (frames + 1, rows + piece.frame.rows))
 }
 
 fn time(bounds: &[Bound]) -> Option<i64> {
