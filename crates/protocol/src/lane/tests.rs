@@ -1,6 +1,7 @@
 use super::*;
 use crate::record::{
-    Claim, Fate, Forget, Forgotten, InputCounts, Range, RecordPlace, Refusal, Settle, StateDelta, StepShape,
+    Answer, Claim, Fate, Forget, Forgotten, Frontier, Generation, Genesis, InputCounts, LaneImage,
+    PartitionGenesis, Range, RecordPlace, Refusal, Seal, Settle, SettledAbove, Split, StateDelta, StepShape,
     TableRows,
 };
 
