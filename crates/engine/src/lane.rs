@@ -1,13 +1,23 @@
 //! The reading side of a lane: one task that keeps blocks, steps and cuts in order.
 //!
-//! Owns the order of records within the lane, the back-pressure towards the source, the watermark, and when to cut. Does
-//! not own what happens to a cut ([`crate::seal`]).
+//! Owns the order of records within the lane, and the back-pressure towards the source. Does not own what happens to a cut ([`crate::seal`]).
 //!
 //! Blocks are decoded and go through the steps without state on compute threads, several at once, and absorbed in the order in which they were read; events of a
 //! partition wait in the same queue, so that "caught up" is never told before the records before it.
+//!
+//! | module         | what it owns                                                     |
+//! |----------------|------------------------------------------------------------------|
+//! | [`feed`]       | whose turn it is among the inputs                                |
+//! | [`partitions`] | what they hand out: partitions and their events                  |
+//! | [`absorb`]     | a block, or a refused row, on its way through the steps          |
+//! | [`cutting`]    | when a cut is made, and what it takes with it                    |
+//! | [`pressure`]   | how long the lane waits for what is behind it                    |
+//! | [`tell`]       | what is reported of it                                           |
 
 mod absorb;
+mod cutting;
 mod feed;
+mod partitions;
 mod pressure;
 mod tell;
 
@@ -16,26 +26,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::position::{self, Position};
-use dataflow::{
-    Ahead, Event, Intake, Operator, Partition, PartitionStart, ReadFrom, RecordBlock, Router, SourceFault,
-};
+use dataflow::position::Position;
+use dataflow::{Ahead, Intake, Operator, Partition, Router, SourceFault};
 use futures::future::BoxFuture;
-use protocol::record::{Body, Genesis};
 use tokio::sync::{mpsc, watch};
 
 use crate::EngineError;
 use crate::context::Context;
-use crate::cut::{Builder, Cut};
+use crate::cut::Builder;
 use crate::flow::{Flow, Port};
-use crate::inputs::Inlet;
 use crate::problem::Noticed;
 use crate::refused::Refused;
 use crate::retry::Backoff;
-use crate::seal::{self, Encoding};
-use crate::stage::{self, Stage};
-use crate::start::open::{Opened, Refusal, expired, genesis};
+use crate::seal::Encoding;
+use crate::start::open::{Opened, Refusal};
 use crate::state_files::{Files, Works};
 use crate::status::Phase;
 use crate::tables::Side;
@@ -45,14 +49,11 @@ use crate::versions::Versions;
 use crate::waiting::{Waiting, front};
 use crate::watermark::Watermarks;
 use feed::{Came, Feed};
+use partitions::reading;
 use pressure::Pressure;
-use tell::tell_late;
 
 /// Blocks decoded or decoding ahead of the steps, for each compute thread: one to work on, one to follow.
 const BLOCKS_AHEAD: usize = 2;
-
-/// A cut is made at this many bytes whatever the settings say: Arrow's texts and bytes end at 2 GiB, and a block more may follow.
-const CUT_BYTES_MAX: u64 = 1 << 30;
 
 /// How often the lane looks at things that no event brings: idleness, skew, state.
 const TICK: Duration = Duration::from_secs(1);
@@ -363,25 +364,6 @@ impl LaneTask {
         Ok(None)
     }
 
-    /// Partitions of other inputs do not wait for those of an input that gives nothing.
-    fn set_away(&mut self, place: usize, away: bool) {
-        let input = self.feeds[place].inlet.number;
-        let own = self.readings.iter().enumerate().filter(|(_, reading)| reading.partition.input == input);
-        let now = self.context.runtime.elapsed();
-        own.for_each(|(at, _)| self.watermarks.set_away(at, away, now));
-        self.hold();
-    }
-
-    /// The watermark stands still as long as an input that was never open may come with partitions.
-    fn hold(&mut self) {
-        let is_unknown = |feed: &Feed| {
-            let is_known = || self.readings.iter().any(|r| r.partition.input == feed.inlet.number);
-            (feed.is_opening() || feed.is_refused) && !is_known()
-        };
-        let is_held = self.feeds.iter().any(is_unknown);
-        self.watermarks.hold(is_held);
-    }
-
     /// What was read is absorbed and cut; nothing more is read. Then waits until all of it is settled, for a row that the
     /// server refuses comes back here to be sealed as a dead letter. If every input `has_ended`, the steps that are to close then are closed
     /// by the last cut, which is one like any other: a crash before it is durable leaves them open, and the next start comes here again.
@@ -413,39 +395,6 @@ impl LaneTask {
         Ok(())
     }
 
-    fn batch_age_max(&self) -> Duration {
-        let settings = &self.context.settings;
-        match self.cut_number {
-            0 => settings.batch_age_max.min(settings.first_batch_age_max),
-            _ => settings.batch_age_max,
-        }
-    }
-
-    fn is_full(&mut self) -> bool {
-        let states = self.steps.iter_mut().filter_map(|step| step.state());
-        let unsealed: u64 = states.map(|state| state.unsealed_bytes()).sum();
-        let settings = &self.context.settings;
-        self.builder.rows_max() >= settings.batch_rows_max
-            || self.builder.bytes() + unsealed >= settings.batch_bytes_max.min(CUT_BYTES_MAX)
-    }
-
-    /// Whether a cut without a new record would let something out: a partition has fallen silent, and no longer holds the watermark.
-    fn is_due(&self) -> bool {
-        let own_ms = self.step_watermarks(self.watermarks.next(self.context.runtime.elapsed()));
-        self.steps.iter().zip(own_ms).any(|(step, own_ms)| step.is_due(own_ms))
-    }
-
-    /// The watermark of each step, where that of all partitions is `watermark_ms`.
-    fn step_watermarks(&self, watermark_ms: i64) -> Vec<i64> {
-        let behind = |step: usize, own_ms| self.steps[step].watermark_behind(own_ms);
-        self.flow.watermarks(watermark_ms, self.steps.len(), behind)
-    }
-
-    /// Whether the cut under way is to let out what steps hold that nothing else would.
-    fn has_to_close(&mut self) -> bool {
-        self.is_closing && self.steps.iter_mut().any(|step| step.closes_at_end() && step.waiting() > 0)
-    }
-
     /// Bytes of blocks between the source and the steps.
     fn waiting_bytes(&self) -> u64 {
         self.waiting.iter().map(Waiting::bytes).sum()
@@ -459,231 +408,6 @@ impl LaneTask {
                 .readings
                 .iter()
                 .all(|r| r.ended || r.refused || (r.answered && r.stop_at.is_some() && has_stopped(r)))
-    }
-
-    /// The source of an input is read from now on. What is new becomes durable before its first record is sealed.
-    async fn open(&mut self, place: usize, opened: Opened) -> Result<(), EngineError> {
-        let number = self.feeds[place].inlet.number;
-        let Opened { reader, new, stops, late, .. } = opened;
-        let inlet = &self.feeds[place].inlet;
-        late.iter().for_each(|(partition, records)| tell_late(&self.context, inlet, partition, *records));
-        {
-            let mut journal = self.context.journal.lock().await;
-            let was_opened = journal.lane().inputs.get(number as usize).is_some_and(|input| input.was_opened);
-            if !new.is_empty() || !was_opened {
-                let opened = if was_opened { Vec::new() } else { vec![number] };
-                let genesis = Genesis { partitions: new.clone(), opened, ..Default::default() };
-                journal.append(Body::Genesis(genesis)).await?;
-            }
-        }
-        for p in new {
-            self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed());
-            let next = p.next();
-            let partition = Partition::new(p.stream, p.index).of_input(p.input);
-            self.readings.push(reading(&self.context.inputs, partition, next));
-        }
-        for (partition, end) in stops {
-            if let Some(reading) = self.readings.iter_mut().find(|r| !r.forgotten && r.partition == partition)
-            {
-                reading.stop_at = Some(end);
-            }
-        }
-        self.feeds[place].reader = Some(reader);
-        let inlet = &self.feeds[place].inlet;
-        inlet.opened();
-        // Also a refusal from before the claim, of a position that was passed meanwhile.
-        self.context.status.ended(&inlet.name, Noticed::Asking);
-        self.hold();
-        Ok(())
-    }
-
-    /// Nothing more is read of an input. The others are read on; once there are none, what was read and sealed goes to the table before
-    /// the process ends, with what the first that refused has said.
-    fn refused_by_source(&mut self, place: usize, error: EngineError) -> Option<EngineError> {
-        self.feeds[place].refuse();
-        self.set_away(place, true);
-        let has_others = self.feeds.iter().any(|feed| !feed.is_refused);
-        let inlet = &self.feeds[place].inlet;
-        if has_others {
-            tracing::error!(input = &*inlet.name, %error, "the source of an input refuses; the other inputs are read on");
-        } else {
-            tracing::error!(input = &*inlet.name, %error, "the source refuses; what is sealed goes to the table, then the pipeline ends");
-        }
-        let now_ms = self.context.runtime.wall_ms();
-        self.context.status.source_refuses(&inlet.name, has_others, &error.to_string(), now_ms);
-        let own = self.readings.iter_mut().filter(|reading| reading.partition.input == inlet.number);
-        own.for_each(|reading| reading.refused = true);
-        let error = inlet.named(error);
-        let first = self.refusal.take().unwrap_or(error);
-        if has_others {
-            self.refusal = Some(first);
-            return None;
-        }
-        Some(first)
-    }
-
-    fn index(&self, partition: &Partition) -> Result<usize, EngineError> {
-        let found = self.readings.iter().position(|r| !r.forgotten && r.partition == *partition);
-        found.ok_or(EngineError::Internal("a source that hands out a partition it was not asked for"))
-    }
-
-    async fn take(&mut self, place: usize, event: Event) -> Result<(), EngineError> {
-        match event {
-            Event::Block(block) => self.decode(place, block)?,
-            Event::CaughtUp { partition, next, leader_epoch } => {
-                let partition = self.index(&partition)?;
-                self.waiting.push_back(Waiting::CaughtUp { partition, next, leader_epoch });
-            }
-            Event::Ended { partition, next } => {
-                let partition = self.index(&partition)?;
-                self.waiting.push_back(Waiting::Ended { partition, next });
-            }
-            Event::Found(start) => self.add(place, start).await?,
-            // A lane keeps its partitions as long as it reads.
-            Event::Removed { .. } => {
-                return Err(EngineError::Internal("a source that takes away a partition by itself"));
-            }
-        }
-        Ok(())
-    }
-
-    fn decode(&mut self, place: usize, block: RecordBlock) -> Result<(), EngineError> {
-        let partition = self.index(&block.partition)?;
-        let ahead = self.aheads[self.belongs_to(place, &block)].clone();
-        let (intake, block) = (self.feeds[place].intake.clone(), Arc::new(block));
-        let (preparing, read_ms) = (block.clone(), self.context.runtime.wall_ms());
-        let (clock, status) = (self.context.runtime.clone(), self.context.status.clone());
-        let prepared = self.context.runtime.run(move || {
-            let decode = || intake.prepare(&preparing, read_ms);
-            let mut prepared = stage::accounted(Stage::Decode, &*clock, &status, decode)?;
-            if let Some(ahead) = ahead {
-                let aggregate = || ahead.apply(&prepared.batch);
-                prepared.ahead = Some(stage::accounted(Stage::Aggregate, &*clock, &status, aggregate)?);
-            }
-            Ok(prepared)
-        });
-        self.waiting.push_back(Waiting::Block { partition, block, prepared });
-        Ok(())
-    }
-
-    /// The place of the input that the records of a block belong to, which the input at `place` has handed out: its own but for the replay log.
-    fn belongs_to(&self, place: usize, block: &RecordBlock) -> usize {
-        let named = self.feeds[place].intake.other_input(block);
-        let named = named.and_then(|name| self.feeds.iter().position(|feed| *feed.inlet.name == *name));
-        named.unwrap_or(place)
-    }
-
-    /// The place of the input that the records of a block belong to, whoever has handed it out.
-    fn owner_of(&self, block: &RecordBlock) -> Option<usize> {
-        let place = self.feeds.iter().position(|feed| feed.inlet.number == block.partition.input)?;
-        Some(self.belongs_to(place, block))
-    }
-
-    /// A partition appeared while reading. Its genesis is durable before its first record is sealed, and only once the reader has
-    /// taken it.
-    async fn add(&mut self, place: usize, start: PartitionStart) -> Result<(), EngineError> {
-        let (genesis, expired) = {
-            let journal = self.context.journal.lock().await;
-            (genesis(journal.lane(), &start), expired(journal.lane(), &start))
-        };
-        tell_late(&self.context, &self.feeds[place].inlet, &start.partition, expired);
-        tracing::info!(partition = %start.partition, next = %position::shown(genesis.next()), "a partition was added");
-        let from = ReadFrom {
-            partition: start.partition.clone(),
-            identity: start.identity,
-            next: genesis.next(),
-            leader_epoch: genesis.leader_epoch,
-        };
-        let Some(reader) = &mut self.feeds[place].reader else {
-            return Err(EngineError::Internal("a read that is not begun"));
-        };
-        let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
-        // It is told of only once. Where it waits for a source that is away, it waits no longer than a stop does.
-        while let Err(error) = reader.add(from.clone()).await {
-            if error.fault != SourceFault::Away {
-                return Err(error.into());
-            }
-            if backoff.should_log() {
-                tracing::warn!(partition = %start.partition, %error, "a new partition cannot be read yet; trying again");
-            }
-            self.context.runtime.sleep(backoff.next_pause(&*self.context.runtime)).await;
-        }
-        let next = genesis.next();
-        let body = Genesis { partitions: vec![genesis], ..Default::default() };
-        self.context.journal.lock().await.append(Body::Genesis(body)).await?;
-        self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed());
-        let mut added = reading(&self.context.inputs, start.partition, next);
-        // A drain that began before the partition was there owes it nothing.
-        added.stop_at = self.drain.then_some(next);
-        added.answered = true;
-        self.readings.push(added);
-        Ok(())
-    }
-
-    /// Cuts what was gathered and hands it to the seal; waits while the seal is behind.
-    async fn cut(&mut self) -> Result<(), EngineError> {
-        let wall_ms = self.context.runtime.wall_ms();
-        self.steps.iter_mut().for_each(|step| step.at(wall_ms));
-        if self.builder.is_empty() && !self.is_due() && !self.has_to_close() {
-            return Ok(());
-        }
-        let now = self.context.runtime.elapsed();
-        let watermark_ms = self.watermarks.advance(now);
-        self.works.adopt(&mut self.steps)?;
-        self.release(watermark_ms).await?;
-        let mut cut: Cut = self.builder.take(self.cut_number);
-        self.cut_number += 1;
-        cut.watermark_ms = watermark_ms;
-        cut.judged_by_ms = std::mem::replace(&mut self.judged_by_ms, cut.watermark_ms);
-        cut.idle = self.watermarks.idle(now);
-        cut.next_version = self.versions.recorded();
-        let with_snapshots = {
-            let journal = self.context.journal.lock().await;
-            self.context.checkpoints.is_due(journal.lane())
-        };
-        let mut index = 0;
-        let watermarks = self.step_watermarks(cut.watermark_ms);
-        for (step, own_ms) in self.steps.iter_mut().zip(watermarks) {
-            let Some(state) = step.state() else { continue };
-            let delta = state.seal(own_ms);
-            if !delta.is_empty() {
-                cut.states.push((index, delta));
-            }
-            cut.absorbed.held += state.held();
-            index += 1;
-        }
-        if with_snapshots {
-            cut.snapshots = Some(self.works.snapshots(&mut self.steps));
-        }
-        for range in &cut.ranges {
-            self.readings[range.partition as usize].cut = range.next();
-        }
-        self.tell();
-        let encoding = seal::encode(&self.context, &self.pipeline, cut);
-        let begun = self.context.runtime.elapsed();
-        if self.cuts.send(encoding).await.is_err() {
-            // The receiver is gone only if the seal has failed. Its error is the one that counts, and ends this task.
-            std::future::pending::<()>().await;
-        }
-        self.pressure.waited(self.context.runtime.elapsed().saturating_sub(begun));
-        self.works.start(&mut self.steps).await
-    }
-}
-
-fn reading(inputs: &[Arc<Inlet>], partition: Partition, next: Position) -> Reading {
-    let inlet = inputs.iter().find(|inlet| inlet.number == partition.input);
-    let wants_fates = inlet.is_some_and(|inlet| inlet.source.wants_fates(&partition));
-    Reading {
-        partition,
-        next,
-        cut: next,
-        stop_at: None,
-        answered: false,
-        ended: false,
-        paused: false,
-        wants_fates,
-        forgotten: false,
-        refused: false,
     }
 }
 

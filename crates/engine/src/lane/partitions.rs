@@ -1,0 +1,218 @@
+//! What the inputs hand out: their partitions, and the events of each.
+//!
+//! Owns which partitions are read, that what is new becomes durable before its first record is sealed, and what an input that refuses or is away means for the
+//! others. Does not own whose turn it is ([`super::feed`]), nor what becomes of a block ([`super::absorb`]).
+
+use std::sync::Arc;
+
+use dataflow::block::TIME_UNKNOWN_MS;
+use dataflow::{Event, Partition, PartitionStart, Position, ReadFrom, RecordBlock, SourceFault, position};
+use protocol::record::{Body, Genesis};
+
+use super::feed::Feed;
+use super::tell::tell_late;
+use super::{LaneTask, Reading};
+use crate::inputs::Inlet;
+use crate::problem::Noticed;
+use crate::retry::Backoff;
+use crate::stage::Stage;
+use crate::start::open::{Opened, expired, genesis};
+use crate::waiting::Waiting;
+use crate::{EngineError, stage};
+
+impl LaneTask {
+    /// The source of an input is read from now on. What is new becomes durable before its first record is sealed.
+    pub(super) async fn open(&mut self, place: usize, opened: Opened) -> Result<(), EngineError> {
+        let number = self.feeds[place].inlet.number;
+        let Opened { reader, new, stops, late, .. } = opened;
+        let inlet = &self.feeds[place].inlet;
+        late.iter().for_each(|(partition, records)| tell_late(&self.context, inlet, partition, *records));
+        {
+            let mut journal = self.context.journal.lock().await;
+            let was_opened = journal.lane().inputs.get(number as usize).is_some_and(|input| input.was_opened);
+            if !new.is_empty() || !was_opened {
+                let opened = if was_opened { Vec::new() } else { vec![number] };
+                let genesis = Genesis { partitions: new.clone(), opened, ..Default::default() };
+                journal.append(Body::Genesis(genesis)).await?;
+            }
+        }
+        for p in new {
+            self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed());
+            let next = p.next();
+            let partition = Partition::new(p.stream, p.index).of_input(p.input);
+            self.readings.push(reading(&self.context.inputs, partition, next));
+        }
+        for (partition, end) in stops {
+            if let Some(reading) = self.readings.iter_mut().find(|r| !r.forgotten && r.partition == partition)
+            {
+                reading.stop_at = Some(end);
+            }
+        }
+        self.feeds[place].reader = Some(reader);
+        let inlet = &self.feeds[place].inlet;
+        inlet.opened();
+        // Also a refusal from before the claim, of a position that was passed meanwhile.
+        self.context.status.ended(&inlet.name, Noticed::Asking);
+        self.hold();
+        Ok(())
+    }
+
+    /// Nothing more is read of an input. The others are read on; once there are none, what was read and sealed goes to the table before
+    /// the process ends, with what the first that refused has said.
+    pub(super) fn refused_by_source(&mut self, place: usize, error: EngineError) -> Option<EngineError> {
+        self.feeds[place].refuse();
+        self.set_away(place, true);
+        let has_others = self.feeds.iter().any(|feed| !feed.is_refused);
+        let inlet = &self.feeds[place].inlet;
+        if has_others {
+            tracing::error!(input = &*inlet.name, %error, "the source of an input refuses; the other inputs are read on");
+        } else {
+            tracing::error!(input = &*inlet.name, %error, "the source refuses; what is sealed goes to the table, then the pipeline ends");
+        }
+        let now_ms = self.context.runtime.wall_ms();
+        self.context.status.source_refuses(&inlet.name, has_others, &error.to_string(), now_ms);
+        let own = self.readings.iter_mut().filter(|reading| reading.partition.input == inlet.number);
+        own.for_each(|reading| reading.refused = true);
+        let error = inlet.named(error);
+        let first = self.refusal.take().unwrap_or(error);
+        if has_others {
+            self.refusal = Some(first);
+            return None;
+        }
+        Some(first)
+    }
+
+    /// Partitions of other inputs do not wait for those of an input that gives nothing.
+    pub(super) fn set_away(&mut self, place: usize, away: bool) {
+        let input = self.feeds[place].inlet.number;
+        let own = self.readings.iter().enumerate().filter(|(_, reading)| reading.partition.input == input);
+        let now = self.context.runtime.elapsed();
+        own.for_each(|(at, _)| self.watermarks.set_away(at, away, now));
+        self.hold();
+    }
+
+    /// The watermark stands still as long as an input that was never open may come with partitions.
+    pub(super) fn hold(&mut self) {
+        let is_unknown = |feed: &Feed| {
+            let is_known = || self.readings.iter().any(|r| r.partition.input == feed.inlet.number);
+            (feed.is_opening() || feed.is_refused) && !is_known()
+        };
+        let is_held = self.feeds.iter().any(is_unknown);
+        self.watermarks.hold(is_held);
+    }
+
+    fn index(&self, partition: &Partition) -> Result<usize, EngineError> {
+        let found = self.readings.iter().position(|r| !r.forgotten && r.partition == *partition);
+        found.ok_or(EngineError::Internal("a source that hands out a partition it was not asked for"))
+    }
+
+    pub(super) async fn take(&mut self, place: usize, event: Event) -> Result<(), EngineError> {
+        match event {
+            Event::Block(block) => self.decode(place, block)?,
+            Event::CaughtUp { partition, next, leader_epoch } => {
+                let partition = self.index(&partition)?;
+                self.waiting.push_back(Waiting::CaughtUp { partition, next, leader_epoch });
+            }
+            Event::Ended { partition, next } => {
+                let partition = self.index(&partition)?;
+                self.waiting.push_back(Waiting::Ended { partition, next });
+            }
+            Event::Found(start) => self.add(place, start).await?,
+            // A lane keeps its partitions as long as it reads.
+            Event::Removed { .. } => {
+                return Err(EngineError::Internal("a source that takes away a partition by itself"));
+            }
+        }
+        Ok(())
+    }
+
+    fn decode(&mut self, place: usize, block: RecordBlock) -> Result<(), EngineError> {
+        let partition = self.index(&block.partition)?;
+        let ahead = self.aheads[self.belongs_to(place, &block)].clone();
+        let (intake, block) = (self.feeds[place].intake.clone(), Arc::new(block));
+        let (preparing, read_ms) = (block.clone(), self.context.runtime.wall_ms());
+        let (clock, status) = (self.context.runtime.clone(), self.context.status.clone());
+        let prepared = self.context.runtime.run(move || {
+            let decode = || intake.prepare(&preparing, read_ms);
+            let mut prepared = stage::accounted(Stage::Decode, &*clock, &status, decode)?;
+            if let Some(ahead) = ahead {
+                let aggregate = || ahead.apply(&prepared.batch);
+                prepared.ahead = Some(stage::accounted(Stage::Aggregate, &*clock, &status, aggregate)?);
+            }
+            Ok(prepared)
+        });
+        self.waiting.push_back(Waiting::Block { partition, block, prepared });
+        Ok(())
+    }
+
+    /// The place of the input that the records of a block belong to, which the input at `place` has handed out: its own but for the replay log.
+    fn belongs_to(&self, place: usize, block: &RecordBlock) -> usize {
+        let named = self.feeds[place].intake.other_input(block);
+        let named = named.and_then(|name| self.feeds.iter().position(|feed| *feed.inlet.name == *name));
+        named.unwrap_or(place)
+    }
+
+    /// The place of the input that the records of a block belong to, whoever has handed it out.
+    pub(super) fn owner_of(&self, block: &RecordBlock) -> Option<usize> {
+        let place = self.feeds.iter().position(|feed| feed.inlet.number == block.partition.input)?;
+        Some(self.belongs_to(place, block))
+    }
+
+    /// A partition appeared while reading. Its genesis is durable before its first record is sealed, and only once the reader has
+    /// taken it.
+    async fn add(&mut self, place: usize, start: PartitionStart) -> Result<(), EngineError> {
+        let (genesis, expired) = {
+            let journal = self.context.journal.lock().await;
+            (genesis(journal.lane(), &start), expired(journal.lane(), &start))
+        };
+        tell_late(&self.context, &self.feeds[place].inlet, &start.partition, expired);
+        tracing::info!(partition = %start.partition, next = %position::shown(genesis.next()), "a partition was added");
+        let from = ReadFrom {
+            partition: start.partition.clone(),
+            identity: start.identity,
+            next: genesis.next(),
+            leader_epoch: genesis.leader_epoch,
+        };
+        let Some(reader) = &mut self.feeds[place].reader else {
+            return Err(EngineError::Internal("a read that is not begun"));
+        };
+        let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
+        // It is told of only once. Where it waits for a source that is away, it waits no longer than a stop does.
+        while let Err(error) = reader.add(from.clone()).await {
+            if error.fault != SourceFault::Away {
+                return Err(error.into());
+            }
+            if backoff.should_log() {
+                tracing::warn!(partition = %start.partition, %error, "a new partition cannot be read yet; trying again");
+            }
+            self.context.runtime.sleep(backoff.next_pause(&*self.context.runtime)).await;
+        }
+        let next = genesis.next();
+        let body = Genesis { partitions: vec![genesis], ..Default::default() };
+        self.context.journal.lock().await.append(Body::Genesis(body)).await?;
+        self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed());
+        let mut added = reading(&self.context.inputs, start.partition, next);
+        // A drain that began before the partition was there owes it nothing.
+        added.stop_at = self.drain.then_some(next);
+        added.answered = true;
+        self.readings.push(added);
+        Ok(())
+    }
+}
+
+pub(super) fn reading(inputs: &[Arc<Inlet>], partition: Partition, next: Position) -> Reading {
+    let inlet = inputs.iter().find(|inlet| inlet.number == partition.input);
+    let wants_fates = inlet.is_some_and(|inlet| inlet.source.wants_fates(&partition));
+    Reading {
+        partition,
+        next,
+        cut: next,
+        stop_at: None,
+        answered: false,
+        ended: false,
+        paused: false,
+        wants_fates,
+        forgotten: false,
+        refused: false,
+    }
+}
