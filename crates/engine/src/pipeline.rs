@@ -67,7 +67,7 @@ pub struct Pipeline {
     pub tables: Vec<Arc<dyn Table>>,
     /// Which of them get which rows; without a router, each gets all. Those of `sides` get none.
     pub router: Option<Arc<dyn Router>>,
-    /// What takes rows that a step finds late; their tables are the last ones.
+    /// What takes the rows of side outputs; their tables are the last ones.
     pub sides: Vec<Side>,
     /// Where records and rows go that cannot go on.
     pub dead_letters: Arc<dyn Table>,
@@ -102,7 +102,7 @@ pub enum Outcome {
     /// A table's columns or views are others than it was opened with, or the operator has answered a question while other tables were written: open
     /// the tables again, and run again at once.
     Reopen {
-        /// Whether the lane was claimed, so that what was asked of this start is done.
+        /// Whether the lane was claimed and opened, so that what was asked of this start is done.
         claimed: bool,
         /// By table, the columns that were added after it was first written, and that every record would have to give: a record
         /// without them is to get the type's own zero value instead.
@@ -230,6 +230,11 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         .map(|(asking, opened)| opening(asking, opened, &stood, &standing, &mut new))
         .collect();
     start::check(journal.lane(), &name, &tables)?;
+    // The owner before may have sealed frames since, of columns that this start has not.
+    layouts::check(journal.lane(), &tables)?;
+    if layouts::has_back(journal.lane(), &tables) {
+        return Ok(Outcome::Reopen { claimed: false, added: BTreeMap::new() });
+    }
     let change = change::decide(journal.lane(), &made, &new_state, &owner)?;
     let change = match start::restore_changed(&reads, journal.lane(), &mut steps, change).await {
         Ok(change) => change,

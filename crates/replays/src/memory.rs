@@ -32,6 +32,8 @@ pub struct Memory {
     pub lane_next: u64,
     /// Objects that are held: where each begins, and where it ends.
     pub objects: Vec<(u64, u64)>,
+    /// Where the newest object that was read begins, and its nonce.
+    newest: Option<(u64, Vec<u8>)>,
     /// Where in the log a letter was put last, for as many as their fates are kept for.
     places: BTreeMap<Letter, u64>,
     snapshot: Option<Snapshot>,
@@ -52,6 +54,7 @@ impl Memory {
             }
         }
         self.objects.push((replay.first, replay.end()));
+        self.newest = Some((replay.first, replay.nonce.clone()));
     }
 
     /// An object was put at the end.
@@ -63,6 +66,7 @@ impl Memory {
             }
         }
         self.objects.push((replay.first, replay.end()));
+        self.newest = Some((replay.first, replay.nonce.clone()));
         self.end = self.end.max(replay.end());
         if self.places.len() > 2 * FATES_KEPT {
             let oldest = self.end.saturating_sub(FATES_KEPT as u64);
@@ -90,15 +94,17 @@ impl Log {
         )))
     }
 
-    /// As [`Log::append`], behind the objects that `memory` has seen. `false` also if the last of them is gone: another writer has retired it,
-    /// or it was not durable and a loss of power took it away. Its place must be filled first then, or no lane would ever read beyond it.
+    /// As [`Log::append`], behind the objects that `memory` has seen. `false` also if the newest of them is gone: another writer has retired it,
+    /// or it was not durable and a loss of power took it away. Its place must be filled first then, or no lane would ever read beyond it; and if it
+    /// is filled already, what stands there was not seen.
     ///
     /// # Errors
     /// As [`Log::append`].
     pub async fn append_behind(&self, memory: &Memory, replay: &Replay) -> Result<bool, LogError> {
-        let is_there = match memory.objects.last() {
-            Some((begin, _)) => self.end_of(*begin).await?.is_some(),
-            None => true,
+        let is_there = match (&memory.newest, memory.objects.last()) {
+            (Some((begin, nonce)), _) => self.at(*begin).await?.is_some_and(|found| found.nonce == *nonce),
+            (None, Some((begin, end))) => self.end_of(*begin).await? == Some(*end),
+            (None, None) => true,
         };
         Ok(is_there && self.append(replay).await?)
     }

@@ -12,9 +12,6 @@
 //!
 //! With several inputs the first that the journal knows carries the log, and each record names its own ([`input_of`]).
 //!
-//! An object may be there and not be durable yet, when the command that put it has died: it is made durable before its records are handed out, or the
-//! journal could come to stand beyond a log that a loss of power has cut.
-//!
 //! A store that does not answer delays replays and nothing else: the pipeline's own records are still read.
 
 use std::collections::BTreeSet;
@@ -28,7 +25,6 @@ use dataflow::{
     SourceError, SourceFault,
 };
 use futures::future::BoxFuture;
-use store::ErrorKind;
 
 use super::object::{Replay, Replayed};
 use super::{IDENTITY, Log, LogError, STREAM};
@@ -121,7 +117,7 @@ impl WithReplays {
         }
         let begin = self.log.begins().await.map_err(fault)?.into_iter().rfind(|begin| *begin <= next);
         let loaded = match begin {
-            Some(begin) => self.log.durable_at(begin).await.map_err(fault)?,
+            Some(begin) => self.log.at(begin).await.map_err(fault)?,
             None => None,
         };
         Ok(Cursor { next, loaded, is_paused: false, is_told: false, has_ended: false })
@@ -304,7 +300,7 @@ impl ReaderWithReplays {
                 runtime.sleep(LOOK_EVERY).await;
             }
             match position {
-                Some(position) => Ok(log.durable_at(position).await?.map(Found::Next)),
+                Some(position) => Ok(log.at(position).await?.map(Found::Next)),
                 // The lane knows nothing of the log, so none of it was read, and it begins at its beginning.
                 None => Ok(log.end_of(0).await?.map(|_| Found::First)),
             }
@@ -315,7 +311,7 @@ impl ReaderWithReplays {
     fn seen(&mut self, found: Result<Option<Found>, LogError>) -> Result<Option<Event>, SourceError> {
         let found = match found {
             Ok(found) => found,
-            Err(LogError::Store(error)) if is_away(error.kind) => {
+            Err(LogError::Store(error)) if error.kind.is_transient() => {
                 if !std::mem::replace(&mut self.is_failing, true) {
                     tracing::warn!(%error, "the replay log cannot be read; trying again");
                 }
@@ -462,14 +458,9 @@ fn block(position: u64, record: &Replayed) -> RecordBlock {
     RecordBlock { item, ..builder.take() }
 }
 
-/// Whether the log may be read later. A disk that syncs no more ends the process by its next write, with words of its own.
-fn is_away(kind: ErrorKind) -> bool {
-    kind.is_transient() || kind == ErrorKind::SyncFailed
-}
-
 fn fault(error: LogError) -> SourceError {
     let fault = match &error {
-        LogError::Store(error) if is_away(error.kind) => SourceFault::Away,
+        LogError::Store(error) if error.kind.is_transient() => SourceFault::Away,
         LogError::Store(_) | LogError::Object { .. } | LogError::Full { .. } => SourceFault::Refused,
     };
     SourceError::new(fault, format!("the replay log: {error}")).at(&partition())

@@ -26,8 +26,8 @@ const MOVED_TWICE: [u64; 2] = [461, 563];
 const REPLAYED: u64 = 80;
 
 /// Seeds with a hole in the replay log: three replays in turn are put and not made durable, and the loss of power that follows takes the first and
-/// leaves the second; and one that is put behind another which a person has seen and the disk has lost.
-const REPLAYED_WITH_A_HOLE: [u64; 2] = [100_040, 205_295];
+/// leaves the second; one that is put behind another which a person has seen and the disk has lost; and the same once another stands in its place.
+const REPLAYED_WITH_A_HOLE: [u64; 3] = [100_040, 205_295, 307_172];
 
 /// Fixed seeds whose source lets go of what is settled.
 const RELEASED: u64 = 80;
@@ -38,8 +38,9 @@ const RELEASED_BY_BOTH: [u64; 1] = [209_803];
 /// Fixed seeds whose table loses a column for a while.
 const ALTERED: u64 = 80;
 
-/// A seed in which the column is back between a start's opening of the table and its look at it.
-const ALTERED_BACK: [u64; 1] = [201_934];
+/// Seeds in which the column is back between a start's opening of the table and its look at it; and in which another start seals frames with
+/// the column between that look and the claim.
+const ALTERED_BACK: [u64; 2] = [201_934, 301_468];
 
 /// Fixed seeds whose records have several items.
 const UNNESTED: u64 = 150;

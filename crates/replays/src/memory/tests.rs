@@ -140,7 +140,11 @@ async fn no_replay_is_put_behind_one_that_has_vanished() {
     store.delete(&Key::new("p/lane-0/replays/00000000000000000000").expect("a key")).await.expect("gone");
     let behind = replay(memory.end, [8], 2);
     assert!(!log.append_behind(&memory, &behind).await.expect("an answer"));
-    let memory = log.memory(0).await.expect("an empty log");
-    assert_eq!(memory.end, 0, "its place is filled first");
-    assert!(log.append_behind(&memory, &replay(0, [8], 2)).await.expect("a put"));
+    let empty = log.memory(0).await.expect("an empty log");
+    assert_eq!(empty.end, 0, "its place is filled first");
+    assert!(log.append_behind(&empty, &replay(0, [8], 2)).await.expect("a put"));
+    assert!(
+        !log.append_behind(&memory, &behind).await.expect("an answer"),
+        "what stands there now it has not seen"
+    );
 }
