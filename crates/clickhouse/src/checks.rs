@@ -46,6 +46,8 @@ use read::{Server, TableRow, View};
 pub const VERSION_MIN: (u32, u32) = (23, 3);
 /// Tokens travel to the targets of materialized views in their present form since 24.7, with fixes in the release after it.
 pub const VERSION_MIN_VIEWS: (u32, u32) = (24, 8);
+/// The oldest version for tables with columns of type `JSON`: from it on the type is no experiment any more.
+pub const VERSION_MIN_JSON: (u32, u32) = (25, 3);
 /// The column that holds a row's frame.
 pub const PROVENANCE: &str = "_forebay";
 /// What a created table remembers, and what is advised: ClickHouse's own default for replicated tables.
@@ -342,6 +344,15 @@ fn check_version(facts: &Facts, faults: &mut Vec<Fault>) {
     need(VERSION_MIN, "exactly-once insertion");
     if !facts.views.is_empty() && version >= VERSION_MIN {
         need(VERSION_MIN_VIEWS, "exactly-once insertion into a table with materialized views");
+    }
+    // Older ones may have the type, but not in the form that is sent, or not for NULL.
+    let has_json = |table: &TableRow| {
+        table.columns.iter().filter(|c| c.is_stored_as_sent()).any(|column| {
+            crate::types::parse(&column.name, &column.type_name).is_ok_and(|of| of.holds_json())
+        })
+    };
+    if version >= VERSION_MIN && facts.table.as_ref().is_some_and(has_json) {
+        need(VERSION_MIN_JSON, "a column of type `JSON`");
     }
 }
 

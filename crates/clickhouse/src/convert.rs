@@ -20,6 +20,7 @@
 //! | Date32                        | Date                                       | checked  |
 //! | DateTime, DateTime64          | DateTime64 of more digits                  | checked: years far from now overflow |
 //! | DateTime64                    | one of fewer digits, DateTime              | checked  |
+//! | JSON                          | JSON of other parameters                   | always: the server parses the text anew |
 //! | String                        | FixedString, Enum, UUID and all else       | never    |
 //! | Array(T), Map(K, T)           | Array(U), Map(K, U)                        | that of T to U |
 //! | everything else               |                                            | never: give the old type back |
@@ -85,6 +86,7 @@ pub fn way(from: &ColumnType, to: &ColumnType) -> Way {
             let (from, to) = (enum_names(from), enum_names(to));
             if from.iter().all(|name| to.contains(name)) { Way::Always } else { Way::Never }
         }
+        (T::Json { .. }, T::Json { .. }) => Way::Always,
         (T::Enum8(_) | T::Enum16(_) | T::Uuid, T::String) => Way::Always,
         (T::Float32, T::Float64) => Way::Always,
         (T::Float64, T::Float32) => Way::Checked,
@@ -156,6 +158,7 @@ pub fn convert(array: &ArrayRef, from: &ColumnType, to: &ColumnType) -> Result<A
             Ok(Arc::new(map.map_err(|e| e.to_string())?))
         }
         _ if matches!(way(from, to), Way::Never) => Err(unfit()),
+        (T::Json { .. }, T::Json { .. }) => Ok(array.clone()),
         (from, to) if from == to => Ok(array.clone()),
         (T::Enum8(_) | T::Enum16(_), T::String) => {
             let names = enum_names(from);

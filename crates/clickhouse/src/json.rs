@@ -59,6 +59,8 @@ fn value(column_type: &ColumnType, array: &dyn Array, row: usize, out: &mut Stri
             Some(strings) => text(strings.value(row), out),
             None => text(&String::from_utf8_lossy(array.as_binary::<i32>().value(row)), out),
         },
+        // An object already.
+        ColumnType::Json { .. } => out.push_str(array.as_string::<i32>().value(row)),
         ColumnType::FixedString(_) => {
             let bytes = array.as_fixed_size_binary().value(row);
             text(String::from_utf8_lossy(bytes).trim_end_matches('\0'), out);

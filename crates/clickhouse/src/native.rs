@@ -14,6 +14,9 @@
 //! | neither                            | yes                 | an error: never a silent zero                    |
 //!
 //! `LowCardinality(T)` is sent as `T`: the server builds its dictionary either way.
+//!
+//! A column that holds `JSON`, at whatever depth, begins with a number that says in which form: ours is that of texts ([`JSON_AS_TEXT`]), which the server
+//! parses into paths itself. Under a null stands `{}`, because the server parses that too.
 
 mod read;
 mod rows;
@@ -25,6 +28,9 @@ use dataflow::{ColumnType, FrameId, Schema};
 
 pub use read::{rows as read_rows, type_of};
 pub use rows::{RowRef, Rows};
+
+/// The form of `JSON` in which each value is the text of an object: the number at the start of such a column.
+const JSON_AS_TEXT: u64 = 1;
 
 /// Why rows cannot be written. It is a fault of the step before: decoders hand over values that fit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -143,6 +149,7 @@ impl PlannedColumn {
             }
             NullRule::ServerDefault if nulls > 0 => {
                 write_text(&format!("Nullable({})", self.type_name), out);
+                self.write_form(out);
                 values::write_nullable(&self.column_type, arrays, rows, out)?;
                 flush(out);
                 return Ok(());
@@ -150,6 +157,7 @@ impl PlannedColumn {
             NullRule::Null | NullRule::ServerDefault | NullRule::Empty | NullRule::Refuse => {}
         }
         write_text(&self.type_name, out);
+        self.write_form(out);
         if !values::is_flat(&self.column_type) {
             values::write(&self.column_type, arrays, rows, out)?;
             flush(out);
@@ -162,6 +170,14 @@ impl PlannedColumn {
         });
         // A portion counts from its own first row; written whole, the column names the row of the frame.
         in_portions.or_else(|_: String| values::write(&self.column_type, arrays, rows, &mut Vec::new()))
+    }
+}
+
+impl PlannedColumn {
+    fn write_form(&self, out: &mut Vec<u8>) {
+        if self.column_type.holds_json() {
+            out.extend_from_slice(&JSON_AS_TEXT.to_le_bytes());
+        }
     }
 }
 

@@ -240,6 +240,7 @@ fn expression(name: &str, column_type: &ColumnType) -> Result<String, String> {
         | ColumnType::Ipv6
         | ColumnType::Array(_)
         | ColumnType::Map(..)
+        | ColumnType::Json { .. }
         | ColumnType::State(_) => {
             return Err(format!(
                 "column `{name}` is a `{}`, which has no exact text to compare by; name other columns",

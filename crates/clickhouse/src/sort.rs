@@ -106,7 +106,7 @@ fn comparable(bare: &ColumnType) -> bool {
     match bare {
         // NaN and -0.0 stand elsewhere for the server than for us.
         ColumnType::Float32 | ColumnType::Float64 => false,
-        ColumnType::Array(_) | ColumnType::Map(..) | ColumnType::State(_) => false,
+        ColumnType::Array(_) | ColumnType::Map(..) | ColumnType::Json { .. } | ColumnType::State(_) => false,
         ColumnType::Nullable(_) | ColumnType::LowCardinality(_) => false,
         ColumnType::Int8
         | ColumnType::Int16

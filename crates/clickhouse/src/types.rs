@@ -11,6 +11,7 @@
 //! | `DateTime64(p)`, `DateTime64(p, 'zone')`      | DateTime64                                |
 //! | `Enum8('a' = 1, …)`, `Enum16(…)`              | the same, every number written out        |
 //! | `Nullable`, `LowCardinality`, `Array`, `Map`  | the same, nested as ClickHouse permits    |
+//! | `JSON`, `JSON(max_dynamic_paths = 8, a.b UInt8, SKIP c)` | JSON, what stands in parentheses as it is |
 //! | `AggregateFunction(f, t, …)`                  | State, for the functions whose states are made |
 //! | `SimpleAggregateFunction(f, t)`               | `t`, which is what it takes               |
 //! | everything else                               | an error that names the column and the type |
@@ -134,6 +135,10 @@ fn write_name(column_type: &ColumnType, out: &mut String) {
         ColumnType::Nullable(inner) => return write_nested("Nullable", &[inner], out),
         ColumnType::Array(item) => return write_nested("Array", &[item], out),
         ColumnType::Map(key, value) => return write_nested("Map", &[key, value], out),
+        ColumnType::Json { parameters: None } => "JSON",
+        ColumnType::Json { parameters: Some(parameters) } => {
+            return out.push_str(&format!("JSON({parameters})"));
+        }
         ColumnType::State(state) => {
             out.push_str("AggregateFunction(");
             out.push_str(state.function.name());
@@ -208,6 +213,7 @@ impl<'a> Parser<'a> {
                 wrap(family, inner)?
             }
             "Map" => self.map(depth)?,
+            "JSON" => ColumnType::Json { parameters: self.parameters()? },
             "AggregateFunction" if depth == 0 => self.state(depth)?,
             "SimpleAggregateFunction" if depth == 0 => self.in_parens(|p| {
                 p.word()?;
@@ -252,7 +258,9 @@ impl<'a> Parser<'a> {
             let key = p.type_name(depth + 1)?;
             p.expect(',')?;
             let value = p.type_name(depth + 1)?;
-            if key.is_nullable() || matches!(key, ColumnType::Array(_) | ColumnType::Map(..)) {
+            let is_nested =
+                matches!(key, ColumnType::Array(_) | ColumnType::Map(..) | ColumnType::Json { .. });
+            if key.is_nullable() || is_nested {
                 return Err(format!("`{}` cannot be a map's key", name(&key)));
             }
             Ok(ColumnType::Map(Box::new(key), Box::new(value)))
@@ -267,11 +275,37 @@ impl<'a> Parser<'a> {
             while function.is_some() && p.take(',') {
                 arguments.push(p.type_name(depth + 1)?);
             }
+            let function = function.filter(|_| !arguments.iter().any(ColumnType::holds_json));
             match function.filter(|function| function.takes(arguments.len())) {
                 Some(function) => Ok(ColumnType::State(Arc::new(StateType { function, arguments }))),
                 None => Err(unsupported("AggregateFunction")),
             }
         })
+    }
+
+    /// What stands between a type's parentheses, if it has any, as it is: texts and names in quotes may hold others.
+    fn parameters(&mut self) -> Result<Option<Arc<str>>, String> {
+        if !self.take('(') {
+            return Ok(None);
+        }
+        let (mut open, mut quote, mut bytes) = (0_usize, None, self.rest.bytes().enumerate());
+        while let Some((at, byte)) = bytes.next() {
+            match (quote, byte) {
+                (Some(_), b'\\') => drop(bytes.next()),
+                (Some(end), byte) if end == byte => quote = None,
+                (Some(_), _) => {}
+                (None, b'\'' | b'`' | b'"') => quote = Some(byte),
+                (None, b'(') => open += 1,
+                (None, b')') if open == 0 => {
+                    let (parameters, rest) = (&self.rest[..at], &self.rest[at + 1..]);
+                    self.rest = rest;
+                    return Ok((!parameters.trim().is_empty()).then(|| parameters.into()));
+                }
+                (None, b')') => open -= 1,
+                (None, _) => {}
+            }
+        }
+        Err("a parenthesis is not closed".into())
     }
 
     fn enum_names<T>(
@@ -420,7 +454,11 @@ fn wrap(family: &str, inner: ColumnType) -> Result<ColumnType, String> {
             refuse()
         }
         "Nullable" => Ok(ColumnType::Nullable(Box::new(inner))),
-        "LowCardinality" if nested || matches!(inner, ColumnType::LowCardinality(_)) => refuse(),
+        "LowCardinality"
+            if nested || matches!(inner, ColumnType::LowCardinality(_) | ColumnType::Json { .. }) =>
+        {
+            refuse()
+        }
         "LowCardinality" => Ok(ColumnType::LowCardinality(Box::new(inner))),
         _ => Ok(ColumnType::Array(Box::new(inner))),
     }
@@ -436,7 +474,7 @@ fn unsupported(family: &str) -> String {
         "Int128" | "UInt128" | "Int256" | "UInt256" | "Decimal256" => {
             "integers above 64 bits and decimals above 38 digits are not supported: use Decimal(38, 0), or String if the records have them as text"
         }
-        "Tuple" | "Nested" | "JSON" | "Object" | "Variant" | "Dynamic" => {
+        "Tuple" | "Nested" | "Object" | "Variant" | "Dynamic" => {
             "it is not supported: give each field that you need a column of its own, which `columns: { city: address.city }` in the \
              pipeline file fills"
         }

@@ -56,7 +56,7 @@ impl Upsert {
 
 /// Whether values of a type can be compared as keys.
 pub fn is_comparable(column_type: &ColumnType) -> bool {
-    !matches!(column_type.bare(), ColumnType::Map(..) | ColumnType::Array(_))
+    !matches!(column_type.bare(), ColumnType::Map(..) | ColumnType::Array(_) | ColumnType::Json { .. })
 }
 
 /// Rows that others of the batch replace: their numbers among all rows that go on, ascending.

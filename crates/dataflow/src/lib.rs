@@ -18,6 +18,7 @@
 //! | [`router`]   | [`Router`]: which tables the rows go to            | `sim`                     |
 //! | [`table`]    | [`Table`]: rows to frames, frames to a server      | `clickhouse`              |
 //! | [`sighting`] | [`Sighting`], [`Tokens`]: what was seen of a table, and how it remembers inserts | `tokens` |
+//! | [`json_object`] | which texts a column of type `JSON` takes       | -                         |
 //! | [`layout`]   | [`Layout`], [`Fit`]: the columns that frames were made for | -                  |
 //! | [`reject`]   | [`Reject`]: a record that was rejected, and why    | made by decoders and operators |
 //! | [`types`]    | [`ColumnType`], [`Column`], [`Schema`]             | -                         |
@@ -32,6 +33,7 @@ pub mod conformance;
 pub mod decoder;
 pub mod effect;
 pub mod intake;
+pub mod json_object;
 pub mod layout;
 pub mod metadata;
 pub mod operator;

@@ -22,6 +22,7 @@
 //! | Nullable(t)             | as t, with a validity map           |                                            |
 //! | Array(t)                | List(t)                             |                                            |
 //! | Map(k, v)               | Map(k, v)                           | keys unsorted, as they came                |
+//! | JSON(…)                 | Utf8                                | the text of one object ([`crate::json_object`]) |
 //! | AggregateFunction(f, t…) | Binary                             | the bytes of one state; only a window makes them |
 
 use std::sync::Arc;
@@ -76,6 +77,11 @@ pub enum ColumnType {
     Nullable(Box<ColumnType>),
     Array(Box<ColumnType>),
     Map(Box<ColumnType>, Box<ColumnType>),
+    /// Objects, each with paths of its own. A value is an object's text, which [`crate::json_object`] has checked.
+    Json {
+        /// What stands in the type's parentheses, as the server writes it: paths with types, paths to skip, limits.
+        parameters: Option<Arc<str>>,
+    },
     /// What a table of the engine AggregatingMergeTree keeps in place of a value.
     State(Arc<StateType>),
 }
@@ -157,6 +163,16 @@ impl ColumnType {
         }
     }
 
+    /// True if the type is JSON, or holds it at any depth.
+    pub fn holds_json(&self) -> bool {
+        match self {
+            Self::Json { .. } => true,
+            Self::LowCardinality(inner) | Self::Nullable(inner) | Self::Array(inner) => inner.holds_json(),
+            Self::Map(key, value) => key.holds_json() || value.holds_json(),
+            _ => false,
+        }
+    }
+
     /// The least and the greatest value of an integer; `None` for all other types.
     pub fn integer_range(&self) -> Option<(i128, i128)> {
         Some(match self {
@@ -187,7 +203,7 @@ impl ColumnType {
             Self::Float32 => DataType::Float32,
             Self::Float64 => DataType::Float64,
             Self::Bool => DataType::Boolean,
-            Self::String => DataType::Utf8,
+            Self::String | Self::Json { .. } => DataType::Utf8,
             Self::FixedString(n) => DataType::FixedSizeBinary(*n as i32),
             Self::Uuid | Self::Ipv6 => DataType::FixedSizeBinary(16),
             Self::Date | Self::Date32 => DataType::Date32,

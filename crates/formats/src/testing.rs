@@ -58,6 +58,7 @@ pub fn column_type(name: &str) -> ColumnType {
         "Float64" => T::Float64,
         "Bool" => T::Bool,
         "String" => T::String,
+        "JSON" => T::Json { parameters: None },
         "UUID" => T::Uuid,
         "Date" => T::Date,
         "Date32" => T::Date32,

@@ -244,7 +244,11 @@ impl Mapping {
         let fill = &self.fills[place].fill;
         let value = convert::shown(source, row);
         let value = printing::escaped(&value, SHOWN_MAX);
-        let message = format!("the value `{value}` does not fit {} of type {}", fill.place(), fill.type_name);
+        let mut message =
+            format!("the value `{value}` does not fit {} of type {}", fill.place(), fill.type_name);
+        if let ColumnType::Json { .. } = self.schema.columns()[place].column_type.bare() {
+            message.push_str(&format!(": it {}", convert::why_no_object(source, row)));
+        }
         bad.entry(row).or_insert((place, Reason::OutOfRange, message));
     }
 

@@ -6,7 +6,7 @@
 //! |--------------------------------------|-------------------------|-----------------------------------|
 //! | numbers, Bool, String, Date, Decimal | themselves              | themselves (`Date` as `Date32`)   |
 //! | DateTime, DateTime64(p)              | a time in UTC           | `DateTime64(p, 'UTC')` with p of 0, 3, 6 or 9 |
-//! | UUID, IPv4, IPv6, Enum, FixedString  | their text              | `String`                          |
+//! | UUID, IPv4, IPv6, Enum, FixedString, JSON | their text         | `String`                          |
 //! | LowCardinality(t), Nullable(t)       | `t`                     | `Nullable(t)` if it may be NULL   |
 //! | Array(t), Map(k, v)                  | of what `t`, `k`, `v` are | of what `t`, `k`, `v` are       |
 
@@ -31,7 +31,8 @@ pub(crate) fn operand(column_type: &ColumnType) -> DataType {
         | ColumnType::Enum8(_)
         | ColumnType::Enum16(_)
         | ColumnType::Ipv4
-        | ColumnType::Ipv6 => DataType::Utf8,
+        | ColumnType::Ipv6
+        | ColumnType::Json { .. } => DataType::Utf8,
         ColumnType::LowCardinality(inner) | ColumnType::Nullable(inner) => operand(inner),
         ColumnType::Array(item) => list(operand(item), item.is_nullable()),
         ColumnType::Map(key, value) => map(operand(key), operand(value), value.is_nullable()),
@@ -187,6 +188,8 @@ pub(crate) fn written(column_type: &ColumnType) -> String {
             format!("AggregateFunction({})", of.join(", "))
         }
         ColumnType::Map(key, value) => format!("Map({}, {})", written(key), written(value)),
+        ColumnType::Json { parameters: None } => "JSON".into(),
+        ColumnType::Json { parameters: Some(parameters) } => format!("JSON({parameters})"),
         ColumnType::Int8 | ColumnType::Int16 | ColumnType::Int32 | ColumnType::Int64 => {
             format!("{column_type:?}")
         }
@@ -248,6 +251,7 @@ fn planned(written: &Written) -> Result<Option<DataType>, DataFusionError> {
             _ => return Ok(None),
         },
         Written::Uuid => return Err(as_text("UUID")),
+        Written::JSON => return Err(as_text("JSON")),
         Written::FixedString(_) => return Err(as_text("FixedString")),
         Written::Enum(..) => return Err(as_text("Enum")),
         Written::Custom(name, _) => match name.0.as_slice() {

@@ -77,8 +77,22 @@ impl Table {
     /// # Panics
     /// When the server refuses.
     pub fn rows(&self, sql: &str) -> Vec<Value> {
-        let text = self
-            .ask(&format!("{sql} FORMAT JSONEachRow SETTINGS output_format_json_quote_64bit_integers = 1"));
+        self.rows_with(sql, true)
+    }
+
+    /// As [`Table::rows`], with numbers of 64 bits as numbers.
+    ///
+    /// # Panics
+    /// As [`Table::rows`].
+    pub fn rows_plain(&self, sql: &str) -> Vec<Value> {
+        self.rows_with(sql, false)
+    }
+
+    fn rows_with(&self, sql: &str, quoted: bool) -> Vec<Value> {
+        let quoted = u8::from(quoted);
+        let text = self.ask(&format!(
+            "{sql} FORMAT JSONEachRow SETTINGS output_format_json_quote_64bit_integers = {quoted}"
+        ));
         text.lines().map(|line| serde_json::from_str(line).expect("a row is JSON")).collect()
     }
 

@@ -117,6 +117,11 @@ fn old_servers_are_refused_with_words() {
     assert_eq!(faults(&old), "");
     old.views = vec![view(Some(plain()), "SELECT n FROM t")];
     assert!(faults(&old).contains("with materialized views needs 24.8"));
+    old = facts(plain());
+    old.table.as_mut().unwrap().columns[0].type_name = "Array(JSON(SKIP a))".into();
+    assert_eq!(faults(&old), "");
+    old.server.version = (25, 2);
+    assert!(faults(&old).contains("a column of type `JSON` needs 25.3 or newer"), "{}", faults(&old));
 }
 
 #[test]

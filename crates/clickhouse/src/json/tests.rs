@@ -33,6 +33,7 @@ fn every_type_has_an_exact_text() {
         ("n", "Nullable(Int32)", Arc::new(Int32Array::from(vec![None]))),
         ("l", "Array(Nullable(Int32))", Arc::new(list.finish())),
         ("m", "Map(String, String)", Arc::new(map.finish())),
+        ("j", "JSON", Arc::new(StringArray::from(vec![r#"{"a": [1.50]}"#]))),
     ];
     let schema = Schema::new(
         columns.iter().map(|(n, t, _)| Column::new(*n, crate::types::parse(n, t).unwrap())).collect(),
@@ -44,7 +45,7 @@ fn every_type_has_an_exact_text() {
     assert_eq!(
         json,
         format!(
-            r#"{{"i":-9223372036854775808,"u":18446744073709551615,"f":{big},"nan":"nan","b":true,"s":"a\n\"é","id":"abababab-abab-abab-abab-abababababab","d":"2024-02-29","t":"2024-02-29T12:34:56.12Z","dec":-0.005,"e":"x","ip":"127.0.0.1","n":null,"l":[1,null],"m":{{"k\"":"v"}}}}"#
+            r#"{{"i":-9223372036854775808,"u":18446744073709551615,"f":{big},"nan":"nan","b":true,"s":"a\n\"é","id":"abababab-abab-abab-abab-abababababab","d":"2024-02-29","t":"2024-02-29T12:34:56.12Z","dec":-0.005,"e":"x","ip":"127.0.0.1","n":null,"l":[1,null],"m":{{"k\"":"v"}},"j":{{"a": [1.50]}}}}"#
         )
     );
     serde_json::from_str::<serde_json::Value>(&json).unwrap();

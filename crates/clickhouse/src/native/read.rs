@@ -16,7 +16,7 @@ use arrow_array::{
     RecordBatch, RecordBatchOptions, StringArray, StructArray, make_array,
 };
 use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{Field, Schema, TimeUnit};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use dataflow::ColumnType;
 use dataflow::types::time_unit;
 
@@ -43,7 +43,7 @@ pub fn rows(block: &[u8], without: &str) -> Result<RecordBatch, String> {
         let (name, type_name) = (cursor.text()?, cursor.text()?);
         let column_type = types::parse(name, type_name).map_err(|e| e.to_string())?;
         let array =
-            cursor.values(&column_type, rows).map_err(|reason| format!("column `{name}`: {reason}"))?;
+            cursor.column(&column_type, rows).map_err(|reason| format!("column `{name}`: {reason}"))?;
         if name == without {
             continue;
         }
@@ -127,6 +127,17 @@ impl<'a> Cursor<'a> {
         Ok(make_array(data))
     }
 
+    /// The values of a whole column.
+    pub(super) fn column(&mut self, column_type: &ColumnType, rows: usize) -> Result<ArrayRef, String> {
+        if column_type.holds_json() {
+            let form = self.chunks::<8>(1)?[0];
+            if u64::from_le_bytes(form) != super::JSON_AS_TEXT {
+                return Err(format!("`JSON` in form {}, and only texts are read", u64::from_le_bytes(form)));
+            }
+        }
+        self.values(column_type, rows)
+    }
+
     pub(super) fn values(&mut self, column_type: &ColumnType, rows: usize) -> Result<ArrayRef, String> {
         match column_type {
             ColumnType::Int8 | ColumnType::Enum8(_) => self.numbers::<Int8Type, 1>(rows, i8::from_le_bytes),
@@ -146,6 +157,7 @@ impl<'a> Cursor<'a> {
                 Ok(Arc::new(BooleanArray::from_iter(values.iter().map(|b| Some(*b != 0)))))
             }
             ColumnType::String => self.strings(rows),
+            ColumnType::Json { .. } => self.objects(rows),
             ColumnType::FixedString(width) => self.fixed(*width as usize, rows),
             ColumnType::Ipv6 => self.fixed(16, rows),
             ColumnType::Uuid => {
@@ -192,6 +204,14 @@ impl<'a> Cursor<'a> {
             Ok(array) => Arc::new(array),
             Err(_) => Arc::new(BinaryArray::new(offsets, data.into(), None)),
         })
+    }
+
+    fn objects(&mut self, rows: usize) -> Result<ArrayRef, String> {
+        let texts = self.strings(rows)?;
+        match texts.data_type() {
+            DataType::Utf8 => Ok(texts),
+            _ => Err("a JSON text is not UTF-8".into()),
+        }
     }
 
     fn fixed(&mut self, width: usize, rows: usize) -> Result<ArrayRef, String> {

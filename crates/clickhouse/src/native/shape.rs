@@ -30,7 +30,7 @@ pub fn of_frame(body: &[u8]) -> Result<Shape, String> {
     for _ in 0..count {
         let (name, type_name) = (cursor.text()?.to_owned(), cursor.text()?.to_owned());
         let column_type = types::parse(&name, &type_name).map_err(|e| e.to_string())?;
-        cursor.values(&column_type, rows).map_err(|reason| format!("column `{name}`: {reason}"))?;
+        cursor.column(&column_type, rows).map_err(|reason| format!("column `{name}`: {reason}"))?;
         columns.push((name, type_name));
     }
     match cursor.left() {

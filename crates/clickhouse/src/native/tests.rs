@@ -46,6 +46,37 @@ fn fixed(width: i32, value: &[u8]) -> ArrayRef {
     Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, width).unwrap())
 }
 
+fn texts(values: &[&str]) -> ArrayRef {
+    Arc::new(StringArray::from(values.to_vec()))
+}
+
+#[test]
+fn under_a_null_of_json_stands_an_object() {
+    let nulls: ArrayRef = Arc::new(StringArray::from(vec![None, Some("{\"a\":[1]}")]));
+    // The server parses what stands there, too.
+    let form = "0100000000000000";
+    let block = encode_one("j", "Nullable(JSON)", nulls.clone()).unwrap();
+    assert!(hex(&block).ends_with(&format!("{form}0100027b7d097b2261223a5b315d7d")), "{}", hex(&block));
+    let schema = one("j", "JSON", Some("'{}'"));
+    let block = encode_rows(&schema, &[batch(&schema, nulls.clone())], Rows::All).unwrap();
+    assert!(hex(&block).contains(&hex(b"Nullable(JSON)")), "{}", hex(&block));
+    let back = decode(&block).unwrap();
+    assert_eq!((back.column(0).is_null(0), back.column(0).len()), (true, 2));
+    assert!(encode_one("j", "JSON", nulls).unwrap_err().reason.contains("neither NULL nor a DEFAULT"));
+}
+
+#[test]
+fn json_in_another_form_is_not_read() {
+    let block = encode_one("j", "JSON", texts(&["{}"])).unwrap();
+    let at = block.len() - 3 - 8;
+    let mut other = block.clone();
+    other[at] = 2;
+    assert_eq!(decode(&other).unwrap_err(), "column `j`: `JSON` in form 2, and only texts are read");
+    let mut no_text = block;
+    *no_text.last_mut().unwrap() = 0xff;
+    assert_eq!(decode(&no_text).unwrap_err(), "column `j`: a JSON text is not UTF-8");
+}
+
 fn numbers(items: &[Option<i32>]) -> ArrayRef {
     let mut b = ListBuilder::new(Int32Builder::new());
     items.iter().for_each(|i| b.values().append_option(*i));
@@ -73,6 +104,14 @@ fn bytes_are_those_of_the_server() {
     nested.values().append(true);
     nested.values().append(true);
     nested.append(true);
+    let mut objects = ListBuilder::new(StringBuilder::new());
+    objects.values().append_value("{\"a\":1}");
+    objects.values().append_value("{}");
+    objects.append(true);
+    let mut map_of_objects = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
+    map_of_objects.keys().append_value("k");
+    map_of_objects.values().append_value("{\"a\":1}");
+    map_of_objects.append(true).unwrap();
     let cases: Vec<(&str, &str, ArrayRef, &str)> = vec![
         ("u", "UUID", fixed(16, &uuid), "0101017504555549447766554433221100ffeeddccbbaa9988"),
         ("d", "Date", Arc::new(Date32Array::from(vec![19782])), "010101640444617465464d"),
@@ -126,6 +165,32 @@ fn bytes_are_those_of_the_server() {
             "0101017306537472696e670568c3a9c3a9",
         ),
         ("i16", "Int16", Arc::new(Int16Array::from(vec![-2])), "01010369313605496e743136feff"),
+        // With `output_format_native_write_json_as_string = 1`.
+        ("j", "JSON", texts(&["{\"a\":1}"]), "0101016a044a534f4e0100000000000000077b2261223a317d"),
+        (
+            "j",
+            "JSON(max_dynamic_paths=8, SKIP x)",
+            texts(&["{\"b\":1}"]),
+            "0101016a214a534f4e286d61785f64796e616d69635f70617468733d382c20534b49502078290100000000000000077b2262223a317d",
+        ),
+        (
+            "j",
+            "Nullable(JSON)",
+            texts(&["{\"a\":1}"]),
+            "0101016a0e4e756c6c61626c65284a534f4e29010000000000000000077b2261223a317d",
+        ),
+        (
+            "j",
+            "Array(JSON)",
+            Arc::new(objects.finish()),
+            "0101016a0b4172726179284a534f4e2901000000000000000200000000000000077b2261223a317d027b7d",
+        ),
+        (
+            "j",
+            "Map(String, JSON)",
+            Arc::new(map_of_objects.finish()),
+            "0101016a114d617028537472696e672c204a534f4e2901000000000000000100000000000000016b077b2261223a317d",
+        ),
         (
             "f",
             "Float64",

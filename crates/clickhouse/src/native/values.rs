@@ -79,7 +79,8 @@ pub(super) fn write(
         ColumnType::Float32 => copied::<Float32Type, 4>(arrays, rows, out, f32::to_le_bytes),
         ColumnType::Float64 => copied::<Float64Type, 8>(arrays, rows, out, f64::to_le_bytes),
         ColumnType::Bool => write_bools(arrays, rows, out),
-        ColumnType::String => write_strings(arrays, rows, out),
+        ColumnType::String => write_strings(arrays, rows, out, b""),
+        ColumnType::Json { .. } => write_strings(arrays, rows, out, b"{}"),
         ColumnType::FixedString(n) => write_fixed(arrays, *n as usize, rows, out),
         ColumnType::Uuid => write_uuids(arrays, rows, out),
         ColumnType::Ipv6 => write_fixed(arrays, 16, rows, out),
@@ -227,14 +228,20 @@ fn write_bools(arrays: &[&dyn Array], rows: Rows<'_>, out: &mut Vec<u8>) -> Resu
     fill(&typed, rows, out, |array, row| Ok([u8::from(array.value(row))]))
 }
 
-fn write_strings(arrays: &[&dyn Array], rows: Rows<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+/// `under_null` stands where there is no text.
+fn write_strings(
+    arrays: &[&dyn Array],
+    rows: Rows<'_>,
+    out: &mut Vec<u8>,
+    under_null: &[u8],
+) -> Result<(), String> {
     let texts = arrays.iter().map(|a| Texts::of(*a)).collect::<Result<Vec<_>, _>>()?;
     if let Some(stretches) = without_nulls(arrays, rows) {
         texts::write(&texts, stretches, rows.count_of(arrays), out);
         return Ok(());
     }
     rows.try_each(lengths(arrays), |batch, row| {
-        let value = texts[batch].value(row);
+        let value = if arrays[batch].is_null(row) { under_null } else { texts[batch].value(row) };
         write_varint(value.len() as u64, out);
         out.extend_from_slice(value);
         Ok(())

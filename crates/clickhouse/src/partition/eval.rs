@@ -129,6 +129,7 @@ impl Compiler<'_> {
             | ColumnType::Decimal { .. }
             | ColumnType::Array(_)
             | ColumnType::Map(..)
+            | ColumnType::Json { .. }
             | ColumnType::State(_)
             | ColumnType::LowCardinality(_)
             | ColumnType::Nullable(_)) => {

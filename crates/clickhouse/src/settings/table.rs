@@ -117,6 +117,42 @@ pub const INSERT: &[Pin] = &[
         "types are sent as text; as bytes they would be misread",
     ),
     old("input_format_skip_unknown_fields", "0", "a column that was dropped must be an error"),
+    // Are objects for a column of type JSON kept as they are?
+    old(
+        "input_format_try_infer_dates",
+        "0",
+        "a text within JSON that looks like a date would become one: `2024-02-30` would be stored as March 1",
+    ),
+    old(
+        "input_format_try_infer_datetimes",
+        "0",
+        "a text within JSON that looks like a time would become one, and lose its zone",
+    ),
+    old("input_format_try_infer_integers", "1", "an integer within JSON would become a float"),
+    old("input_format_json_try_infer_numbers_from_strings", "0", "a text within JSON would become a number"),
+    old(
+        "input_format_json_read_bools_as_numbers",
+        "0",
+        "`true` beside a number in an array within JSON would become 1",
+    ),
+    pin(
+        "input_format_json_read_bools_as_strings",
+        Value::Is("0"),
+        (24, 1),
+        "`true` beside a text in an array within JSON would become a text",
+    ),
+    pin(
+        "type_json_skip_duplicated_paths",
+        Value::Is("0"),
+        (24, 8),
+        "a second value at a path within JSON would be dropped without an error",
+    ),
+    pin(
+        "type_json_skip_invalid_typed_paths",
+        Value::Is("0"),
+        (25, 12),
+        "a value within JSON that does not fit its path's type would be dropped without an error",
+    ),
 ];
 
 /// What every question names, as far as it can change a count or an answer.

@@ -251,6 +251,7 @@ pub(crate) fn can_probe(column_type: &ColumnType) -> bool {
         | ColumnType::Nullable(_)
         | ColumnType::Array(_)
         | ColumnType::Map(..)
+        | ColumnType::Json { .. }
         | ColumnType::State(_) => false,
     }
 }

@@ -130,6 +130,9 @@ fn any_type() -> impl Strategy<Value = ColumnType> {
     let column = prop_oneof![
         scalar(),
         scalar().prop_map(|t| T::Nullable(Box::new(t))),
+        Just(T::Json { parameters: None }),
+        "[a-z.]{1,8} (UInt8|Array\\(String\\)), SKIP `[a-z()']{0,5}`"
+            .prop_map(|p| T::Nullable(Box::new(T::Json { parameters: Some(p.into()) }))),
         scalar().prop_map(|t| T::LowCardinality(Box::new(T::Nullable(Box::new(t))))),
     ];
     column.prop_recursive(4, 16, 2, |inner| {
@@ -149,6 +152,32 @@ proptest! {
     #[test]
     fn no_text_panics(text in "[A-Za-z0-9(),' =\\\\-]{0,60}") {
         let _ = parse("c", &text);
+    }
+}
+
+#[test]
+fn what_json_has_in_parentheses_is_kept_as_it_is() {
+    for text in [
+        "JSON",
+        r"JSON(max_dynamic_paths=7, `x.y z` Array(String), SKIP `q.w`, SKIP REGEXP 'b[c\')]')",
+        "Nullable(JSON(a Enum8('(' = 1, ')' = 2)))",
+        "Array(Array(JSON(`a\\`)` UInt8)))",
+        "Map(LowCardinality(String), JSON(SKIP a))",
+    ] {
+        let read = read(text);
+        assert!(read.holds_json() && name(&read) == text, "{read:?}");
+    }
+    assert_eq!(read("JSON( )"), ColumnType::Json { parameters: None });
+    for (text, why) in [
+        ("JSON(a", "a parenthesis is not closed"),
+        ("JSON('a)", "a parenthesis is not closed"),
+        ("JSON(a))", "`)` follows the type"),
+        ("LowCardinality(JSON)", "`LowCardinality` cannot hold `JSON`"),
+        ("Map(JSON, String)", "`JSON` cannot be a map's key"),
+        ("AggregateFunction(any, JSON)", "`AggregateFunction`: "),
+        ("Object('json')", "`Object`: "),
+    ] {
+        assert!(refused(text).contains(why), "{text}: {}", refused(text));
     }
 }
 

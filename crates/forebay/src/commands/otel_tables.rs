@@ -19,6 +19,7 @@ Examples:
   forebay otel-tables | clickhouse-client --multiquery
   forebay otel-tables logs traces --database telemetry
   forebay otel-tables logs --clickstack
+  forebay otel-tables --json
 
 The tables have the columns, types and sorting keys of the OpenTelemetry Collector's ClickHouse exporter, remember inserts as Forebay needs it, and \
 expire nothing: add a TTL as you like. Connects to nothing.")]
@@ -34,6 +35,10 @@ pub struct OtelTables {
     /// Names the columns that the server fills as ClickStack does (`__hdx_materialized_…`).
     #[arg(long)]
     clickstack: bool,
+
+    /// Attributes as `JSON`, with their types and what is within them, instead of maps of texts; needs ClickHouse 25.3.
+    #[arg(long, conflicts_with = "clickstack")]
+    json: bool,
 }
 
 /// A signal of OpenTelemetry.
@@ -63,10 +68,13 @@ impl OtelTables {
             named => named,
         };
         let prefix = if self.clickstack { CLICKSTACK_PREFIX } else { PREFIX };
-        let statements = signals.iter().map(|signal| match signal {
-            Signal::Logs => include_str!("otel_tables/logs.sql"),
-            Signal::Traces => include_str!("otel_tables/traces.sql"),
-            Signal::Metrics => include_str!("otel_tables/metrics.sql"),
+        let statements = signals.iter().map(|signal| match (signal, self.json) {
+            (Signal::Logs, false) => include_str!("otel_tables/logs.sql"),
+            (Signal::Logs, true) => include_str!("otel_tables/logs_json.sql"),
+            (Signal::Traces, false) => include_str!("otel_tables/traces.sql"),
+            (Signal::Traces, true) => include_str!("otel_tables/traces_json.sql"),
+            (Signal::Metrics, false) => include_str!("otel_tables/metrics.sql"),
+            (Signal::Metrics, true) => include_str!("otel_tables/metrics_json.sql"),
         });
         let database = clickhouse::types::identifier(&self.database);
         let statements: Vec<&str> = statements.collect();
@@ -79,7 +87,19 @@ mod tests {
     use super::*;
 
     fn of(signals: &[Signal], clickstack: bool) -> String {
-        OtelTables { signals: signals.to_vec(), database: "a`b".into(), clickstack }.statements()
+        OtelTables { signals: signals.to_vec(), database: "a`b".into(), clickstack, json: false }.statements()
+    }
+
+    #[test]
+    fn attributes_as_json_take_the_place_of_every_map() {
+        let tables = OtelTables { signals: Vec::new(), database: "d".into(), clickstack: false, json: true };
+        let all = tables.statements();
+        assert_eq!(all.matches("CREATE TABLE IF NOT EXISTS `d`.otel_").count(), 8, "{all}");
+        assert!(!all.contains('{') && !all.contains("Map(") && !all.contains("_materialized_"));
+        let maps = of(&[], false).matches("Map(LowCardinality(String), String)").count();
+        assert_eq!(all.matches(" JSON CODEC").count() + all.matches("Array(JSON) CODEC").count(), maps);
+        // The keys of those that rows are searched by.
+        assert_eq!(all.matches("AttributesKeys` Array(LowCardinality(String))").count(), 3 + 2 + 5 * 3);
     }
 
     #[test]

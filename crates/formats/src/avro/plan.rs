@@ -321,6 +321,7 @@ fn type_word(column_type: &ColumnType) -> &'static str {
         T::Ipv6 => "IPv6",
         T::Array(_) => "Array",
         T::Map(..) => "Map",
+        T::Json { .. } => "JSON",
         T::LowCardinality(_) => "LowCardinality",
         T::Nullable(_) => "Nullable",
         T::State(_) => "AggregateFunction",

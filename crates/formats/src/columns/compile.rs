@@ -67,6 +67,8 @@ pub(crate) trait Maker {
     fn bools(&self) -> Self::Out;
     /// String.
     fn texts(&self) -> Self::Out;
+    /// JSON.
+    fn objects(&self) -> Self::Out;
     /// UUID, IPv6 and FixedString.
     fn fixed(&self, rule: FixedText) -> Self::Out;
     /// Array; `field` is that of the Arrow type's items.
@@ -115,8 +117,8 @@ impl<M: Maker> Compiler<'_, M> {
                 _ => self.bare(inner, depth),
             },
             T::LowCardinality(inner) => match **inner {
-                T::LowCardinality(_) | T::Array(_) | T::Map(..) => {
-                    Err("a LowCardinality holds neither LowCardinality, Array nor Map".to_owned())
+                T::LowCardinality(_) | T::Array(_) | T::Map(..) | T::Json { .. } => {
+                    Err("a LowCardinality holds neither LowCardinality, Array, Map nor JSON".to_owned())
                 }
                 _ => self.any(inner, depth + 1),
             },
@@ -141,6 +143,7 @@ impl<M: Maker> Compiler<'_, M> {
             T::Float64 => maker.float(Float::<Float64Type>::default(), data_type),
             T::Bool => maker.bools(),
             T::String => maker.texts(),
+            T::Json { .. } => maker.objects(),
             T::FixedString(width) => match *width {
                 1..=FIXED_STRING_BYTES_MAX => maker.fixed(FixedText::Padded(*width as usize)),
                 _ => {
@@ -182,8 +185,8 @@ impl<M: Maker> Compiler<'_, M> {
                 let DataType::Map(field, _) = data_type else {
                     return Err("its Arrow form is no map".to_owned());
                 };
-                if key.is_nullable() || matches!(key.bare(), T::Array(_) | T::Map(..)) {
-                    return Err("a Map's key is neither Nullable, Array nor Map".to_owned());
+                if key.is_nullable() || matches!(key.bare(), T::Array(_) | T::Map(..) | T::Json { .. }) {
+                    return Err("a Map's key is neither Nullable, Array, Map nor JSON".to_owned());
                 }
                 maker.map(field, self.any(key, depth + 1)?, self.any(value, depth + 1)?)
             }

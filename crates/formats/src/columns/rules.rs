@@ -25,6 +25,8 @@
 //! - Everything else is checked value by value, and a value that would change is refused. Only what a type cannot represent is dropped:
 //!   digits of a time that are finer than the column, and the distance of a number to the nearest float.
 //! - A timestamp or date in an integer column is the writer's own number, in the writer's unit.
+//! - A column of type JSON takes a text, or bytes, that is one JSON object ([`dataflow::json_object`]). The format JSON hands over the object itself,
+//!   and OTLP attributes as one.
 //! - JSON is stricter by one rule: a quoted text is no Bool.
 //!
 //! [`super::numbers`], [`super::times`] and [`super::text_types`] hold the rules for each type.
@@ -32,7 +34,7 @@
 use std::borrow::Cow;
 
 use arrow_array::ArrowPrimitiveType;
-use dataflow::{ColumnType, Reason};
+use dataflow::{ColumnType, Reason, json_object};
 
 use super::numbers::Exact;
 
@@ -90,6 +92,7 @@ pub(crate) fn takes(column_type: &ColumnType, kind: Kind) -> bool {
         T::Decimal { .. } => matches!(kind, K::Integer | K::Decimal | K::Text),
         T::Bool => matches!(kind, K::Bool | K::Integer | K::Text),
         T::String => matches!(kind, K::Text | K::Bytes | K::Uuid),
+        T::Json { .. } => matches!(kind, K::Text | K::Bytes),
         T::FixedString(_) | T::Ipv4 | T::Ipv6 => matches!(kind, K::Text | K::Bytes),
         T::Uuid => matches!(kind, K::Text | K::Bytes | K::Uuid),
         T::Date | T::Date32 => matches!(kind, K::Text | K::Date | K::Timestamp | K::LocalTimestamp),
@@ -129,6 +132,12 @@ impl Misfit {
     #[cold]
     pub fn form(rule: impl Into<Cow<'static, str>>) -> Box<Self> {
         Box::new(Self { reason: Reason::WrongKind, rule: rule.into() })
+    }
+
+    /// What is no object that a column of type JSON takes.
+    #[cold]
+    pub fn object(unfit: json_object::Unfit) -> Box<Self> {
+        Box::new(Self { reason: unfit.reason, rule: unfit.rule })
     }
 
     /// A value of a kind that the type never takes.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use arrow_array::{ArrayRef, ArrowPrimitiveType};
 use arrow_schema::{ArrowError, DataType, FieldRef};
-use dataflow::ColumnType;
+use dataflow::{ColumnType, json_object};
 use serde_json::Value;
 
 use super::compile::{Maker, Settings, compile};
@@ -299,6 +299,40 @@ impl TypedColumn for Strings {
     }
 }
 
+/// JSON: texts that are objects.
+struct JsonTexts {
+    column: Texts,
+}
+
+impl Growing for JsonTexts {
+    grows!();
+}
+
+impl TypedColumn for JsonTexts {
+    fn fresh(&self, rows: usize) -> Box<dyn TypedColumn> {
+        Box::new(Self { column: self.column.fresh(rows) })
+    }
+
+    fn type_name(&self) -> Cow<'static, str> {
+        "JSON".into()
+    }
+
+    fn text(&mut self, text: &str) -> Fit<()> {
+        json_object::check(text).map_err(Misfit::object)?;
+        self.column.push(text)
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> Fit<()> {
+        let text = std::str::from_utf8(bytes)
+            .map_err(|_| Misfit::range("is not UTF-8, and JSON takes no other bytes"))?;
+        self.text(text)
+    }
+
+    fn repeat(&mut self, from: usize, times: usize) -> Fit<()> {
+        self.column.repeat(from, times)
+    }
+}
+
 /// UUID, IPv6 and FixedString.
 struct Fixed {
     rule: FixedText,
@@ -458,6 +492,10 @@ impl Maker for Typed {
 
     fn texts(&self) -> Self::Out {
         Box::new(Strings { column: Texts::new() })
+    }
+
+    fn objects(&self) -> Self::Out {
+        Box::new(JsonTexts { column: Texts::new() })
     }
 
     fn fixed(&self, rule: FixedText) -> Self::Out {

@@ -53,6 +53,8 @@ pub(super) enum What {
     Any(u8),
     /// A map of attributes, or a JSON object.
     Attributes(u8),
+    /// The paths of attributes: their keys, joined by dots where they are within each other; sorted, each once.
+    Paths(u8),
     /// The text of the attribute `service.name`.
     Service,
     /// Floats.
@@ -83,7 +85,9 @@ impl What {
             Self::Bool(_) => Kind::Bool,
             Self::Double(_) | Self::MaybeDouble(_) | Self::Number(_) => Kind::Float,
             Self::Attributes(_) => Kind::Map,
-            Self::Doubles(_) | Self::Counts(_) | Self::Varints(_) | Self::Each(..) => Kind::List,
+            Self::Paths(_) | Self::Doubles(_) | Self::Counts(_) | Self::Varints(_) | Self::Each(..) => {
+                Kind::List
+            }
             Self::Inside(_, _, what) => what.kind(),
         }
     }
@@ -114,23 +118,25 @@ const fn field(name: &'static str, level: Level, whats: &'static [What]) -> Fiel
 use Level::{Metric, Resource, Row, Scope};
 use What::{
     Always, Any, Attributes, Bool, Counts, Double, Doubles, Each, Hex, Inside, Low8, MaybeDouble, Nothing,
-    Number, Service, Signed, Text, Time, Unsigned, Varints, Word, Zigzag,
+    Number, Paths, Service, Signed, Text, Time, Unsigned, Varints, Word, Zigzag,
 };
 
 /// What the rows of all signals have.
-static SHARED: [Field; 9] = [
+static SHARED: [Field; 11] = [
     field("ServiceName", Resource, &[Service]),
     field("ResourceAttributes", Resource, &[Attributes(m::ATTRIBUTES)]),
+    field("ResourceAttributesKeys", Resource, &[Paths(m::ATTRIBUTES)]),
     field("ResourceSchemaUrl", Resource, &[Text(m::RESOURCE_URL)]),
     field("ResourceDroppedAttrCount", Resource, &[Unsigned(m::FIRST)]),
     field("ScopeName", Scope, &[Text(0)]),
     field("ScopeVersion", Scope, &[Text(1)]),
     field("ScopeAttributes", Scope, &[Attributes(m::ATTRIBUTES)]),
+    field("ScopeAttributesKeys", Scope, &[Paths(m::ATTRIBUTES)]),
     field("ScopeDroppedAttrCount", Scope, &[Unsigned(m::FIRST)]),
     field("ScopeSchemaUrl", Scope, &[Text(m::SCOPE_URL)]),
 ];
 
-static LOGS: [Field; 13] = [
+static LOGS: [Field; 14] = [
     field("Timestamp", Row, &[Time(log::TIME)]),
     field("TimestampTime", Row, &[Time(log::TIME)]),
     field("ObservedTimestamp", Row, &[Time(log::OBSERVED)]),
@@ -142,11 +148,12 @@ static LOGS: [Field; 13] = [
     field("SeverityNumber", Row, &[Signed(log::SEVERITY)]),
     field("Body", Row, &[Any(log::BODY)]),
     field("LogAttributes", Row, &[Attributes(m::ATTRIBUTES)]),
+    field("LogAttributesKeys", Row, &[Paths(m::ATTRIBUTES)]),
     field("DroppedAttrCount", Row, &[Unsigned(log::DROPPED)]),
     field("EventName", Row, &[Text(log::EVENT_NAME)]),
 ];
 
-static TRACES: [Field; 27] = [
+static TRACES: [Field; 28] = [
     field("Timestamp", Row, &[Time(span::START)]),
     field("EndTimestamp", Row, &[Time(span::END)]),
     field("Duration", Row, &[Unsigned(span::DURATION)]),
@@ -159,6 +166,7 @@ static TRACES: [Field; 27] = [
     field("SpanName", Row, &[Text(span::NAME)]),
     field("SpanKind", Row, &[Word(span::KIND, &m::SPAN_KINDS)]),
     field("SpanAttributes", Row, &[Attributes(m::ATTRIBUTES)]),
+    field("SpanAttributesKeys", Row, &[Paths(m::ATTRIBUTES)]),
     field("DroppedAttrCount", Row, &[Unsigned(span::DROPPED)]),
     field("DroppedEventsCount", Row, &[Unsigned(span::DROPPED_EVENTS)]),
     field("DroppedLinksCount", Row, &[Unsigned(span::DROPPED_LINKS)]),
@@ -185,7 +193,7 @@ const COUNT: What = Unsigned(point::COUNT);
 const SUM: What = MaybeDouble(point::SUM);
 
 /// Each: gauge, sum, histogram, exponential histogram, summary.
-static METRICS: [Field; 33] = [
+static METRICS: [Field; 34] = [
     field(
         "MetricType",
         Row,
@@ -202,6 +210,7 @@ static METRICS: [Field; 33] = [
     field("MetricUnit", Metric, &[Text(metric::UNIT)]),
     field("MetricMetadata", Metric, &[Attributes(metric::METADATA)]),
     field("Attributes", Row, &[Attributes(m::ATTRIBUTES)]),
+    field("AttributesKeys", Row, &[Paths(m::ATTRIBUTES)]),
     field("StartTimeUnix", Row, &[Time(point::START)]),
     field("TimeUnix", Row, &[Time(point::TIME)]),
     field("Flags", Row, &[Unsigned(point::FLAGS)]),

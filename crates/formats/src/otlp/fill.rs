@@ -92,6 +92,7 @@ fn flat(
         What::Always(word) => text(word, column),
         What::Any(at) => text(value::of_pieces(list(at))?.text(scratch)?, column),
         What::Attributes(at) => attributes(list(at), column, scratch),
+        What::Paths(at) => paths(list(at), column),
         What::Service => service(list(super::messages::ATTRIBUTES), column, scratch),
         What::Doubles(at) => {
             numbers(wire::fixed64s(list(at))?, column, |bits, items| double(f64::from_bits(bits), items))
@@ -190,7 +191,8 @@ fn each<'a>(
 fn attributes(pairs: &[&[u8]], column: &mut dyn TypedColumn, scratch: &mut String) -> Step<()> {
     let Some((keys, values, is_nullable)) = column.entries() else {
         scratch.clear();
-        value::object(pairs, scratch)?;
+        let is_json = column.type_name() == "JSON";
+        value::object(pairs, if is_json { value::double_in_json } else { value::double }, scratch)?;
         return text(scratch, column);
     };
     for pair in pairs {
@@ -202,6 +204,14 @@ fn attributes(pairs: &[&[u8]], column: &mut dyn TypedColumn, scratch: &mut Strin
         }
     }
     fits(column.end(), "{…}")
+}
+
+fn paths(pairs: &[&[u8]], column: &mut dyn TypedColumn) -> Step<()> {
+    let Some((items, _)) = column.items() else { return fits(column.end(), "[…]") };
+    for path in value::paths(pairs)? {
+        text(&path, items)?;
+    }
+    fits(column.end(), "[…]")
 }
 
 fn service(pairs: &[&[u8]], column: &mut dyn TypedColumn, scratch: &mut String) -> Step<()> {

@@ -97,8 +97,9 @@ fn accepts(column_type: &ColumnType, what: &What) -> bool {
         What::Nothing(_) => true,
         What::Attributes(_) => match column_type.bare() {
             ColumnType::Map(key, value) => takes(key, Kind::Text) && takes(value, Kind::Text),
-            other => *other == ColumnType::String,
+            other => matches!(other, ColumnType::String | ColumnType::Json { .. }),
         },
+        What::Paths(_) => item(Kind::Text),
         What::Doubles(_) => item(Kind::Float),
         What::Counts(_) | What::Varints(_) => item(Kind::Integer),
         What::Each(_, _, what) => {
@@ -111,9 +112,10 @@ fn accepts(column_type: &ColumnType, what: &What) -> bool {
 
 fn kind_word(what: &What) -> String {
     match what {
-        What::Attributes(_) => "a map of texts; a String takes it as JSON".into(),
+        What::Attributes(_) => "a map of texts; JSON takes it with its types, and a String its JSON".into(),
         What::Each(_, _, what) => format!("an array, each item {}", kind_word(what)),
         What::Inside(_, _, what) => kind_word(what),
+        What::Paths(_) => "an array of texts".into(),
         What::Doubles(_) => "an array of floats".into(),
         What::Counts(_) | What::Varints(_) => "an array of integers".into(),
         other => other.kind().as_str().into(),

@@ -13,11 +13,19 @@
 
 use std::fmt::Write;
 
+use dataflow::json_object;
+
 use super::fault::{Fault, Step, utf8};
 use super::wire::Wire;
 
 /// Values inside each other. Protocol Buffers parsers take a hundred messages, and a value within an array is two of them.
 pub const DEPTH_MAX: usize = 48;
+
+/// From here on a whole float may be no integer of 64 bits: 2^63.
+const INTEGERS_END: f64 = 9_223_372_036_854_775_808.0;
+
+/// Bytes of the paths of one message's attributes: each repeats the keys that it is within.
+const PATHS_BYTES_MAX: usize = 1 << 20;
 
 /// A value of any type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,6 +103,11 @@ pub(super) fn key_value(bytes: &[u8]) -> Step<(&str, Any<'_>)> {
 }
 
 #[cold]
+fn too_deep() -> Box<Fault> {
+    Fault::malformed(format!("values nest deeper than `{DEPTH_MAX}`"))
+}
+
+#[cold]
 fn broken_pair() -> Box<Fault> {
     Fault::malformed("a `KeyValue` is broken or ends too early".into())
 }
@@ -128,24 +141,24 @@ impl<'a> Any<'a> {
             Self::Bytes(bytes) => base64(bytes, scratch),
             Self::Double(value) if !value.is_finite() => scratch.push_str(unusual(value)),
             Self::Bool(_) | Self::Int(_) | Self::Double(_) | Self::Array(_) | Self::Map(_) => {
-                self.json(0, scratch)?;
+                self.json(0, double, scratch)?;
             }
         }
         Ok(scratch)
     }
 
     /// Appends the value as JSON.
-    pub fn json(self, depth: usize, out: &mut String) -> Step<()> {
+    fn json(self, depth: usize, doubles: Doubles, out: &mut String) -> Step<()> {
         if depth > DEPTH_MAX {
-            return Err(Fault::malformed(format!("values nest deeper than `{DEPTH_MAX}`")));
+            return Err(too_deep());
         }
         match self {
             Self::Nothing => out.push_str("null"),
-            Self::Text(text) => quoted(utf8(text)?, out),
+            Self::Text(text) => json_object::quote(utf8(text)?, out),
             Self::Bool(value) => out.push_str(if value { "true" } else { "false" }),
             Self::Int(value) => put(out, format_args!("{value}")),
             Self::Double(value) if !value.is_finite() => put(out, format_args!("\"{}\"", unusual(value))),
-            Self::Double(value) => double(value, out),
+            Self::Double(value) => doubles(value, out),
             Self::Bytes(bytes) => {
                 out.push('"');
                 base64(bytes, out);
@@ -156,7 +169,7 @@ impl<'a> Any<'a> {
                 let start = out.len();
                 items(bytes, |item| {
                     comma(start, out);
-                    any(item)?.json(depth + 1, out)
+                    any(item)?.json(depth + 1, doubles, out)
                 })?;
                 out.push(']');
             }
@@ -165,7 +178,7 @@ impl<'a> Any<'a> {
                 let start = out.len();
                 items(bytes, |item| {
                     comma(start, out);
-                    pair(item, depth, out)
+                    pair(item, depth, doubles, out)
                 })?;
                 out.push('}');
             }
@@ -174,23 +187,65 @@ impl<'a> Any<'a> {
     }
 }
 
-/// Appends attributes as a JSON object.
-pub(super) fn object(attributes: &[&[u8]], out: &mut String) -> Step<()> {
+/// The paths to the values of attributes: their keys, joined by dots where they are within each other; sorted, each once.
+pub(super) fn paths(attributes: &[&[u8]]) -> Step<Vec<String>> {
+    let mut paths = Paths { here: String::new(), bytes: 0, found: Vec::with_capacity(attributes.len()) };
+    attributes.iter().try_for_each(|attribute| paths.add(attribute, 0))?;
+    paths.found.sort_unstable();
+    paths.found.dedup();
+    Ok(paths.found)
+}
+
+struct Paths {
+    here: String,
+    bytes: usize,
+    found: Vec<String>,
+}
+
+impl Paths {
+    fn add(&mut self, pair: &[u8], depth: usize) -> Step<()> {
+        let (key, value) = key_value(pair)?;
+        let end = self.here.len();
+        if end > 0 {
+            self.here.push('.');
+        }
+        self.here.push_str(key);
+        match value {
+            Any::Map(_) if depth == DEPTH_MAX => return Err(too_deep()),
+            Any::Map(bytes) => items(bytes, |pair| self.add(pair, depth + 1))?,
+            _ => {
+                self.bytes += self.here.len();
+                if self.bytes > PATHS_BYTES_MAX {
+                    let message =
+                        format!("the paths of the attributes have more than `{PATHS_BYTES_MAX}` bytes");
+                    let reason = dataflow::Reason::TooLarge;
+                    return Err(Box::new(Fault { reason, column: None, message }));
+                }
+                self.found.push(self.here.clone());
+            }
+        }
+        self.here.truncate(end);
+        Ok(())
+    }
+}
+
+/// Appends attributes as a JSON object, with floats in this form.
+pub(super) fn object(attributes: &[&[u8]], doubles: Doubles, out: &mut String) -> Step<()> {
     out.push('{');
     let start = out.len();
     for attribute in attributes {
         comma(start, out);
-        pair(attribute, 0, out)?;
+        pair(attribute, 0, doubles, out)?;
     }
     out.push('}');
     Ok(())
 }
 
-fn pair(bytes: &[u8], depth: usize, out: &mut String) -> Step<()> {
+fn pair(bytes: &[u8], depth: usize, doubles: Doubles, out: &mut String) -> Step<()> {
     let (key, value) = key_value(bytes)?;
-    quoted(key, out);
+    json_object::quote(key, out);
     out.push(':');
-    value.json(depth + 1, out)
+    value.json(depth + 1, doubles, out)
 }
 
 fn comma(start: usize, out: &mut String) {
@@ -205,31 +260,6 @@ fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }
 
-fn quoted(text: &str, out: &mut String) {
-    out.push('"');
-    let mut from = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        let escape = match byte {
-            b'"' => "\\\"",
-            b'\\' => "\\\\",
-            b'\n' => "\\n",
-            b'\r' => "\\r",
-            b'\t' => "\\t",
-            0..=0x1f => "",
-            _ => continue,
-        };
-        // These bytes are characters of their own in UTF-8.
-        out.push_str(&text[from..at]);
-        match escape {
-            "" => put(out, format_args!("\\u{byte:04x}")),
-            escape => out.push_str(escape),
-        }
-        from = at + 1;
-    }
-    out.push_str(&text[from..]);
-    out.push('"');
-}
-
 fn unusual(value: f64) -> &'static str {
     match value {
         value if value.is_nan() => "NaN",
@@ -238,10 +268,23 @@ fn unusual(value: f64) -> &'static str {
     }
 }
 
-fn double(value: f64, out: &mut String) {
+/// How a float is written.
+pub(super) type Doubles = fn(f64, &mut String);
+
+/// As [`double`], but with an exponent where the digits alone would be an integer beyond 64 bits, which a column of type JSON does not take.
+pub(super) fn double_in_json(value: f64, out: &mut String) {
+    if value.abs() < INTEGERS_END { double(value, out) } else { with_exponent(value, out) }
+}
+
+/// A float as the collector's exporter writes it.
+pub(super) fn double(value: f64, out: &mut String) {
     if value == 0.0 || (1e-6..1e21).contains(&value.abs()) {
         return put(out, format_args!("{value}"));
     }
+    with_exponent(value, out);
+}
+
+fn with_exponent(value: f64, out: &mut String) {
     let start = out.len();
     put(out, format_args!("{value:e}"));
     if let Some(at) = out[start..].find('e').filter(|at| !out[start + at..].starts_with("e-")) {

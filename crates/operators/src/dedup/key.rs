@@ -161,6 +161,7 @@ pub(crate) fn kind(column_type: &ColumnType) -> Result<String, &'static str> {
         ColumnType::LowCardinality(inner) | ColumnType::Nullable(inner) => kind(inner)?,
         ColumnType::Array(_) => return Err("Array"),
         ColumnType::Map(..) => return Err("Map"),
+        ColumnType::Json { .. } => return Err("JSON"),
         ColumnType::State(_) => return Err("AggregateFunction"),
     })
 }

@@ -67,6 +67,7 @@ impl Values {
             | T::Nullable(_)
             | T::Array(_)
             | T::Map(..)
+            | T::Json { .. }
             | T::State(_) => return None,
         })
     }

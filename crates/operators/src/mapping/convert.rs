@@ -13,12 +13,12 @@ use arrow_array::types::{
     Date32Type, Int8Type, Int16Type, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType,
 };
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, UInt32Array};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StringArray, UInt32Array};
 use arrow_cast::display::array_value_to_string;
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
-use dataflow::ColumnType;
 use dataflow::types::EnumName;
+use dataflow::{ColumnType, json_object};
 
 /// The values as those of `to`; null where one does not fit.
 ///
@@ -49,6 +49,12 @@ pub(super) fn array(values: &ArrayRef, from: &ColumnType, to: &ColumnType) -> Re
         }
         (T::String, T::Enum8(names)) => numbers_of::<Int8Type>(values, names),
         (T::String, T::Enum16(names)) => numbers_of::<Int16Type>(values, names),
+        (T::String, T::Json { .. }) => {
+            let texts = values.as_string_opt::<i32>().ok_or_else(|| no_text(values))?.iter();
+            let is_object = |text: &&str| json_object::check(text).is_ok();
+            Ok(Arc::new(texts.map(|text| text.filter(is_object)).collect::<StringArray>()))
+        }
+        (T::Map(..), T::Json { .. }) => objects_of(values),
         (T::Enum8(names), T::String) => names_of::<Int8Type>(values, names),
         (T::Enum16(names), T::String) => names_of::<Int16Type>(values, names),
         _ => cast_with_options(values, &to.arrow(), &CastOptions { safe: true, ..CastOptions::default() }),
@@ -102,6 +108,45 @@ fn numbers_of<T: ArrowPrimitiveType>(
     let known: PrimitiveArray<T> =
         texts.map(|text| text.and_then(|text| numbers.get(text).copied())).collect();
     Ok(Arc::new(known))
+}
+
+/// The rule that a value breaks which is no object for a column of type JSON.
+pub(super) fn why_no_object(values: &ArrayRef, row: usize) -> String {
+    let text = values.as_string_opt::<i32>().map(|texts| texts.value(row));
+    match text.map(json_object::check) {
+        Some(Err(unfit)) => unfit.rule.into_owned(),
+        Some(Ok(())) | None => "has a key twice".to_owned(),
+    }
+}
+
+/// Maps of text to text as the texts of objects.
+fn objects_of(values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let maps = values.as_map_opt().ok_or_else(|| no_text(values))?;
+    let (keys, items) = (maps.keys().as_string_opt::<i32>(), maps.values().as_string_opt::<i32>());
+    let (Some(keys), Some(items)) = (keys, items) else { return Err(no_text(values)) };
+    let (mut objects, mut text) = (StringBuilder::new(), String::new());
+    for (row, ends) in maps.value_offsets().windows(2).enumerate() {
+        if maps.is_null(row) {
+            objects.append_null();
+            continue;
+        }
+        text.clear();
+        text.push('{');
+        for at in ends[0] as usize..ends[1] as usize {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            json_object::quote(keys.value(at), &mut text);
+            text.push(':');
+            match items.is_null(at) {
+                true => text.push_str("null"),
+                false => json_object::quote(items.value(at), &mut text),
+            }
+        }
+        text.push('}');
+        objects.append_option(json_object::check(&text).is_ok().then_some(&text));
+    }
+    Ok(Arc::new(objects.finish()))
 }
 
 fn names_of<T: ArrowPrimitiveType>(

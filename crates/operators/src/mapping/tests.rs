@@ -1,3 +1,4 @@
+use arrow_array::builder::{MapBuilder, MapFieldNames, StringBuilder};
 use arrow_array::{
     Date32Array, Decimal128Array, FixedSizeBinaryArray, Float64Array, Int8Array, Int64Array, StringArray,
     TimestampMillisecondArray, TimestampSecondArray, UInt8Array, UInt32Array,
@@ -16,6 +17,63 @@ fn time64(precision: u8) -> T {
 
 fn enum8() -> T {
     T::Enum8(Arc::from([("on".into(), 1), ("off".into(), 2)]))
+}
+
+fn json(parameters: Option<&str>) -> T {
+    T::Json { parameters: parameters.map(Into::into) }
+}
+
+fn map_of(value: T) -> T {
+    T::Map(Box::new(T::LowCardinality(Box::new(T::String))), Box::new(value))
+}
+
+#[test]
+fn a_text_or_a_map_becomes_an_object_or_says_why_not() {
+    let texts: ArrayRef =
+        Arc::new(StringArray::from(vec![Some(r#"{"a":1}"#), Some("[1]"), None, Some(r#"{"a":1,"a":2}"#)]));
+    let made = map(T::String, texts, column(nullable(json(None))));
+    let messages: Vec<&str> = made.rejects.iter().map(|reject| reject.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            "the value `[1]` does not fit column `c` of type THE TYPE: it is no JSON object, and a JSON column takes nothing else",
+            r#"the value `{"a":1,"a":2}` does not fit column `c` of type THE TYPE: it has the key `a` twice in one object"#,
+        ]
+    );
+    assert_eq!(made.batch.rows.column(0).as_ref(), &StringArray::from(vec![Some(r#"{"a":1}"#), None]));
+    let names = MapFieldNames { entry: "entries".into(), key: "keys".into(), value: "values".into() };
+    let mut maps = MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new());
+    for (key, value) in [("k\"", Some("v\n")), ("n", None)] {
+        maps.keys().append_value(key);
+        maps.values().append_option(value);
+    }
+    maps.append(true).unwrap();
+    maps.append(true).unwrap();
+    for value in ["1", "2"] {
+        maps.keys().append_value("k");
+        maps.values().append_value(value);
+    }
+    maps.append(true).unwrap();
+    let from = map_of(nullable(T::String));
+    let maps = arrow_cast::cast(&maps.finish(), &from.arrow()).unwrap();
+    let input = Schema::new(vec![Column::new("x", from.clone())]);
+    let to = column(json(None));
+    let fill = Fill { type_name: "JSON".into(), ..Fill::of(Some(0), &to) };
+    let mapping = Mapping::new(&input, Schema::new(vec![to]), vec![fill], None).expect("a mapping");
+    let rows = RecordBatch::try_new(input.arrow().clone(), vec![maps]).unwrap();
+    let (items, partition) = (Vec::new(), Partition::new("t", 0));
+    let made = mapping
+        .apply(Batch { items, era: 0, partition, positions: vec![1, 2, 3], times_ms: vec![0; 3], rows })
+        .unwrap();
+    assert_eq!(
+        made.batch.rows.column(0).as_ref(),
+        &StringArray::from(vec![r#"{"k\"":"v\n","n":null}"#, "{}"])
+    );
+    assert!(
+        made.rejects[0].message.ends_with("of type JSON: it has a key twice"),
+        "{}",
+        made.rejects[0].message
+    );
 }
 
 fn nullable(inner: T) -> T {
@@ -68,6 +126,13 @@ fn types_are_the_same_wider_narrower_or_strangers() {
         (T::String, T::Int64, Absent),
         (T::Uuid, T::String, Absent),
         (enum8(), T::String, Lossless),
+        (T::String, json(None), Checked),
+        (json(None), T::String, Lossless),
+        (json(None), json(Some("SKIP a")), Lossless),
+        (json(None), T::Uuid, Absent),
+        (map_of(T::String), json(None), Checked),
+        (map_of(nullable(T::String)), json(None), Checked),
+        (map_of(T::Int8), json(None), Absent),
         (T::Date, T::Date32, Lossless),
         (T::Date32, T::Date, Checked),
         (T::DateTime { timezone: None }, time64(3), Lossless),

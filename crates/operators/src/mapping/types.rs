@@ -10,6 +10,9 @@
 //! | Decimal                   | as many digits on both sides | lossless; fewer before the point: checked; fewer behind it: none |
 //! | Float32                   | Float64                     | lossless                                       |
 //! | String                    | FixedString, Enum, UUID, IPv4, IPv6 | checked                                |
+//! | String                    | JSON                        | checked: one object                            |
+//! | Map of text to text       | JSON                        | checked: no key twice                          |
+//! | JSON                      | String, JSON of other parameters | lossless                                  |
 //! | Enum                      | String                      | lossless                                       |
 //! | Date, DateTime, DateTime64 | more digits, wider range   | lossless                                       |
 //! | Date32, DateTime64(0)     | Date, DateTime              | checked                                        |
@@ -59,6 +62,11 @@ pub fn conversion(from: &ColumnType, to: &ColumnType) -> Conversion {
             lossless_if(precision - scale <= p - s)
         }
         (T::String, T::FixedString(_) | T::Enum8(_) | T::Enum16(_) | T::Uuid | T::Ipv4 | T::Ipv6) => Checked,
+        (T::String, T::Json { .. }) => Checked,
+        (T::Map(key, value), T::Json { .. }) if *key.bare() == T::String && *value.bare() == T::String => {
+            Checked
+        }
+        (T::Json { .. }, T::String | T::Json { .. }) => Lossless,
         (T::Enum8(_) | T::Enum16(_), T::String) => Lossless,
         (T::Date, T::Date32) => Lossless,
         (T::Date32, T::Date) => Checked,

@@ -70,7 +70,9 @@ impl Form {
                 Self::Bytes
             }
             ColumnType::LowCardinality(inner) | ColumnType::Nullable(inner) => Self::of(inner)?,
-            ColumnType::Array(_) | ColumnType::Map(..) | ColumnType::State(_) => return None,
+            ColumnType::Array(_) | ColumnType::Map(..) | ColumnType::Json { .. } | ColumnType::State(_) => {
+                return None;
+            }
         })
     }
 

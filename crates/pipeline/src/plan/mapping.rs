@@ -121,8 +121,8 @@ impl Planner<'_> {
     /// Which rows each table takes, if not every table takes all.
     fn routes(&self, shown: &Schema) -> Option<Routes> {
         let takes = |target: &Target| match &target.takes {
-            // The planner of the rows behind the last step knows no table for late ones.
-            model::Takes::Every | model::Takes::Late(_) => Takes::Every,
+            // The planner of the rows behind the last step knows no table of a side output.
+            model::Takes::Every | model::Takes::Side(_) => Takes::Every,
             model::Takes::Otherwise => Takes::Otherwise,
             model::Takes::Where(_) => {
                 let at = shown.index_of(&target.condition_path);
@@ -226,6 +226,7 @@ impl Kind {
             T::String | T::FixedString(_) | T::Uuid | T::Ipv4 | T::Ipv6 | T::Enum8(_) | T::Enum16(_) => {
                 Self::Text
             }
+            T::Json { .. } => Self::Text,
             T::Date | T::Date32 => Self::Date,
             T::DateTime { .. } | T::DateTime64 { .. } => Self::Time,
             T::Nullable(inner) | T::LowCardinality(inner) => return Self::of(inner),

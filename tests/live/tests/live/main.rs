@@ -10,6 +10,7 @@
 //! | [`inputs`]     | several inputs in one pipeline, with kills, and while one of them is away          |
 //! | [`csv`]        | lines of CSV from a topic, and files with headers                                 |
 //! | [`otlp`]       | requests of OTLP from topics, into the tables of the collector's exporter         |
+//! | [`objects`]    | columns of type JSON: from records, steps and OTLP                                 |
 //! | [`keys`]       | keys and nested values that other programs took apart or glued together wrongly    |
 //! | [`logs`]       | logs as sources, and the gateway that fills them, with kills of all that take part |
 //! | [`host_logs`]  | files that a gateway follows while they are rotated and it is killed               |
@@ -63,6 +64,7 @@ mod logs;
 mod lookups;
 mod lookups_by_key;
 mod nexmark;
+mod objects;
 mod otel;
 mod otlp;
 mod outages;

@@ -9,17 +9,19 @@ use live::{Case, Feed, Pipeline, Table};
 use serde_json::{Value, json};
 use sources::kafka::produce::Outgoing;
 
+use super::objects;
+
 const CORPUS: &str = include_str!("../../../../crates/formats/src/otlp/tests/corpus.jsonl");
 
 /// A request and its rows.
-struct Request {
+pub(super) struct Request {
     bytes: Vec<u8>,
     time_ms: i64,
-    rows: Vec<Value>,
+    pub(super) rows: Vec<Value>,
 }
 
 /// The requests of a signal whose records have a time: a broker gives a record without one its own.
-fn requests(signal: &str) -> Vec<Request> {
+pub(super) fn requests(signal: &str) -> Vec<Request> {
     let lines = CORPUS.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line is JSON"));
     let of_signal = lines.filter(|line| line["signal"] == signal && line["time_ms"].as_i64() > Some(0));
     let request = |line: Value| {
@@ -34,7 +36,7 @@ fn requests(signal: &str) -> Vec<Request> {
     of_signal.map(request).collect()
 }
 
-fn send(feed: &Feed, requests: &[Request]) {
+pub(super) fn send(feed: &Feed, requests: &[Request]) {
     for (n, request) in (0..).zip(requests) {
         feed.put(&Outgoing {
             partition: Some(n % 3),
@@ -72,6 +74,8 @@ fn shown(name: &str, kind: &str) -> String {
         "Array(Float64)" => format!("arrayMap(x -> {}, {column})", bits("x")),
         "Map(LowCardinality(String), String)" => pairs(&column),
         "Array(Map(LowCardinality(String), String))" => format!("arrayMap(x -> {}, {column})", pairs("x")),
+        "JSON" => format!("toString({column})"),
+        "Array(JSON)" => format!("arrayMap(x -> toString(x), {column})"),
         _ => column.clone(),
     };
     format!("{form} AS `shown {name}`")
@@ -88,8 +92,9 @@ pub fn compare(database: &Table, case: &Case, table: &str, expected: &[Value]) {
         columns.iter().map(|column| (text(&column["name"]), text(&column["type"]))).collect();
     assert!(columns.len() > 10, "{columns:?}");
     let items: Vec<String> = columns.iter().map(|(name, kind)| shown(name, kind)).collect();
-    let rows = database.rows(&format!("SELECT {} FROM {{t}}.`{table}`", items.join(", ")));
-    // Numbers of 64 bits come quoted, and a NULL that no column takes is 0.
+    // Quoted, numbers of 64 bits would be texts in the text of an object.
+    let rows = database.rows_plain(&format!("SELECT {} FROM {{t}}.`{table}`", items.join(", ")));
+    // A NULL that no column takes is 0.
     let plain = |value: &Value| match value {
         Value::Null => json!("0".repeat(16)),
         Value::Number(number) => json!(number.to_string()),
@@ -103,8 +108,11 @@ pub fn compare(database: &Table, case: &Case, table: &str, expected: &[Value]) {
     }
     let sorted = |rows: &[Value], prefix: &str| {
         let row = |row: &Value| {
-            let cells =
-                columns.iter().map(|(name, _)| (name.clone(), deep(&row[format!("{prefix}{name}")], &plain)));
+            let cells = columns.iter().map(|(name, kind)| {
+                let cell = &row[format!("{prefix}{name}")];
+                let is_object = kind == "JSON" || kind == "Array(JSON)";
+                (name.clone(), if is_object { objects::by_path(cell) } else { deep(cell, &plain) })
+            });
             Value::Object(cells.collect()).to_string()
         };
         let mut rows: Vec<String> = rows.iter().map(row).collect();
@@ -200,7 +208,7 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The pipeline from the case's topic to a table in its database.
-fn into(case: &Case, format: &str, table: &str) -> Pipeline {
+pub(super) fn into(case: &Case, format: &str, table: &str) -> Pipeline {
     let sink = format!("{{ clickhouse: {{ database: {}, table: {table} }} }}", case.name());
     case.pipeline().format(format).one_of(&sink).batch("{ age: 100ms }")
 }

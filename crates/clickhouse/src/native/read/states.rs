@@ -123,7 +123,11 @@ fn width(bare: &ColumnType) -> Option<usize> {
             10..=18 => 8,
             _ => 16,
         },
-        ColumnType::String | ColumnType::Array(_) | ColumnType::Map(..) | ColumnType::State(_) => {
+        ColumnType::String
+        | ColumnType::Array(_)
+        | ColumnType::Map(..)
+        | ColumnType::Json { .. }
+        | ColumnType::State(_) => {
             return None;
         }
         ColumnType::LowCardinality(inner) | ColumnType::Nullable(inner) => return width(inner),

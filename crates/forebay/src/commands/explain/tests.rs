@@ -79,8 +79,8 @@ fn page_shows_the_plan_of(page: &str, example: &str) {
     let text = Report { pipeline: &pipeline, plans: &plans }.text();
     let shown = read(page);
     assert!(shown.contains(&text), "docs/{page} should show:\n{text}");
-    let part = shown.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    assert!(file.contains(part), "the example of docs/{page} is that of docs/{example}");
+    let mut blocks = shown.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    assert!(blocks.any(|part| file.contains(part)), "an example of docs/{page} is that of docs/{example}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::*;
 use crate::columns::{EpochUnit, Settings, TypedColumn, typed};
 use crate::testing::column_type;
 
-const TYPES: [&str; 26] = [
+const TYPES: [&str; 27] = [
     "Int8",
     "Int16",
     "Int32",
@@ -31,6 +31,7 @@ const TYPES: [&str; 26] = [
     "LowCardinality(Nullable(String))",
     "Array(Int8)",
     "Map(String, Int8)",
+    "JSON",
 ];
 
 const KINDS: [Kind; 12] = [
@@ -50,7 +51,7 @@ const KINDS: [Kind; 12] = [
 
 /// Appends values of a kind until one is taken.
 fn fills(column: &mut dyn TypedColumn, kind: Kind) -> bool {
-    let texts = ["1", "true", "a", "2024-05-01", "1.2.3.4", "123e4567-e89b-12d3-a456-426614174000"];
+    let texts = ["1", "true", "a", "2024-05-01", "1.2.3.4", "123e4567-e89b-12d3-a456-426614174000", "{}"];
     let mut any = |fits: &mut dyn FnMut(&mut dyn TypedColumn) -> Fit<()>| fits(&mut *column).is_ok();
     match kind {
         Kind::Bool => any(&mut |c| c.boolean(true)),
@@ -58,7 +59,10 @@ fn fills(column: &mut dyn TypedColumn, kind: Kind) -> bool {
         Kind::Float => any(&mut |c| c.float(1.0)),
         Kind::Decimal => any(&mut |c| c.decimal(Exact::of(100, -2))),
         Kind::Text => texts.iter().any(|text| any(&mut |c| c.text(text))),
-        Kind::Bytes => [4, 16].iter().any(|length| any(&mut |c| c.bytes(&[7; 16][..*length]))),
+        Kind::Bytes => {
+            let values = [&[7; 16][..4], &[7; 16], b"{}"];
+            values.iter().any(|value| any(&mut |c| c.bytes(value)))
+        }
         Kind::Date => any(&mut |c| c.date(1)),
         Kind::Timestamp => any(&mut |c| c.timestamp(0, 3)),
         Kind::LocalTimestamp => any(&mut |c| c.local_timestamp(0, 3)),

@@ -75,6 +75,41 @@ fn a_dotted_name_takes_the_flat_key_first_and_then_the_nested_one() {
 }
 
 #[test]
+fn a_column_of_json_takes_the_objects_own_text_and_nothing_else() {
+    let columns = ["a JSON <- o.attributes", "n Nullable(JSON)"];
+    for (record, expected) in [
+        (
+            r#"{"o": {"attributes": {"k" : [1, {"x": null}],  "é\u00e9":"\n"} }}"#,
+            r#""{\"k\" : [1, {\"x\": null}],  \"é\\u00e9\":\"\\n\"}", NULL"#,
+        ),
+        (r#"{"o.attributes": {}, "n": {"a":1}}"#, r#""{}", "{\"a\":1}""#),
+        (
+            r#"{"o": {"attributes": [1]}}"#,
+            "wrong_kind: field `o.attributes`: value `[1]` cannot be read as JSON",
+        ),
+        (
+            r#"{"o": {"attributes": "{}"}}"#,
+            "wrong_kind: field `o.attributes`: value `\"{}\"` cannot be read as JSON",
+        ),
+        (
+            r#"{"o": {"attributes": {"a":1,"a":2}}}"#,
+            "out_of_range: field `o.attributes`: value `{\"a\":1,\"a\":2}` has the key `a` twice in one object",
+        ),
+        (
+            r#"{"o": {"attributes": {"a":1e999}}}"#,
+            "out_of_range: field `o.attributes`: value `{\"a\":1e999}` holds a number at byte `5` that does not fit Float64",
+        ),
+        (r#"{"o": {"attributes": {"a":x}}}"#, "malformed: byte `26`: expected a value, found `x`"),
+        (
+            r#"{"o": {"attributes": null}}"#,
+            "missing: field `o.attributes`: value `null` is refused, because its column has neither NULL nor a DEFAULT",
+        ),
+    ] {
+        assert_eq!(found(&columns, record), expected, "{record}");
+    }
+}
+
+#[test]
 fn dotted_names_reach_as_deep_as_they_are_written() {
     let columns = ["a Int8 <- x.y.z", "b Int8 <- x.y.w", "c Int8 <- x.v"];
     assert_eq!(found(&columns, r#"{"x": {"v": 3, "y": {"w": 2, "z": 1}}}"#), "1, 2, 3");
@@ -380,9 +415,12 @@ fn what_no_record_can_be_decoded_with_is_an_error_at_the_start() {
             "Nullable(LowCardinality(String))",
             "a Nullable holds neither Nullable, LowCardinality, Array nor Map",
         ),
-        ("LowCardinality(Array(String))", "a LowCardinality holds neither LowCardinality, Array nor Map"),
-        ("Map(Nullable(String), Int8)", "a Map's key is neither Nullable, Array nor Map"),
-        ("Map(Array(String), Int8)", "a Map's key is neither Nullable, Array nor Map"),
+        (
+            "LowCardinality(Array(String))",
+            "a LowCardinality holds neither LowCardinality, Array, Map nor JSON",
+        ),
+        ("Map(Nullable(String), Int8)", "a Map's key is neither Nullable, Array, Map nor JSON"),
+        ("Map(Array(String), Int8)", "a Map's key is neither Nullable, Array, Map nor JSON"),
         ("DateTime('Mars/Olympus')", "`Mars/Olympus` is no time zone of the IANA database"),
         ("DateTime64(10)", "a DateTime64 has 0 to 9 digits"),
         ("Decimal(39, 0)", "a Decimal has 1 to 38 digits, and a scale within them"),

@@ -10,6 +10,64 @@ const GOOD: &str = r#"{"int": -7, "big": 18446744073709551615, "float": 1.5e-3, 
     "123e4567-e89b-12d3-a456-426614174000", "pad": "abc", "time": "2026-11-20T12:00:00.123+01:00", "price": "12.3456", "kind": "b",
     "list": ["x", null, ""], "map": {"k": [1, -2], "": []}, "o": {"p": {"q": 9}, "tag": "t"}, "other": [{"x": [null]}]}"#;
 
+/// What is taken as an object is one for another reader, too; what is called no JSON is none for it.
+#[test]
+fn fuzz_json_object() {
+    let decoder = decoder(&["j JSON"], JsonOptions::default());
+    let words = [
+        "null",
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        "\\u",
+        "\\ud83d\\ude00",
+        "\\ud800",
+        "\u{0}",
+        "1e400",
+        "-0",
+        "NaN",
+        ",",
+        ":",
+        "\"a\":{\"b\":1}",
+        "\"a.b\":1",
+        "18446744073709551616",
+        "1E-400",
+        "[[[[[[[[",
+        "{\"o\":{\"o\":{\"o\":",
+        "\u{feff}",
+        " ",
+        "\\q",
+        "01",
+        ".",
+    ];
+    let examples = [
+        r#"{"a":1,"b":[true,{"c":null,"d":"x\u00e9\n"}],"e":{"f":-1.5e3,"g":{}}}"#,
+        r#" { "a.b" : 1 , "a" : { "c" : 18446744073709551615 } } "#,
+        r#"{"a":{"a":{"a":{"a":[]}}},"":""}"#,
+    ];
+    Fuzz::new("json object").examples(examples).words(words).memory_max(1 << 16, 16).run(20_000, |bytes| {
+        let Ok(text) = std::str::from_utf8(bytes) else { return };
+        let read = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text);
+        match dataflow::json_object::check(text) {
+            Ok(()) => {
+                read.expect("an object");
+                let record = format!("{{\"j\":{text}}}");
+                let decoded = decode(&decoder, &[record.as_bytes()]);
+                // Only the depth of the record is one more.
+                assert!(decoded.rejects.iter().all(|reject| reject.message.contains("nested deeper")));
+            }
+            Err(unfit) => {
+                assert!(!unfit.rule.is_empty() && unfit.rule.len() < 300, "{}", unfit.rule);
+                let is_json = unfit.reason == dataflow::Reason::OutOfRange
+                    || unfit.reason == dataflow::Reason::TooLarge;
+                assert!(read.is_err() || is_json, "{}: {text}", unfit.rule);
+            }
+        }
+    });
+}
+
 #[test]
 fn fuzz_json_record() {
     let options = JsonOptions { coerce_to_string: true, ..JsonOptions::default() };

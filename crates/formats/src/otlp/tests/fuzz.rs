@@ -88,6 +88,9 @@ fn fuzz_otlp_traces() {
         "Events.Attributes Array(Map(String, String))",
         "Links.TraceId Array(String)",
         "ScopeAttributes String",
+        "SpanAttributes JSON",
+        "SpanAttributesKeys Array(String)",
+        "Links.Attributes Array(JSON)",
     ];
     let decoder = decoder(Signal::Traces, schema(&columns)).expect("the columns fit");
     let good = request("a", &[vec![]]);

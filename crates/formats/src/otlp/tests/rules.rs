@@ -140,6 +140,65 @@ fn attributes_fill_a_text_as_json() {
 }
 
 #[test]
+fn attributes_fill_json_with_their_types_and_their_paths_a_list() {
+    let columns =
+        ["LogAttributes JSON", "LogAttributesKeys Array(LowCardinality(String))", "Body Nullable(JSON)"];
+    let decoder = decoder(Signal::Logs, schema(&columns)).expect("the columns fit");
+    let pair = |key: &str, value: Vec<u8>| [field(1, key), field(2, value)].concat();
+    let list =
+        |pairs: &[Vec<u8>]| field(6, pairs.iter().flat_map(|pair| field(1, pair)).collect::<Vec<u8>>());
+    let attributes = [
+        attribute("z", "1"),
+        pair("http", list(&[pair("status", number(3, 200)), pair("ok", number(2, 1)), attribute("z", "")])),
+        pair("d", fixed(4, 1.5f64.to_bits())),
+        pair("wide", fixed(4, 123_456_789_012_345_680_000f64.to_bits())),
+        pair("nothing", vec![]),
+        pair("empty", list(&[])),
+        pair("b", field(7, [0xff])),
+        pair("l", field(5, field(1, list(&[attribute("in", "x")])))),
+    ];
+    let all: Vec<u8> = attributes.iter().flat_map(|attribute| field(6, attribute)).collect();
+    let body = field(5, list(&[attribute("a", "b")]));
+    let twice = [field(6, attribute("k", "1")), field(6, attribute("k", "2"))].concat();
+    let at_one_path =
+        [field(6, attribute("a.b", "1")), field(6, pair("a", list(&[attribute("b", "2")])))].concat();
+    let rows = [[all, body].concat(), vec![], twice, at_one_path, field(5, field(1, "text"))];
+    let decoded = decode(&decoder, &[request("a", &rows)]);
+    assert_eq!(
+        row(&decoded, 0),
+        [
+            format!(
+                "{:?}",
+                r#"{"z":"1","http":{"status":200,"ok":true,"z":""},"d":1.5,"wide":1.2345678901234568e+20,"nothing":null,"empty":{},"b":"/w==","l":[{"in":"x"}]}"#
+            ),
+            r#"["b", "d", "http.ok", "http.status", "http.z", "l", "nothing", "wide", "z"]"#.to_owned(),
+            format!("{:?}", r#"{"a":"b"}"#),
+        ]
+    );
+    // A text is no object, and nothing of a body is none either.
+    let told: Vec<(&str, &str)> =
+        decoded.rejects.iter().map(|reject| (&*reject.column, reject.message.as_str())).collect();
+    let rule = |text: &str| told.iter().filter(|(_, message)| message.contains(text)).count();
+    assert_eq!((decoded.batch.len(), told.len()), (1, 4), "{told:?}");
+    assert_eq!((rule("has the key `k` twice"), rule("two values at the path `a.b`")), (1, 1), "{told:?}");
+    assert_eq!(rule("field `Body`: value"), 2, "{told:?}");
+}
+
+#[test]
+fn paths_that_repeat_a_long_key_are_bounded() {
+    let decoder =
+        decoder(Signal::Logs, schema(&["LogAttributesKeys Array(String)"])).expect("the columns fit");
+    let inner: Vec<u8> = (0..2_000).flat_map(|n| field(1, attribute(&n.to_string(), ""))).collect();
+    let long = [field(1, "k".repeat(1_000)), field(2, field(6, inner))].concat();
+    let (decoded, peak) = testkit::peak_bytes(|| decode(&decoder, &[request("a", &[field(6, long)])]));
+    assert_eq!(decoded.rejects[0].reason, Reason::TooLarge);
+    assert!(
+        decoded.rejects[0].message.contains("the paths of the attributes have more than `1048576` bytes")
+    );
+    assert!(peak < 8 << 20, "{peak}");
+}
+
+#[test]
 fn rows_are_taken_apart_into_requests_of_their_own() {
     let rows = [log("x", 1), log("y", 2), log("z", 300)];
     let of_requests = block(&[request("a", &rows)]);
@@ -175,7 +234,7 @@ fn columns_that_no_field_can_fill_are_refused() {
     assert!(unknown.contains("`SeverityNumber`"));
     assert_eq!(
         refused(Signal::Traces, &["Events.Name Array(UInt8)", "SpanAttributes UInt8"]),
-        "column `SpanAttributes`: the field `SpanAttributes` is a map of texts; a String takes it as JSON, which its type does not take"
+        "column `SpanAttributes`: the field `SpanAttributes` is a map of texts; JSON takes it with its types, and a String its JSON, which its type does not take"
     );
     assert!(super::decoder(Signal::Logs, schema(&["Body String", "Nope Nullable(UInt8)"])).is_ok());
 }
