@@ -35,7 +35,7 @@ pub struct Probed {
 }
 
 /// What a step made of a batch. `batch.len() - dropped.len() - added + filtered + duplicates + late + absorbed + rejects.len()`, with the
-/// rows of `late_rows`, is the number of rows put in.
+/// rows of `late_rows`, is the number of rows put in. Those of `unmatched_rows` are of the step's making, and stand beside all of that.
 #[derive(Debug)]
 pub struct Output {
     /// The kept rows, and among them those in `dropped`.
@@ -62,6 +62,10 @@ pub struct Output {
     pub released: u64,
     /// Of those, the ones that a join releases without ever having matched them. A subset, not a further fate.
     pub unmatched: u64,
+    /// Of the unmatched rows those that go to a table of their own, each with the number of the [input](Operator::inputs) that they came by: a step's
+    /// side output, only if it is configured. They have columns of that input and, as all rows that a step makes, numbers of its own for positions. They
+    /// are in neither `batch` nor `added`.
+    pub unmatched_rows: Vec<(usize, Batch)>,
     /// True if no row of `batch` is a row put in: the step has made them, and their positions are numbers of its own.
     pub is_made: bool,
     /// Rows that go to the dead letters.
@@ -75,6 +79,7 @@ impl Output {
             absorbed: 0,
             released: 0,
             unmatched: 0,
+            unmatched_rows: Vec::new(),
             is_made: false,
             batch,
             dropped: Vec::new(),

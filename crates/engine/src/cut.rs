@@ -241,6 +241,11 @@ impl Builder {
         self.cut.absorbed.released += output.released;
     }
 
+    /// A step made so many rows beside its output.
+    pub fn made(&mut self, rows: u64) {
+        self.cut.derived.rows += rows;
+    }
+
     /// So many records came late, and go on to a table of their own.
     pub fn late_rows(&mut self, rows: u64) {
         self.own().late_kept += rows;

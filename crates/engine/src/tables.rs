@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use dataflow::{Router, Selected, Table, Transform};
+use dataflow::{Batch, Router, Selected, Table, Transform};
 use protocol::Lane;
 use protocol::record::TableGenesis;
 
@@ -96,15 +96,47 @@ impl Tables {
     }
 }
 
-/// A side output of a step: a table for the rows that it finds [late](dataflow::Output::late_rows).
+/// Which rows of a step go to a side output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SideRows {
+    /// Those that it finds [late](dataflow::Output::late_rows): rows of records.
+    Late,
+    /// Those that came by this [input](dataflow::Operator::inputs) and that it releases [without a match](dataflow::Output::unmatched_rows): rows of the
+    /// step's making.
+    Unmatched(usize),
+}
+
+/// A side output of a step: a table for rows that are not of its output.
 #[derive(Clone)]
 pub struct Side {
     /// The step, by its index among all steps of the lane.
     pub step: usize,
+    /// Which of its rows; no other side output has the same.
+    pub rows: SideRows,
     /// The table, by its place; behind those that take rows of the last step.
     pub table: usize,
     /// What brings the rows to the table's columns. It keeps every row.
     pub mapping: Arc<dyn Transform>,
+}
+
+/// The rows of step `step` for a side output, as their table has them, and the place of that table.
+///
+/// # Errors
+/// When no table takes such rows, or one of them does not fit.
+pub fn aside(
+    sides: &[Side],
+    (step, rows): (usize, SideRows),
+    batch: Batch,
+) -> Result<(usize, Batch), EngineError> {
+    let Some(side) = sides.iter().find(|side| (side.step, side.rows) == (step, rows)) else {
+        return Err(EngineError::Internal("rows for a side output of a step that was not asked for them"));
+    };
+    let len = batch.len();
+    let made = side.mapping.apply(batch)?.batch;
+    if made.len() != len {
+        return Err(EngineError::Internal("rows of a side output that do not fit their table"));
+    }
+    Ok((side.table, made))
 }
 
 /// Rows behind the last step, and the tables that they go to.

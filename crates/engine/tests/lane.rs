@@ -43,6 +43,8 @@ mod tables;
 mod temporal;
 #[path = "lane/told.rs"]
 mod told;
+#[path = "lane/unmatched.rs"]
+mod unmatched;
 #[path = "lane/unwritten.rs"]
 mod unwritten;
 #[path = "lane/upsert.rs"]

@@ -7,7 +7,7 @@
 use protocol::record::Part;
 use serde::Serialize;
 
-use crate::config::model::sink::{Takes, Target};
+use crate::config::model::sink::{SideOutput, Takes, Target};
 use crate::config::model::source::Source;
 use crate::config::model::step::Step;
 use crate::config::model::{Input, Pipeline};
@@ -67,7 +67,10 @@ fn taken(target: &Target) -> String {
         Takes::Every => "every row".to_owned(),
         Takes::Where(condition) => format!("rows where {condition}"),
         Takes::Otherwise => "rows that no other table takes".to_owned(),
-        Takes::Late(step) => format!("late records of steps[{step}]"),
+        Takes::Side(SideOutput::Late(step)) => format!("late records of steps[{step}]"),
+        Takes::Side(SideOutput::Unmatched(step, side)) => {
+            format!("unmatched {} rows of steps[{step}]", side.word())
+        }
     };
     if !target.columns.is_empty() {
         text.push_str(&format!(", columns {}", json(&target.columns)));

@@ -28,12 +28,12 @@
 //! seen. What is left for behind them cannot fail: with several tables the rows have the columns of all of them and the set of tables that
 //! they go to, and the router picks. Columns that only steps with state read (a key that no table stores) stand behind the tables'.
 
+mod aside;
 mod bind;
 pub mod chain;
 mod conditions;
 pub mod inputs;
 pub(crate) mod joins;
-mod late;
 pub mod lookups;
 mod mapping;
 mod shape;

@@ -639,6 +639,8 @@ fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline 
             Flow { entries: inputs.iter().map(entry).collect(), next: Vec::new() }
         }
     };
+    let sides = plan.joins.map(|joins| joins.sides(plan.tables.len())).unwrap_or_default();
+    let places = plan.tables.iter().copied().chain(sides.iter().map(|(place, _)| *place));
     let pipeline = Pipeline {
         name: "p".into(),
         lane: plan.lane,
@@ -647,8 +649,8 @@ fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline 
         steps,
         parts: Vec::new(),
         new_state: Default::default(),
-        tables: plan.tables.iter().map(|place| -> Arc<dyn Table> { table(*place) }).collect(),
-        sides: Vec::new(),
+        tables: places.map(|place| -> Arc<dyn Table> { table(place) }).collect(),
+        sides: sides.into_iter().map(|(_, side)| side).collect(),
         flow,
         router: plan.is_routed.then(|| -> Arc<dyn Router> { Arc::new(ByKey { tables: plan.tables.len() }) }),
         dead_letters: table(DEAD),

@@ -418,6 +418,8 @@ pub struct LyingStep {
     freed: u64,
     /// The watermark of the last seal.
     watermark_ms: i64,
+    /// Whether it has state of an earlier process, and sealed nothing since.
+    is_restored: bool,
 }
 
 /// One batch of versions in so many is freed at once.
@@ -447,6 +449,7 @@ impl LyingStep {
             batches: 0,
             freed: 0,
             watermark_ms: i64::MIN,
+            is_restored: false,
         }
     }
 
@@ -574,6 +577,13 @@ impl Operator for LyingStep {
         if matches!(self.variant, Variant::ReleasedUncounted | Variant::JoinReleasedUncounted) {
             outputs.iter_mut().for_each(|output| output.released = 0);
         }
+        for output in &mut outputs {
+            match self.variant {
+                Variant::UnmatchedTwice => output.unmatched_rows.extend_from_within(..),
+                Variant::UnmatchedLost if self.is_restored => output.unmatched_rows.clear(),
+                _ => {}
+            }
+        }
         self.has_released = !outputs.is_empty();
         Ok(outputs)
     }
@@ -622,6 +632,7 @@ impl State for LyingStep {
         let snapshot = self.honest().snapshot();
         self.held = self.honest().held() + self.freed;
         self.snapshots = [snapshot, std::mem::take(&mut self.snapshots[0])];
+        self.is_restored = false;
         self.seals += 1;
         let is_lost = match self.variant {
             Variant::LostDelta | Variant::JoinUnsealed | Variant::VersionsUnsealed => {
@@ -639,10 +650,12 @@ impl State for LyingStep {
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {
         self.snapshots = [Bytes::copy_from_slice(snapshot), Bytes::copy_from_slice(snapshot)];
+        self.is_restored = true;
         self.honest().restore(snapshot)
     }
 
     fn apply(&mut self, delta: &[u8]) -> Result<(), StateError> {
+        self.is_restored = true;
         self.honest().apply(delta)
     }
 

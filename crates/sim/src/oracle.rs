@@ -411,7 +411,9 @@ impl State {
             }
         }
         let wiped = self.wiped();
-        for place in self.oracle.plan.tables.iter().copied().chain([DEAD]) {
+        let plan = &self.oracle.plan;
+        let beside = plan.joins.into_iter().flat_map(|joins| joins.beside).flatten();
+        for place in plan.tables.iter().copied().chain(beside).chain([DEAD]) {
             let ids = self.ids(place);
             let expected = |id: u64| self.oracle.expected.get(&(place, id)).copied().unwrap_or(0);
             if let Some((id, times)) = ids.iter().find(|(id, times)| **times as i64 != expected(**id)) {

@@ -1,14 +1,16 @@
-//! A join of the two inputs in place of dedup: what a joined row is, and the steps that make it a row.
+//! A join of the two inputs in place of dedup: what a joined row is, the steps that make it a row, and the tables of rows without a match.
 //!
 //! Owns the form of joined rows, so that the oracle can read them. Does not own the rule of the join, which the oracle computes for itself
 //! (`oracle::joins`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use dataflow::{Batch, Operator, OperatorError, Output, Probed, State};
+use dataflow::{Batch, Operator, OperatorError, Output, Probed, Schema, State, Transform, Transformed};
+use engine::tables::{Side, SideRows};
 use operators::{Join, JoinColumn, JoinConfig, JoinKind, JoinSide, TemporalConfig, TemporalJoin};
 
 use crate::records::{Row, schema, to_columns};
@@ -24,6 +26,8 @@ pub struct Joins {
     pub lateness_ms: i64,
     /// Whether rows without a match become rows, of the left side and of the right side.
     pub keeps: [bool; 2],
+    /// The places of the tables that take those that do not; `None` if they are dropped.
+    pub beside: [Option<usize>; 2],
     /// Whether each left row gets the version of the right side at its time: a temporal join, which has no interval.
     pub is_temporal: bool,
 }
@@ -43,6 +47,13 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// A record of one side without a match.
+    pub fn lonely(side: usize, id: u64, key: u64, time_ms: i64) -> Self {
+        let mut ids = [None, None];
+        ids[side] = Some(id);
+        Self { ids, key, time_ms }
+    }
+
     /// As a row of the table.
     pub fn row(&self) -> Row {
         let [left, right] = self.ids.map(|id| id.unwrap_or(NOBODY));
@@ -66,9 +77,14 @@ impl Joins {
             column("right", JoinSide::Right, "id"),
             column("key", JoinSide::Left, "key"),
         ];
+        let unmatched = self.beside.map(|place| match place {
+            Some(_) => vec!["id".to_owned(), "key".to_owned()],
+            None => Vec::new(),
+        });
         if self.is_temporal {
+            let [unmatched, _] = unmatched;
             let is_outer = self.keeps[0];
-            let config = TemporalConfig { on, lateness, is_outer, columns, deleted: None };
+            let config = TemporalConfig { on, lateness, is_outer, columns, deleted: None, unmatched };
             let join = TemporalJoin::new(&schema(), &schema(), &config);
             return vec![Box::new(join.expect("the joins of a plan are valid")), Box::new(Pairs)];
         }
@@ -84,9 +100,49 @@ impl Joins {
                 [true, true] => JoinKind::Full,
             },
             columns,
+            unmatched,
         };
         let join = Join::new(&schema(), &schema(), &config).expect("the joins of a plan are valid");
         vec![Box::new(join), Box::new(Pairs)]
+    }
+}
+
+impl Joins {
+    /// The tables of rows without a match, the first of which is the `first` of the pipeline: their places on the server, and what fills them.
+    pub fn sides(self, first: usize) -> Vec<(usize, Side)> {
+        let there = self.beside.into_iter().enumerate().filter_map(|(input, place)| Some((input, place?)));
+        let side = |(nth, (input, place)): (usize, (usize, usize))| {
+            let mapping = Arc::new(Lonely { schema: schema(), input });
+            (place, Side { step: 0, rows: SideRows::Unmatched(input), table: first + nth, mapping })
+        };
+        there.enumerate().map(side).collect()
+    }
+}
+
+/// What makes rows of the table of rows without a match.
+struct Lonely {
+    schema: Schema,
+    input: usize,
+}
+
+impl Transform for Lonely {
+    fn name(&self) -> &str {
+        "lonely"
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
+        let numbers = |name: &str| {
+            batch.rows.column_by_name(name).expect("a column of the side").as_primitive::<UInt64Type>()
+        };
+        let (ids, keys) = (numbers("id"), numbers("key"));
+        let row =
+            |row: usize| Pair::lonely(self.input, ids.value(row), keys.value(row), batch.times_ms[row]).row();
+        let made: Vec<Row> = (0..batch.len()).map(row).collect();
+        Ok(Transformed::all(Batch { rows: to_columns(&made), ..batch }))
     }
 }
 

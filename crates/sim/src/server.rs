@@ -33,7 +33,10 @@ pub const VIEW: usize = 2;
 pub const MORE: [usize; 2] = [3, 4];
 
 /// All places.
-pub const PLACES: usize = 5;
+pub const PLACES: usize = 7;
+
+/// Places of the tables for rows of a join without a match: those of its left side, and of its right side.
+pub const BESIDE: [usize; 2] = [5, 6];
 
 /// Tables that turn poisoned rows down.
 const CHECKED: [usize; 2] = [0, MORE[0]];

@@ -32,7 +32,8 @@ pub const ALREADY_RUNNING: &str = "already_running";
 const FLUSH_US: u64 = 3_000_000;
 
 /// The names of the tables, by place.
-pub const NAMES: [&str; PLACES] = ["d.events", "d.dead", "d.of_view", "d.more", "d.most"];
+pub const NAMES: [&str; PLACES] =
+    ["d.events", "d.dead", "d.of_view", "d.more", "d.most", "d.left", "d.right"];
 
 /// One of the tables as one process sees it.
 pub struct SimTable {

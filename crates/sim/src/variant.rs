@@ -80,6 +80,8 @@ pub enum Variant {
     JoinSidesSwapped,
     JoinPairsTwice,
     JoinPairLost,
+    UnmatchedTwice,
+    UnmatchedLost,
     VersionOfTheFuture,
     VersionFreedEarly,
     VersionsUnsealed,
@@ -106,7 +108,7 @@ pub enum Variant {
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 75] = [
+    pub const ALL: [Self; 77] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -160,6 +162,8 @@ impl Variant {
         Self::JoinSidesSwapped,
         Self::JoinPairsTwice,
         Self::JoinPairLost,
+        Self::UnmatchedTwice,
+        Self::UnmatchedLost,
         Self::VersionOfTheFuture,
         Self::VersionFreedEarly,
         Self::VersionsUnsealed,
@@ -344,6 +348,14 @@ impl Variant {
             }
             Self::JoinPairsTwice => ("join-pairs-twice", "each pair of a batch is made twice", 20),
             Self::JoinPairLost => ("join-pair-lost", "the last pair of a batch is left out", 20),
+            Self::UnmatchedTwice => {
+                ("unmatched-twice", "the rows without a match of a seal go to their table twice", 20)
+            }
+            Self::UnmatchedLost => (
+                "unmatched-lost",
+                "rows without a match that a start finds in the state do not go to their table",
+                60,
+            ),
             Self::VersionOfTheFuture => {
                 ("version-of-the-future", "a row gets a version that is later than the row", 20)
             }
@@ -440,7 +452,9 @@ impl Variant {
             | Self::JoinReleasedUncounted
             | Self::JoinSidesSwapped
             | Self::JoinPairsTwice
-            | Self::JoinPairLost => Plan::joined(seed),
+            | Self::JoinPairLost
+            | Self::UnmatchedTwice
+            | Self::UnmatchedLost => Plan::joined(seed),
             Self::VersionOfTheFuture | Self::VersionFreedEarly | Self::VersionsUnsealed => {
                 Plan::temporal(seed)
             }
@@ -516,6 +530,8 @@ impl Variant {
             | Self::JoinReleasedUncounted
             | Self::JoinPairsTwice
             | Self::JoinPairLost
+            | Self::UnmatchedTwice
+            | Self::UnmatchedLost
             | Self::VersionOfTheFuture
             | Self::VersionFreedEarly
             | Self::VersionsUnsealed

@@ -32,7 +32,7 @@ impl Outage {
     }
 
     /// From the end of the outage to the first count that lacks no row which was due [`CAUGHT_UP`] before; `None` if there is none.
-    pub fn caught_up(self, rising: &[Count], rate: u64, rows: u64) -> Option<Duration> {
+    pub(crate) fn caught_up(self, rising: &[Count], rate: u64, rows: u64) -> Option<Duration> {
         let end = self.after + self.time;
         let has_caught_up = |count: &&Count| {
             let due = rate as f64 * count.answered.saturating_sub(CAUGHT_UP).as_secs_f64();

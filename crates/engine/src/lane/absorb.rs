@@ -21,7 +21,7 @@ use crate::origins::{self, Part};
 use crate::refused::{Refused, told_duplicates};
 use crate::stage::{Stage, accounted};
 use crate::state_files::Files;
-use crate::tables::{Routed, route};
+use crate::tables::{self, Routed, SideRows, route};
 use crate::waiting::Ready;
 use crate::{EngineError, jobs};
 
@@ -195,6 +195,7 @@ impl LaneTask {
             for (at, late, was_derived) in aside.drain(..) {
                 self.gather_late(at, late, was_derived, from)?;
             }
+            self.gather_unmatched(at, std::mem::take(&mut output.unmatched_rows))?;
             if output.is_made {
                 let sample = match from {
                     From::Block { sample, .. } | From::Step { sample, .. } => sample,
@@ -264,23 +265,30 @@ impl LaneTask {
         is_derived: bool,
         from: From<'_>,
     ) -> Result<(), EngineError> {
-        let (Some(side), From::Block { partition, block, sample }) =
-            (self.sides.iter().find(|side| side.step == at), from)
-        else {
-            return Err(EngineError::Internal("late rows of a step that was not asked for them"));
+        let From::Block { partition, block, sample } = from else {
+            return Err(EngineError::Internal("late rows that are of no record"));
         };
-        let (table, len) = (side.table, late.len());
-        let made = side.mapping.apply(late)?;
-        if made.batch.len() != len {
-            return Err(EngineError::Internal("late rows that do not fit their table"));
-        }
-        let rows = Selected::all(made.batch.rows);
-        self.builder.passed(len as u64, 0, 0, is_derived);
-        self.builder.late_rows(len as u64);
-        counter!("forebay_records_late_kept_total").increment(len as u64);
-        let places = (made.batch.positions, &*made.batch.items);
-        let origins = part(partition, places, &rows, block, is_derived);
+        let (table, made) = tables::aside(&self.sides, (at, SideRows::Late), late)?;
+        let len = made.len() as u64;
+        let rows = Selected::all(made.rows);
+        self.builder.passed(len, 0, 0, is_derived);
+        self.builder.late_rows(len);
+        counter!("forebay_records_late_kept_total").increment(len);
+        let origins = part(partition, (made.positions, &made.items), &rows, block, is_derived);
         self.put(table, rows, origins, sample)
+    }
+
+    /// Rows of an input of step `at` that it released without a match go into the cut for their table, as rows of its making.
+    fn gather_unmatched(&mut self, at: usize, unmatched: Vec<(usize, Batch)>) -> Result<(), EngineError> {
+        for (input, rows) in unmatched {
+            let (table, made) = tables::aside(&self.sides, (at, SideRows::Unmatched(input)), rows)?;
+            let Batch { rows, positions, times_ms, .. } = made;
+            self.builder.made(positions.len() as u64);
+            let partition = origins::of_step(self.number(at));
+            let origins = Part { era: 0, partition, positions, times_ms, items: Vec::new() };
+            self.put(table, Selected::all(rows), origins, None)?;
+        }
+        Ok(())
     }
 
     /// Rows go into the cut, with their versions if the table takes any.
@@ -320,6 +328,7 @@ impl LaneTask {
                 self.builder.advanced(&output, self.context.runtime.elapsed());
                 counter!("forebay_records_released_total").increment(output.released);
                 counter!("forebay_records_unmatched_total").increment(output.unmatched);
+                self.gather_unmatched(at, std::mem::take(&mut output.unmatched_rows))?;
                 self.builder.rejects(std::mem::take(&mut output.rejects), true);
                 let (port, ahead) = (self.flow.next(at), None);
                 let reached = self.through(Coming { port, output, ahead, is_derived: true, from }).await?;
@@ -386,17 +395,18 @@ impl LaneTask {
         // No key was taken for seen by a row that a state released: its records are in the state's other rows too.
         let stateful =
             refused.step().is_none() && self.steps.iter_mut().any(|step| step.seen_keys().is_some());
-        let late_at = self.late_at(&refused);
-        let again = if stateful { self.again(&refused, late_at.is_some())? } else { None };
-        let is_shared = stateful && self.is_shared(&refused, again.as_ref(), late_at.is_some())?;
+        let aside_at = self.aside_at(&refused);
+        let again = if stateful { self.again(&refused, aside_at.is_some())? } else { None };
+        let is_shared = stateful && self.is_shared(&refused, again.as_ref(), aside_at.is_some())?;
         let is_forgotten = again.is_some() || !stateful;
-        let is_kept_behind = refused.step().is_some_and(|step| self.has_keys_behind(step));
+        // A row of a side output came no further, and no step behind knows its key.
+        let is_kept_behind =
+            aside_at.is_none() && refused.step().is_some_and(|step| self.has_keys_behind(step));
         let place = again.as_ref().and_then(|batch| match refused.record() {
             Some(record) => self.owner_of(record),
             None => self.feeds.iter().position(|feed| feed.inlet.number == batch.partition.input),
         });
-        // A late row came no further, and no step behind knows its key.
-        let end = late_at.unwrap_or(self.steps.len());
+        let end = aside_at.unwrap_or(self.steps.len());
         let path = self.path(place, end);
         if let Some(mut batch) = again.filter(|_| !is_shared) {
             for port in path {
@@ -433,8 +443,8 @@ impl LaneTask {
         Ok(())
     }
 
-    /// The step that found a refused row late, if its table takes such rows.
-    fn late_at(&self, refused: &Refused) -> Option<usize> {
+    /// The step whose side output a refused row is of, if its table takes such rows.
+    fn aside_at(&self, refused: &Refused) -> Option<usize> {
         let index = |place: usize| self.context.targets[place].index;
         let side = self.sides.iter().find(|side| index(side.table) == refused.refusal.table);
         side.map(|side| side.step)

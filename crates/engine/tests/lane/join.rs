@@ -62,29 +62,38 @@ pub fn keyed() -> Schema {
     Schema::new(["id", "key"].map(|name| Column::new(name, ColumnType::UInt64)).to_vec())
 }
 
-fn join(kind: JoinKind, memory: u64) -> Join {
+pub fn config(kind: JoinKind) -> JoinConfig {
     let column = |name: &str, side| JoinColumn {
         name: name.to_owned(),
         side,
         from: "id".to_owned(),
         is_of_side_alone: false,
     };
-    let config = JoinConfig {
+    JoinConfig {
         on: vec![("key".to_owned(), "key".to_owned())],
         before: Duration::from_millis(WITHIN),
         after: Duration::from_millis(WITHIN),
         lateness: Duration::ZERO,
         kind,
         columns: vec![column("left", JoinSide::Left), column("right", JoinSide::Right)],
-    };
-    Join::new(&keyed(), &keyed(), &config).expect("a valid step").with_memory(memory)
+        unmatched: [Vec::new(), Vec::new()],
+    }
+}
+
+fn join(kind: JoinKind, memory: u64) -> Join {
+    Join::new(&keyed(), &keyed(), &config(kind)).expect("a valid step").with_memory(memory)
 }
 
 /// Two inputs: the bench's own, deduplicated, is the left side of a join, and `right` the right one.
 fn joined(bench: &Bench, right: &Arc<MemorySource>, kind: JoinKind, drain: bool) -> Pipeline {
+    joined_by(bench, right, join(kind, 1 << 20), drain)
+}
+
+/// The same with this join.
+pub fn joined_by(bench: &Bench, right: &Arc<MemorySource>, join: Join, drain: bool) -> Pipeline {
     let dedup = DedupConfig { key: vec!["id".into()], window: None, late: Late::Keep };
     let dedup = Dedup::new(&keyed(), dedup).expect("a valid step").with_sizes(bench.sizes);
-    let steps: Vec<Box<dyn Operator>> = vec![Box::new(dedup), Box::new(join(kind, 1 << 20)), Box::new(Pack)];
+    let steps: Vec<Box<dyn Operator>> = vec![Box::new(dedup), Box::new(join), Box::new(Pack)];
     let input = |name: &str, source: &Arc<MemorySource>| {
         let input = bench.input(name, source.clone());
         engine::Input { intake: intake(), ..input }
@@ -118,7 +127,7 @@ pub fn push(right: &Arc<MemorySource>, ids: impl IntoIterator<Item = u64>) {
 }
 
 /// All pairs of two lists, computed from these alone, and with `alone` the records without one, but for those that wait.
-fn pairs(left: &[u64], right: &[u64], alone: bool) -> Vec<u64> {
+pub fn pairs(left: &[u64], right: &[u64], alone: bool) -> Vec<u64> {
     let matches = |l: u64, r: u64| l % KEYS == r % KEYS && l.abs_diff(r) <= WITHIN;
     let mut all = Vec::new();
     for l in left {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dataflow::{Batch, Intake, Operator, OperatorError, Schema, Transform, Transformed};
 use engine::Pipeline;
-use engine::tables::Side;
+use engine::tables::{Side, SideRows};
 use operators::{Dedup, DedupConfig, Late};
 use protocol::record::Absorbed;
 
@@ -15,7 +15,7 @@ use crate::support::{Bench, Fault, Numbers, Process, TokenTable};
 use crate::window::{Keyed, LAST, Pack, columns, results, window};
 
 /// The first column of the rows: the number.
-struct Number(Schema);
+pub struct Number(pub Schema);
 
 impl Transform for Number {
     fn name(&self) -> &str {
@@ -39,7 +39,7 @@ fn with_late(bench: &Bench, late: &Arc<TokenTable>, drain: bool) -> Pipeline {
     let dedup = Dedup::new(&keyed, config).expect("a valid step");
     let window = window(&keyed).with_late_rows(true);
     let steps: Vec<Box<dyn Operator>> = vec![Box::new(dedup), Box::new(window), Box::new(Pack)];
-    let side = Side { step: 1, table: 1, mapping: Arc::new(Number(decoded.clone())) };
+    let side = Side { step: 1, rows: SideRows::Late, table: 1, mapping: Arc::new(Number(decoded.clone())) };
     let intake = Intake::new(Arc::new(Numbers(decoded))).with_steps(vec![Arc::new(Keyed(keyed))]);
     let mut pipeline = Pipeline {
         steps,

@@ -27,6 +27,7 @@ fn temporal(memory: u64) -> TemporalJoin {
         is_outer: true,
         columns: vec![column("left", JoinSide::Left), column("right", JoinSide::Right)],
         deleted: None,
+        unmatched: Vec::new(),
     };
     TemporalJoin::new(&keyed(), &keyed(), &config).expect("a valid step").with_memory(memory)
 }

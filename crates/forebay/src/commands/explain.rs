@@ -11,7 +11,7 @@ use clickhouse::types::name as type_name;
 use dataflow::{Column, Runtime, Schema, Table};
 use engine::TokioRuntime;
 use pipeline::config::model::Pipeline;
-use pipeline::config::model::sink::{Create, Takes, Target, Upsert};
+use pipeline::config::model::sink::{Create, SideOutput, Takes, Target, Upsert};
 use pipeline::plan::{Conversion, InputPlan, Mapped, Place, Plan, Plans};
 use pipeline::wiring::{self, sink};
 use serde_json::{Value, json};
@@ -274,12 +274,12 @@ impl OfInput<'_> {
                 })
             });
             let (condition, otherwise) = match &table.takes {
-                Takes::Every | Takes::Late(_) => (None, false),
+                Takes::Every | Takes::Side(_) => (None, false),
                 Takes::Where(text) => (Some(text), false),
                 Takes::Otherwise => (None, true),
             };
             json!({
-                "table": table.name, "where": condition, "otherwise": otherwise,
+                "table": table.name, "from": self.pipeline.from_of(&target), "where": condition, "otherwise": otherwise,
                 "upsert": target.upsert,
                 "columns": mapping.collect::<Vec<_>>()
             })
@@ -322,7 +322,10 @@ fn takes(takes: &Takes) -> String {
         Takes::Every => String::new(),
         Takes::Where(text) => format!(", where {text}"),
         Takes::Otherwise => ", otherwise".to_owned(),
-        Takes::Late(step) => format!(", the late records of steps[{step}].window"),
+        Takes::Side(SideOutput::Late(step)) => format!(", the late records of steps[{step}].window"),
+        Takes::Side(SideOutput::Unmatched(step, side)) => {
+            format!(", the {} rows without a match of steps[{step}].join", side.word())
+        }
     }
 }
 

@@ -21,15 +21,18 @@
 //! | left        | its time plus `after`  | a right row that comes is later |
 //! | right       | its time plus `before` | a left row that comes is later  |
 //!
-//! | released, and it    | inner                     | the side is outer                                                        |
-//! |---------------------|---------------------------|--------------------------------------------------------------------------|
-//! | was in a pair       | dropped                   | dropped                                                                  |
-//! | never matched       | dropped, [`Output::unmatched`] | a row with NULLs for the other side, [`Output::unmatched`]          |
+//! | released, and it    | inner                     | the side is outer                                          | the side's rows go [beside](JoinConfig::unmatched) |
+//! |---------------------|---------------------------|------------------------------------------------------------|----------------------------|
+//! | was in a pair       | dropped                   | dropped                                                    | dropped                    |
+//! | never matched       | dropped, [`Output::unmatched`] | a row with NULLs for the other side, [`Output::unmatched`] | one of [`Output::unmatched_rows`] with its side's columns, [`Output::unmatched`] |
 //!
 //! | a made row          | time                      | position                                                                 |
 //! |---------------------|---------------------------|--------------------------------------------------------------------------|
 //! | of a pair           | the later of the two      | a number that counts up and never repeats, kept in the state             |
 //! | without a match     | its own                   | the same; such rows of a seal come by time, then the left side first, then in the order of arrival |
+//! | beside the output   | its own                   | the same, behind those of the output: the left side's first, each by time and then by arrival |
+//!
+//! A row without a match takes a number even if it is dropped: so it does not depend on the settings which numbers are taken.
 //!
 //! Keys are equal if their 128-bit hashes are ([`dedup::key`](crate::dedup::key)), so -0 equals 0 and every NaN every other.
 //!
@@ -104,8 +107,10 @@ pub struct Join {
     /// The first row of each side since then.
     sealed: [u32; 2],
     watermark_ms: i64,
-    /// The position of the next row of the output.
+    /// The position of the next row.
     position: u64,
+    /// How many of the numbers before it the last release gave to rows that are not of the output.
+    aside: u64,
     /// The delta of the seal under way, made when its watermark was known.
     delta: Bytes,
     memory_max: u64,
@@ -126,6 +131,7 @@ impl Join {
             sealed: [0; 2],
             watermark_ms: TIME_UNKNOWN_MS,
             position: 0,
+            aside: 0,
             delta: Bytes::new(),
             memory_max: MEMORY_DEFAULT,
             closes_at_end: false,
@@ -169,23 +175,32 @@ impl Join {
         self.watermark_ms = watermark_ms;
         let plan = self.plan.clone();
         let released = self.store.release(&plan, plan.floor_ms(watermark_ms));
-        let lone = |side: JoinSide| {
+        let lone = JoinSide::BOTH.map(|side| -> Vec<u32> {
             let arena = &self.store.side(side).arena;
-            released[side as usize].iter().filter(|id| !arena.is_matched(**id)).count() as u64
-        };
-        let unmatched: u64 = JoinSide::BOTH.map(lone).iter().sum();
+            released[side as usize].iter().copied().filter(|id| !arena.is_matched(*id)).collect()
+        });
+        let unmatched = lone.iter().map(|ids| ids.len() as u64).sum();
         let count = released.iter().map(|ids| ids.len() as u64).sum();
         let mut outputs = Vec::new();
-        for batch in results::unmatched(&plan, &self.store, &released, self.position)? {
+        for batch in results::unmatched(&plan, &self.store, &lone, self.position)? {
             self.position += batch.len() as u64;
             outputs.push(made(batch));
         }
+        let (mut unmatched_rows, before) = (Vec::new(), self.position);
+        for side in JoinSide::BOTH.into_iter().filter(|side| !plan.side(*side).is_outer) {
+            let (of, ids) = (self.store.side(side), &lone[side as usize]);
+            let batches = results::aside(&plan, (side, of), ids, self.position)?;
+            unmatched_rows.extend(batches.into_iter().map(|batch| (side as usize, batch)));
+            self.position += ids.len() as u64;
+        }
+        self.aside = self.position - before;
         if outputs.is_empty() && count > 0 {
             let none = (JoinSide::Left, &[][..]);
             outputs.push(made(results::joined(&plan, &self.store, none, Pairs::default(), self.position)?));
         }
         if let Some(first) = outputs.first_mut() {
             (first.released, first.unmatched) = (count, unmatched);
+            first.unmatched_rows = unmatched_rows;
         }
         self.store.drop_rows(&released, self.sealed)?;
         self.fresh.clear();
@@ -204,6 +219,18 @@ impl Join {
             Full::Numbers => "more than a billion rows came since the last seal".to_owned(),
         }
     }
+}
+
+/// Whether a delta that makes `made` rows behind `position` made them up to `was` before. Programs before this one gave no number to rows that are not of the
+/// output: to so many as `aside`, of those that the delta before released.
+fn check_numbers((position, aside): (u64, u64), made: u64, was: u64) -> Result<(), StateError> {
+    let (least, most) = ((position - aside).saturating_add(made), position.saturating_add(made));
+    if was != least && was != most {
+        return Err(codec::damaged(format!(
+            "makes rows up to position `{position}` + `{made}`, and made them up to `{was}` before"
+        )));
+    }
+    Ok(())
 }
 
 /// Rows of the step's making.
@@ -314,7 +341,7 @@ impl Operator for Join {
         self.plan.floor_ms(watermark_ms).saturating_sub(held_ms.unwrap_or(0))
     }
 
-    /// True if rows without a match would come out. Rows that would only be dropped are worth a cut of their own, which is made while nothing is read, where
+    /// True if rows without a match would come out, in the output or beside it. Rows that would only be dropped are worth a cut of their own, which is made while nothing is read, where
     /// that frees a considerable part of the memory: half of the rows that are held, when they take a quarter of the step's memory or more. Others go with the
     /// next cut, which comes with the next records.
     fn is_due(&self, watermark_ms: i64) -> bool {
@@ -379,7 +406,7 @@ impl State for Join {
         JoinSide::BOTH.into_iter().for_each(|side| store.link(side));
         self.sealed = JoinSide::BOTH.map(|side| store.side(side).arena.next());
         (self.store, self.watermark_ms, self.position) = (store, head.watermark_ms, head.position);
-        (self.fresh, self.delta) = (Vec::new(), Bytes::new());
+        (self.fresh, self.delta, self.aside) = (Vec::new(), Bytes::new(), 0);
         Ok(Vec::new())
     }
 
@@ -397,12 +424,7 @@ impl State for Join {
         });
         self.store = store;
         let head = parsed?;
-        if self.position.checked_add(made) != Some(head.position) {
-            return Err(codec::damaged(format!(
-                "makes rows up to position `{}` + `{made}`, and made them up to `{}` before",
-                self.position, head.position
-            )));
-        }
+        check_numbers((self.position, self.aside), made, head.position)?;
         self.position = head.position;
         self.release(head.watermark_ms.max(self.watermark_ms)).map_err(codec::damaged)?;
         Ok(())

@@ -117,6 +117,8 @@ pub struct JoinConfig {
     pub kind: JoinKind,
     /// The columns of the output, in order; 1 to [`COLUMNS_MAX`].
     pub columns: Vec<JoinColumn>,
+    /// For each side the columns of its rows without a match that go out beside the output; none if such rows do not.
+    pub unmatched: [Vec<String>; 2],
 }
 
 /// A column that the state keeps.
@@ -130,13 +132,22 @@ pub(super) struct Stored {
 /// What the step does with the rows of one side.
 pub(super) struct SidePlan {
     pub keyer: Keyer,
-    /// The columns that the state keeps: those of the output, each once.
+    /// The columns that the state keeps: those of the output and of rows beside it, each once.
     pub columns: Vec<Stored>,
     /// How much earlier than a row of this side the other row of a pair may be, and how much later.
     pub earlier_ms: i64,
     pub later_ms: i64,
     /// Whether its rows without a match become rows of the output.
     pub is_outer: bool,
+    /// What they are beside the output, if they go out there.
+    pub aside: Option<Aside>,
+}
+
+/// Rows of one side without a match, beside the output.
+pub(super) struct Aside {
+    /// The places of their columns among the stored ones.
+    pub at: Vec<usize>,
+    pub output: Schema,
 }
 
 /// A stored column of the key, and the one of the other side that it is equal to in every pair.
@@ -221,15 +232,8 @@ impl Plan {
                 let name = column.name.clone();
                 return Err(ConfigError::RepeatedColumn { setting: "join.columns", name });
             }
-            let mut store = |side: JoinSide, of_input: &Column| {
-                let of_side = &mut stored[side as usize];
-                let known = of_side.iter().position(|one| one.name == of_input.name);
-                known.unwrap_or_else(|| {
-                    let (name, is_optional) = (of_input.name.clone(), of_input.is_optional());
-                    of_side.push(Stored { name, form: of_input.column_type.arrow(), is_optional });
-                    of_side.len() - 1
-                })
-            };
+            let mut store =
+                |side: JoinSide, of_input: &Column| stored_at(&mut stored[side as usize], of_input);
             let own = &schemas[column.side as usize].columns()[name_at(schemas, column.side, &column.from)];
             let at = store(column.side, own);
             let stand_in = partner.map(|partner| {
@@ -246,6 +250,8 @@ impl Plan {
             Rule::Version(Some(name)) => Some(deleted_at(right, name, &mut stored[1])?),
             Rule::Version(None) | Rule::Interval => None,
         };
+        let aside = JoinSide::BOTH
+            .map(|side| aside((schemas[side as usize], side), config, &mut stored[side as usize]));
         let names = |side: JoinSide| -> Vec<String> {
             let name = |(left, right): &(String, String)| match side {
                 JoinSide::Left => left.clone(),
@@ -255,14 +261,14 @@ impl Plan {
         };
         let keys: Vec<String> =
             config.on.iter().map(|(left, right)| format!("`{left}` = `{right}`")).collect();
-        let [of_left, of_right] = stored;
-        let side = |side: JoinSide, columns, earlier_ms, later_ms| -> Result<SidePlan, ConfigError> {
+        let ([of_left, of_right], [left_aside, right_aside]) = (stored, aside);
+        let side = |side: JoinSide, columns, aside, earlier_ms, later_ms| -> Result<SidePlan, ConfigError> {
             let keyer = Keyer::new(schemas[side as usize], &names(side))?;
-            Ok(SidePlan { keyer, columns, earlier_ms, later_ms, is_outer: config.kind.keeps(side) })
+            Ok(SidePlan { keyer, columns, earlier_ms, later_ms, is_outer: config.kind.keeps(side), aside })
         };
         let sides = [
-            side(JoinSide::Left, of_left, before_ms, after_ms)?,
-            side(JoinSide::Right, of_right, after_ms, before_ms)?,
+            side(JoinSide::Left, of_left, left_aside?, before_ms, after_ms)?,
+            side(JoinSide::Right, of_right, right_aside?, after_ms, before_ms)?,
         ];
         let words = format!(
             "kind `{}`, left {}, right {}",
@@ -292,24 +298,29 @@ impl Plan {
     pub fn floor_ms(&self, watermark_ms: i64) -> i64 {
         watermark_ms.saturating_sub(self.lateness_ms)
     }
+}
 
-    /// The form of the output's rows where these are the forms of its columns: a text that is not UTF-8 makes its column Binary.
-    pub fn arrow(&self, columns: &[arrow_array::ArrayRef]) -> SchemaRef {
-        let declared = self.output.arrow();
-        let is_declared =
-            |(field, column): (&Arc<Field>, &arrow_array::ArrayRef)| field.data_type() == column.data_type();
-        if declared.fields().iter().zip(columns).all(is_declared) {
-            return declared.clone();
-        }
-        let field = |(field, column): (&Arc<Field>, &arrow_array::ArrayRef)| {
-            field.as_ref().clone().with_data_type(column.data_type().clone())
-        };
-        let fields: Vec<Field> = declared.fields().iter().zip(columns).map(field).collect();
-        Arc::new(arrow_schema::Schema::new(fields))
+/// The form of rows of `output` where these are the forms of their columns: a text that is not UTF-8 makes its column Binary.
+pub(super) fn arrow(output: &Schema, columns: &[arrow_array::ArrayRef]) -> SchemaRef {
+    let declared = output.arrow();
+    let is_declared =
+        |(field, column): (&Arc<Field>, &arrow_array::ArrayRef)| field.data_type() == column.data_type();
+    if declared.fields().iter().zip(columns).all(is_declared) {
+        return declared.clone();
     }
+    let field = |(field, column): (&Arc<Field>, &arrow_array::ArrayRef)| {
+        field.as_ref().clone().with_data_type(column.data_type().clone())
+    };
+    let fields: Vec<Field> = declared.fields().iter().zip(columns).map(field).collect();
+    Arc::new(arrow_schema::Schema::new(fields))
 }
 
 impl SidePlan {
+    /// Whether its rows without a match go anywhere.
+    pub fn lets_out(&self) -> bool {
+        self.is_outer || self.aside.is_some()
+    }
+
     /// Whether no row with a time of at least `floor_ms` can match a row of this side with this time.
     pub fn is_due(&self, time_ms: i64, floor_ms: i64) -> bool {
         floor_ms > time_ms.saturating_add(self.later_ms)
@@ -376,11 +387,47 @@ fn deleted_at(right: &Schema, name: &str, stored: &mut Vec<Stored>) -> Result<us
             wanted: "a condition, which is true or false",
         });
     }
-    let known = stored.iter().position(|one| one.name == name);
-    Ok(known.unwrap_or_else(|| {
-        stored.push(Stored { name: name.to_owned(), form, is_optional: column.is_optional() });
+    Ok(stored_at(stored, column))
+}
+
+/// What rows of a side without a match are beside the output, and their columns among the stored ones.
+fn aside(
+    (schema, side): (&Schema, JoinSide),
+    config: &JoinConfig,
+    stored: &mut Vec<Stored>,
+) -> Result<Option<Aside>, ConfigError> {
+    const SETTING: &str = "join.unmatched";
+    let names = &config.unmatched[side as usize];
+    if names.is_empty() {
+        return Ok(None);
+    }
+    if config.kind.keeps(side) {
+        let (word, kind) = (side.word(), config.kind.word());
+        return fail(
+            SETTING,
+            format!("with the kind `{kind}` {word} rows without a match are in the output"),
+        );
+    }
+    let (mut at, mut output) = (Vec::with_capacity(names.len()), Vec::<Column>::with_capacity(names.len()));
+    for name in names {
+        let column = &schema.columns()[column_index(schema, SETTING, name)?];
+        if output.iter().any(|other| other.name == *name) {
+            return Err(ConfigError::RepeatedColumn { setting: SETTING, name: name.clone() });
+        }
+        at.push(stored_at(stored, column));
+        output.push(column.clone());
+    }
+    Ok(Some(Aside { at, output: Schema::new(output) }))
+}
+
+/// The place of a column among the stored ones, with which it is from now on.
+fn stored_at(stored: &mut Vec<Stored>, column: &Column) -> usize {
+    let known = stored.iter().position(|one| one.name == column.name);
+    known.unwrap_or_else(|| {
+        let (name, is_optional) = (column.name.clone(), column.is_optional());
+        stored.push(Stored { name, form: column.column_type.arrow(), is_optional });
         stored.len() - 1
-    }))
+    })
 }
 
 /// The column of the other side that takes the place of a column of the key where the column's own side has no row.

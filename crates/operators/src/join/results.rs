@@ -8,7 +8,8 @@ use dataflow::{Batch, Partition};
 
 use super::NAME;
 use super::columns;
-use super::plan::{JoinSide, Origin, Plan, StandIn};
+use super::plan::{self, JoinSide, Origin, Plan, StandIn};
+use super::side::Side;
 use super::store::Store;
 
 /// Rows without a match in one batch of the output.
@@ -76,32 +77,68 @@ pub(super) fn joined(
 /// A row without a match: its time, its side, its number.
 type Lone = (i64, usize, u32);
 
-/// The rows of released rows of outer sides that never matched, by time, then side, then arrival: in batches, whose positions begin with `first`.
+/// The rows of `unmatched` ones of outer sides, by time, then side, then arrival: in batches, whose positions begin with `first`.
 ///
 /// # Errors
 /// When a value is of a form that cannot be gathered.
 pub(super) fn unmatched(
     plan: &Plan,
     store: &Store,
-    released: &[Vec<u32>; 2],
+    unmatched: &[Vec<u32>; 2],
     mut first: u64,
 ) -> Result<Vec<Batch>, ArrowError> {
     let mut rows: Vec<Lone> = Vec::new();
     for side in JoinSide::BOTH.into_iter().filter(|side| plan.side(*side).is_outer) {
         let arena = &store.side(side).arena;
-        let lone = released[side as usize].iter().filter(|id| !arena.is_matched(**id));
-        rows.extend(lone.map(|id| (arena.get(*id).time_ms, side as usize, *id)));
+        rows.extend(unmatched[side as usize].iter().map(|id| (arena.get(*id).time_ms, side as usize, *id)));
     }
     rows.sort_unstable();
+    in_parts(&rows, |part| {
+        let sides = lone_columns(plan, store, part)?;
+        let times_ms = part.iter().map(|(time_ms, ..)| *time_ms).collect();
+        let made = batch(plan, Some(&sides), times_ms, first)?;
+        first += part.len() as u64;
+        Ok(made)
+    })
+}
+
+/// The rows beside the output that `unmatched` ones of a side become, by time and then by arrival: in batches, whose positions begin with `first`. None if the
+/// side's rows go nowhere.
+///
+/// # Errors
+/// When the texts of one row take more than 2 GiB.
+pub(super) fn aside(
+    plan: &Plan,
+    (side, of): (JoinSide, &Side),
+    unmatched: &[u32],
+    mut first: u64,
+) -> Result<Vec<Batch>, ArrowError> {
+    let Some(plan::Aside { at, output }) = &plan.side(side).aside else { return Ok(Vec::new()) };
+    let mut rows: Vec<(i64, u32)> = unmatched.iter().map(|id| (of.arena.get(*id).time_ms, *id)).collect();
+    rows.sort_unstable();
+    in_parts(&rows, |part| {
+        let stored = of.gather(&part.iter().map(|(_, id)| *id).collect::<Vec<_>>())?;
+        let columns: Vec<ArrayRef> = at.iter().map(|at| stored[*at].clone()).collect();
+        let rows = RecordBatch::try_new(plan::arrow(output, &columns), columns)?;
+        let made = numbered(rows, part.iter().map(|(time_ms, _)| *time_ms).collect(), first);
+        first += part.len() as u64;
+        Ok(made)
+    })
+}
+
+/// What `make` makes of the rows, in as few batches as their number and their texts allow.
+///
+/// # Errors
+/// When it fails for a single row.
+pub(super) fn in_parts<T>(
+    rows: &[T],
+    mut make: impl FnMut(&[T]) -> Result<Batch, ArrowError>,
+) -> Result<Vec<Batch>, ArrowError> {
     let mut batches = Vec::new();
-    let mut parts: Vec<&[Lone]> = rows.chunks(ROWS_MAX).rev().collect();
+    let mut parts: Vec<&[T]> = rows.chunks(ROWS_MAX).rev().collect();
     while let Some(part) = parts.pop() {
-        match lone_columns(plan, store, part) {
-            Ok(sides) => {
-                let times_ms = part.iter().map(|(time_ms, ..)| *time_ms).collect();
-                batches.push(batch(plan, Some(&sides), times_ms, first)?);
-                first += part.len() as u64;
-            }
+        match make(part) {
+            Ok(made) => batches.push(made),
             // Texts of more than 2 GiB: each half has less, and one value fits.
             Err(_) if part.len() > 1 => {
                 let (front, back) = part.split_at(part.len() / 2);
@@ -167,15 +204,20 @@ pub(super) fn batch(
                 filled.unwrap_or(&sides.stored[*side as usize][*at]).clone()
             };
             let columns: Vec<ArrayRef> = plan.from.iter().map(column).collect();
-            RecordBatch::try_new(plan.arrow(&columns), columns)?
+            RecordBatch::try_new(plan::arrow(&plan.output, &columns), columns)?
         }
     };
-    Ok(Batch {
+    Ok(numbered(rows, times_ms, first))
+}
+
+/// Rows of the step's making, whose positions begin with `first`.
+fn numbered(rows: RecordBatch, times_ms: Vec<i64>, first: u64) -> Batch {
+    Batch {
         items: Vec::new(),
         era: 0,
         partition: Partition::new(format!("@{NAME}"), 0),
         rows,
         positions: (first..first + times_ms.len() as u64).collect(),
         times_ms,
-    })
+    }
 }

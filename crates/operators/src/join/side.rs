@@ -63,10 +63,10 @@ impl Side {
         self.pages.iter().flat_map(Page::by_arrival).collect()
     }
 
-    /// Whether a row of an outer side without a match is due, so that it would become a row of the output.
+    /// Whether a row without a match is due, of a side that lets such rows out.
     pub fn has_unmatched_due(&self, plan: &SidePlan, floor_ms: i64) -> bool {
         let is_due = |time_ms| plan.is_due(time_ms, floor_ms);
-        plan.is_outer
+        plan.lets_out()
             && self.pages.iter().filter(|page| page.is_due(is_due)).any(|page| {
                 let due = page.by_time().take_while(|id| is_due(self.arena.get(*id).time_ms));
                 due.into_iter().any(|id| !self.arena.is_matched(id))

@@ -95,6 +95,47 @@ pub(super) fn config(kind: JoinKind) -> JoinConfig {
             column("paid", JoinSide::Left, "paid"),
             column("key", JoinSide::Left, "order_id"),
         ],
+        unmatched: [Vec::new(), Vec::new()],
+    }
+}
+
+/// The same, with the rows of each side beside the output that are not in it.
+pub(super) fn with_aside(kind: JoinKind) -> JoinConfig {
+    let names = |of: &[&str]| of.iter().map(|name| (*name).to_owned()).collect();
+    let mut config = config(kind);
+    if !matches!(kind, JoinKind::Left | JoinKind::Full) {
+        config.unmatched[0] = names(&["name", "order_id", "number"]);
+    }
+    if !matches!(kind, JoinKind::Right | JoinKind::Full) {
+        config.unmatched[1] = names(&["order", "number"]);
+    }
+    config
+}
+
+/// The rows beside the output, in order: the side, the key, the number and the time of each, and its position.
+pub(super) fn beside(outputs: &[Output]) -> Vec<(usize, Option<i64>, i64, i64, u64)> {
+    let mut rows = Vec::new();
+    for (side, batch) in outputs.iter().flat_map(|output| &output.unmatched_rows) {
+        let names: Vec<&String> = batch.rows.schema_ref().fields().iter().map(|field| field.name()).collect();
+        let (key, is_wide) = match side {
+            0 => ("order_id", names == ["name", "order_id", "number"]),
+            _ => ("order", names == ["order", "number"]),
+        };
+        assert!(is_wide, "{names:?}");
+        let of = |name: &str| arrow_cast(batch.rows.column_by_name(name).unwrap());
+        let (keys, numbers) = (of(key), of("number"));
+        rows.extend((0..batch.len()).map(|row| {
+            let key = keys.is_valid(row).then(|| keys.value(row));
+            (*side, key, numbers.value(row), batch.times_ms[row], batch.positions[row])
+        }));
+    }
+    rows
+}
+
+fn arrow_cast(column: &ArrayRef) -> Int64Array {
+    match column.as_primitive_opt::<Int32Type>() {
+        Some(narrow) => narrow.unary(i64::from),
+        None => column.as_primitive::<Int64Type>().clone(),
     }
 }
 
@@ -249,6 +290,61 @@ fn rows_without_a_match_come_by_time_then_side_then_arrival() {
     assert_eq!(rows, expected);
     assert_eq!((outputs[0].released, outputs[0].unmatched), (6, 6));
     assert_eq!(outputs[0].batch.positions, [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn rows_without_a_match_go_beside_the_output_with_the_columns_of_their_side() {
+    let mut step = Join::new(&left(), &right(), &with_aside(JoinKind::Inner)).unwrap();
+    let rows = [(Some(1), 1, "a", 10), (Some(2), 2, "b", 40), (None, 3, "c", 20)];
+    put(&mut step, JoinSide::Left, batch(JoinSide::Left, &rows));
+    let out = put(
+        &mut step,
+        JoinSide::Right,
+        batch(JoinSide::Right, &[(Some(1), 4, "", 20), (Some(2), 5, "", 300)]),
+    );
+    assert_eq!(out.batch.positions, [0]);
+    assert!(step.is_due(95) && !step.is_due(80), "a row that goes beside the output is due as one of it");
+    let (outputs, _) = cut(&mut step, 1_000);
+    assert_eq!((outputs[0].released, outputs[0].unmatched, outputs[0].batch.len()), (5, 3, 0));
+    assert_eq!(beside(&outputs), [(0, None, 3, 20, 1), (0, Some(2), 2, 40, 2), (1, Some(2), 5, 300, 3)]);
+    put(&mut step, JoinSide::Right, batch(JoinSide::Right, &[(Some(9), 6, "", 2_000)]));
+    let out = put(&mut step, JoinSide::Left, batch(JoinSide::Left, &[(Some(9), 7, "", 2_000)]));
+    assert_eq!(out.batch.positions, [4], "numbers go on behind them");
+}
+
+#[test]
+fn a_row_goes_into_the_output_or_beside_it() {
+    let refused = |change: &dyn Fn(&mut JoinConfig)| {
+        let mut changed = with_aside(JoinKind::Left);
+        change(&mut changed);
+        Join::new(&left(), &right(), &changed).err().expect("a fault").to_string()
+    };
+    let told = refused(&|config| config.unmatched[0] = vec!["name".to_owned()]);
+    assert!(told.contains("with the kind `left` left rows without a match are in the output"), "{told}");
+    let told = refused(&|config| config.unmatched[1] = vec!["ordr".to_owned()]);
+    assert!(told.contains("did you mean `order`?"), "{told}");
+    let told = refused(&|config| config.unmatched[1].push("order".to_owned()));
+    assert!(told.contains("join.unmatched"), "{told}");
+}
+
+/// Where rows without a match go is no setting of the state, as long as it has their columns.
+#[test]
+fn rows_that_were_held_before_go_beside_the_output_too() {
+    let of = |unmatched: Vec<String>| {
+        let config = JoinConfig { unmatched: [unmatched, Vec::new()], ..config(JoinKind::Inner) };
+        Join::new(&left(), &right(), &config).unwrap()
+    };
+    let mut before = of(Vec::new());
+    put(&mut before, JoinSide::Left, batch(JoinSide::Left, &[(Some(1), 1, "a", 10), (Some(2), 2, "b", 400)]));
+    let (outputs, delta) = cut(&mut before, 200);
+    assert_eq!((outputs[0].unmatched, outputs[0].unmatched_rows.len()), (1, 0));
+    let mut after = of(vec!["name".to_owned(), "number".to_owned()]);
+    after.apply(&delta).unwrap();
+    let (outputs, _) = cut(&mut after, 1_000);
+    let (side, rows) = &outputs[0].unmatched_rows[0];
+    assert_eq!((*side, &rows.times_ms[..], &rows.positions[..]), (0, &[400][..], &[1][..]));
+    let wider = of(vec!["order_id".to_owned(), "name".to_owned()]);
+    assert_eq!(wider.shape(), before.shape());
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod inputs;
 mod joins;
 mod listen;
 mod lookups;
+mod sides;
 mod upsert;
 
 use operators::mapping::route::TABLES_MAX;
@@ -332,46 +333,6 @@ impl Rules<'_> {
     }
 
     /// One table under `sink`, or several under `sinks`.
-    /// A table for late records.
-    fn late(&mut self, index: usize, sink: &TableSink) {
-        let Some(from) = &sink.from else { return };
-        let path = format!("sinks[{index}].from");
-        let named = |step: &Step| step.window.as_ref()?.name.as_ref().map(|name| format!("`{name}.late`"));
-        let known: Vec<String> = self.pipeline.steps.iter().filter_map(named).collect();
-        let Some(step) = self.pipeline.late_of(sink) else {
-            let there = match known.is_empty() {
-                true => "no window has a name; write `as: NAME` under one".to_owned(),
-                false => format!("there is {}", known.join(", ")),
-            };
-            return self.fault(&path, format!("`{from}` is no side output of a step: {there}"));
-        };
-        if self.pipeline.steps[..step].iter().any(|step| step.join.is_some()) {
-            self.fault(&path, "late records of a window behind a join cannot have a table yet; a longer `lateness` of the join takes them in");
-        }
-        if self.pipeline.steps[..step].iter().any(|step| step.window.is_some()) {
-            self.fault(
-                &path,
-                "the results of a window are never late for the window behind it; name the first window",
-            );
-        }
-        if self.pipeline.steps[step].window.as_ref().is_some_and(|window| window.gap.is_some()) {
-            self.fault(
-                &path,
-                "late records of sessions cannot have a table yet: a longer `lateness` keeps sessions open for them",
-            );
-        }
-        if sink.condition.is_some() || sink.by.is_some() || sink.otherwise {
-            self.fault(
-                &path,
-                "a table for late records takes all of them: remove `where`, `by` and `otherwise`",
-            );
-        }
-        let sinks = &self.pipeline.sinks;
-        if sinks[..index].iter().any(|other| other.from.as_ref() == Some(from)) {
-            self.fault(&path, format!("`{from}` has a table already; late records go to one"));
-        }
-    }
-
     fn sinks(&mut self) {
         let Pipeline { sink, sinks, columns, .. } = self.pipeline;
         let table = &sink.clickhouse;
@@ -404,7 +365,7 @@ impl Rules<'_> {
                     "`otherwise` takes what no `where` takes, so a table has one of the two",
                 );
             }
-            self.late(index, sink);
+            self.side(index, sink);
             if let Some(by) = &sink.by {
                 let placeholder = by.placeholder();
                 if !sink.clickhouse.table.as_str().contains(&placeholder) {

@@ -65,6 +65,8 @@ pub enum LaneStep {
         config: JoinSettings,
         /// The columns of the rows of its left side, and of its right side.
         sides: [Schema; 2],
+        /// For each side what brings its rows without a match to the columns of their table; `None` if they have none.
+        unmatched: [Option<Arc<dyn Transform>>; 2],
     },
     /// A step without state behind a window or a join, whose rows exist only in the lane.
     Stateless(Arc<dyn Transform>),

@@ -34,7 +34,7 @@ impl Planner<'_> {
     pub(super) fn conditions(&self, last: &Schema) -> Result<Conditions, Faults> {
         let texts = self.union.targets().iter().filter_map(|target| match &target.takes {
             Takes::Where(text) => Some((target.condition_path.clone(), text.clone())),
-            Takes::Every | Takes::Otherwise | Takes::Late(_) => None,
+            Takes::Every | Takes::Otherwise | Takes::Side(_) => None,
         });
         let texts: Vec<(String, String)> = texts.collect();
         if texts.is_empty() {

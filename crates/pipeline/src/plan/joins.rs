@@ -13,6 +13,8 @@
 //! What a join reads of its sides follows from what is read of its own rows, so joins are planned in three passes: forward, all columns that there
 //! could be; backward, those that are needed; forward again, the parts.
 //!
+//! Rows of a side without a match may go to a table of their own ([`super::aside`]), whose columns the join reads of that side too.
+//!
 //! The condition by which a version of a temporal join deletes its key is one more step of the right side, whose value is a column that no other step can name.
 //!
 //! | a name behind the join                      | is                                                     |
@@ -23,18 +25,21 @@
 //! | a column of both sides otherwise            | a fault, if anything reads it: `columns` says which    |
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use dataflow::{Column, ColumnType, Metadata, Operator, Schema};
+use dataflow::{Column, ColumnType, Metadata, Operator, Schema, Transform};
 use engine::{Flow, Port};
 use operators::{
     ConfigError, Join, JoinColumn, JoinConfig, JoinKind, JoinSide, TemporalConfig, TemporalJoin,
 };
 
+use super::aside::Aside;
 use super::chain::{LaneStep, Made};
 use super::inputs::{InputPlan, Plans, View};
 use super::windows::{self, Giver};
 use super::{Faults, MARK, Place, Plan, Planned, Planner, Stage, Texts, fault};
 use crate::config::model::join::{self as model, JoinStep};
+use crate::config::model::sink::{SideOutput, Takes};
 use crate::config::model::{Input, Pipeline};
 use crate::config::nearest::nearest;
 
@@ -122,6 +127,17 @@ struct Joined {
     output: Schema,
 }
 
+/// Rows of a side without a match for a table of their own: how they fill it, and the columns that this reads.
+struct Beside {
+    /// The place of the table.
+    place: usize,
+    aside: Aside,
+    read: Vec<Column>,
+}
+
+/// Those of each side, if there are any, by join.
+type Asides = Vec<[Option<Beside>; 2]>;
+
 struct Joins<'a> {
     pipeline: &'a Pipeline,
     views: &'a [View<'a>],
@@ -139,8 +155,9 @@ pub(super) fn plan(pipeline: &Pipeline, tables: &[Schema], texts: &dyn Texts) ->
     let all = joins(pipeline, &inputs)?;
     let joins = Joins { pipeline, of_joined: &views[0].of_results(), views: &views, tables, texts, all };
     let widest = joins.widest()?;
-    let needed = joins.needed(&widest)?;
-    joins.parts(&inputs, &needed)
+    let asides = joins.asides(&widest)?;
+    let needed = joins.needed(&widest, &asides)?;
+    joins.parts(&inputs, &needed, asides)
 }
 
 /// The joins of a pipeline whose rules hold.
@@ -177,12 +194,15 @@ impl At<'_> {
         Giver { at: self.at, path: self.path.clone(), computed: Vec::new() }
     }
 
-    fn config(&self, columns: Vec<JoinColumn>) -> JoinSettings {
+    fn config(&self, columns: Vec<JoinColumn>, unmatched: [Vec<String>; 2]) -> JoinSettings {
         let (on, lateness) = (self.step.pairs(), self.step.lateness.duration());
         if self.step.is_temporal() {
             let is_outer = self.step.kind == model::JoinKind::Left;
             let deleted = self.step.deleted.as_ref().map(|_| MARK.to_owned());
-            return JoinSettings::Temporal(TemporalConfig { on, lateness, is_outer, columns, deleted });
+            // Of the right side the rules let none through.
+            let [unmatched, _] = unmatched;
+            let config = TemporalConfig { on, lateness, is_outer, columns, deleted, unmatched };
+            return JoinSettings::Temporal(config);
         }
         let (before, after) = self.step.interval();
         let kind = match self.step.kind {
@@ -191,7 +211,7 @@ impl At<'_> {
             model::JoinKind::Right => JoinKind::Right,
             model::JoinKind::Full => JoinKind::Full,
         };
-        JoinSettings::Interval(JoinConfig { on, before, after, lateness, kind, columns })
+        JoinSettings::Interval(JoinConfig { on, before, after, lateness, kind, columns, unmatched })
     }
 
     /// The columns of the key on one side.
@@ -312,17 +332,35 @@ impl At<'_> {
             let found = side.index_of(&column.from).map(|at| side.columns()[at].column_type.clone());
             found.map(|column_type| Column::new(&column.name, column_type))
         };
-        let one = |column: &JoinColumn| match self.joined(sides, std::slice::from_ref(column)) {
+        let one = |column: &JoinColumn| match self.joined(sides, std::slice::from_ref(column), [None, None]) {
             Ok((_, output)) => output.columns().first().cloned(),
             Err(_) => of_side(column),
         };
         Schema::new(columns.iter().filter_map(one).collect())
     }
 
-    fn joined(&self, sides: &[Schema; 2], columns: &[JoinColumn]) -> Result<(JoinSettings, Schema), Faults> {
-        let config = self.config(columns.to_vec());
+    fn joined(
+        &self,
+        sides: &[Schema; 2],
+        columns: &[JoinColumn],
+        beside: [Option<&Beside>; 2],
+    ) -> Result<(JoinSettings, Schema), Faults> {
+        let names = |beside: Option<&Beside>| beside.map(Beside::names).unwrap_or_default();
+        let config = self.config(columns.to_vec(), beside.map(names));
         let output = config.output(sides).map_err(|error| vec![fault(&self.path, error.to_string())])?;
         Ok((config, output))
+    }
+}
+
+impl Beside {
+    fn names(&self) -> Vec<String> {
+        self.read.iter().map(|column| column.name.clone()).collect()
+    }
+
+    /// What brings the rows to their table's columns; `side` are those of all rows of the side.
+    fn step(&self, side: &Schema) -> Result<Arc<dyn Transform>, Faults> {
+        let column = |read: &Column| side.index_of(&read.name).map(|at| side.columns()[at].clone());
+        self.aside.step(&Schema::new(self.read.iter().filter_map(column).collect()))
     }
 }
 
@@ -383,8 +421,31 @@ impl<'a> Joins<'a> {
         Ok(all)
     }
 
+    /// For each side what its rows without a match are for a table of their own.
+    fn asides(&'a self, widest: &[Joined]) -> Result<Asides, Faults> {
+        let outputs: Vec<Schema> = widest.iter().map(|joined| joined.output.clone()).collect();
+        let targets = self.pipeline.targets();
+        let of = |join: &'a At<'a>, place: usize| -> Result<Option<Beside>, Faults> {
+            let takes = Takes::Side(SideOutput::Unmatched(join.at, SIDES[place]));
+            let mut tables = targets.iter().zip(self.tables).enumerate();
+            let Some((table_place, table)) = tables.find(|(_, (target, _))| target.takes == takes) else {
+                return Ok(None);
+            };
+            let planner = self.planner(&join.sides[place], &outputs, Schema::new(Vec::new()))?;
+            let (last, mut read) = (planner.last()?, Vec::new());
+            let aside = Aside::new(&planner, &last, table, &mut read)?;
+            if read.is_empty() {
+                // Rows that are only counted still have to be rows.
+                let key = join.key(place).next().and_then(|key| last.index_of(&key));
+                read.extend(key.map(|at| last.columns()[at].clone()));
+            }
+            Ok(Some(Beside { place: table_place, aside, read }))
+        };
+        self.all.iter().map(|join| Ok([of(join, 0)?, of(join, 1)?])).collect()
+    }
+
     /// For each join the columns of its rows that anything reads.
-    fn needed(&'a self, widest: &[Joined]) -> Result<Vec<Vec<JoinColumn>>, Faults> {
+    fn needed(&'a self, widest: &[Joined], asides: &Asides) -> Result<Vec<Vec<JoinColumn>>, Faults> {
         let outputs: Vec<Schema> = widest.iter().map(|joined| joined.output.clone()).collect();
         let mut all: Vec<Vec<JoinColumn>> = vec![Vec::new(); self.all.len()];
         for (nth, join) in self.all.iter().enumerate().rev() {
@@ -398,7 +459,7 @@ impl<'a> Joins<'a> {
                     windows::needed_behind((self.pipeline, self.of_joined), self.tables, self.texts, behind)?
                 }
                 Some((later, side)) => {
-                    let table = self.read_of(later, side, &all[later], &outputs)?;
+                    let table = self.read_of((later, side), &all[later], &outputs, asides)?;
                     self.planner(&self.all[later].sides[side], &outputs, table)?.needed_of_results()?
                 }
             };
@@ -422,10 +483,10 @@ impl<'a> Joins<'a> {
     /// The columns that join `nth` reads of one of its sides, if its rows have `columns`.
     fn read_of(
         &'a self,
-        nth: usize,
-        side: usize,
+        (nth, side): (usize, usize),
         columns: &[JoinColumn],
         outputs: &[Schema],
+        asides: &Asides,
     ) -> Result<Schema, Faults> {
         let join = &self.all[nth];
         let none = Schema::new(Vec::new());
@@ -441,18 +502,28 @@ impl<'a> Joins<'a> {
                 read.push(Column { field: name, ..column.clone() });
             }
         }
+        for column in asides[nth][side].iter().flat_map(|beside| &beside.read) {
+            if !read.iter().any(|known| known.name == column.name) {
+                read.push(Column { field: column.name.clone(), ..column.clone() });
+            }
+        }
         Ok(Schema::new(read))
     }
 
     /// The plan of every input, whose lane has the chains of all sides, the joins, and what stands behind the last.
-    fn parts(&'a self, inputs: &[Input<'_>], needed: &[Vec<JoinColumn>]) -> Result<Plans, Faults> {
+    fn parts(
+        &'a self,
+        inputs: &[Input<'_>],
+        needed: &[Vec<JoinColumn>],
+        asides: Asides,
+    ) -> Result<Plans, Faults> {
         let mut lane = Lane { steps: Vec::new(), next: Vec::new(), entries: vec![OUT; inputs.len()] };
         let mut plans: Vec<Option<Plan>> = inputs.iter().map(|_| None).collect();
         let (mut outputs, mut exits) = (Vec::<Schema>::new(), Vec::<usize>::new());
         for (nth, join) in self.all.iter().enumerate() {
             let mut came: Vec<(Schema, usize, Rows, Vec<Stage>)> = Vec::new();
             for (place, side) in join.sides.iter().enumerate() {
-                let read = self.read_of(nth, place, &needed[nth], &outputs)?;
+                let read = self.read_of((nth, place), &needed[nth], &outputs, &asides)?;
                 let planner = self.planner(side, &outputs, read.clone())?;
                 let first = lane.steps.len();
                 match side.rows {
@@ -481,7 +552,10 @@ impl<'a> Joins<'a> {
             }
             let [left, right] = &came[..] else { unreachable!("a join has two sides") };
             let sides = [left.0.clone(), right.0.clone()];
-            let (config, output) = join.joined(&sides, &needed[nth])?;
+            let beside = asides[nth].each_ref().map(Option::as_ref);
+            let (config, output) = join.joined(&sides, &needed[nth], beside)?;
+            let step = |place: usize| beside[place].map(|beside| beside.step(&sides[place])).transpose();
+            let unmatched = [step(0)?, step(1)?];
             let own = lane.steps.len();
             for (place, (_, first, rows, _)) in came.iter().enumerate() {
                 let end = came.get(place + 1).map_or(own, |next| next.1);
@@ -495,11 +569,11 @@ impl<'a> Joins<'a> {
                     Rows::Join(of) => lane.next[exits[*of]] = entry,
                 }
             }
-            lane.steps.push(LaneStep::Join { at: join.at, config, sides });
+            lane.steps.push(LaneStep::Join { at: join.at, config, sides, unmatched });
             lane.line_up(own);
             for (place, (.., rows, stages)) in came.into_iter().enumerate() {
                 let mut stages = joined_stages(stages);
-                stages.push(self.stage(join, place, &needed[nth], &output));
+                stages.push(self.stage((join, place), &needed[nth], beside[place], &output));
                 for input in self.inputs_of(rows) {
                     let plan = plans[input].as_mut().expect("an input goes into a join before its rows do");
                     plan.stages.extend(stages.iter().cloned());
@@ -508,7 +582,7 @@ impl<'a> Joins<'a> {
             exits.push(own);
             outputs.push(output);
         }
-        self.to_the_tables(inputs, plans, lane, &outputs)
+        self.to_the_tables(inputs, plans, lane, &outputs, asides)
     }
 
     /// The same with what stands behind the last join.
@@ -518,6 +592,7 @@ impl<'a> Joins<'a> {
         plans: Vec<Option<Plan>>,
         lane: Lane,
         outputs: &[Schema],
+        asides: Asides,
     ) -> Result<Plans, Faults> {
         let mut plans: Vec<Plan> = plans.into_iter().flatten().collect();
         if plans.len() < inputs.len() {
@@ -530,6 +605,14 @@ impl<'a> Joins<'a> {
         base.lane_steps = lane.steps;
         let giver = (last.giver(), output.clone());
         windows::onward((self.pipeline, self.of_joined), self.tables, self.texts, giver, base)?;
+        let mut beside: Vec<Beside> = asides.into_iter().flatten().flatten().collect();
+        beside.sort_by_key(|beside| beside.place);
+        base.tables.extend(beside.into_iter().map(|beside| {
+            let mut table = beside.aside.plan();
+            // The other inputs have fields of the same names.
+            table.mapping.iter_mut().for_each(|mapped| mapped.field = None);
+            table
+        }));
         let behind = joined_stages(base.stages.split_off(own));
         let (steps, tables, router) =
             (base.lane_steps.clone(), std::mem::take(&mut base.tables), base.router.clone());
@@ -548,11 +631,18 @@ impl<'a> Joins<'a> {
     }
 
     /// A join as the readers of the plan of one of its sides see it.
-    fn stage(&self, join: &At<'_>, side: usize, columns: &[JoinColumn], output: &Schema) -> Stage {
+    fn stage(
+        &self,
+        (join, side): (&At<'_>, usize),
+        columns: &[JoinColumn],
+        beside: Option<&Beside>,
+        output: &Schema,
+    ) -> Stage {
         let of_rows =
             columns.iter().filter(|column| column.side == SIDES[side]).map(|column| column.from.clone());
+        let beside = beside.map(Beside::names).unwrap_or_default();
         let mut reads: Vec<String> = Vec::new();
-        for name in join.key(side).chain(of_rows) {
+        for name in join.key(side).chain(of_rows).chain(beside) {
             if !reads.contains(&name) {
                 reads.push(name);
             }

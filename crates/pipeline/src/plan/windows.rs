@@ -18,8 +18,8 @@ use dataflow::{Column, Schema};
 use operators::window::{Clock, END, Emit, START, Windows};
 use operators::{Gate, Window, WindowConfig};
 
+use super::aside::Aside;
 use super::chain::{self, LaneStep, Made};
-use super::late::Late;
 use super::{Fault, Faults, Origin, Place, Plan, Planned, Planner, Stage, Texts, View, fault, shape};
 use crate::config::model::Pipeline;
 use crate::config::model::sink::Target;
@@ -211,7 +211,7 @@ pub(super) fn plan(
     let (mut plan, output, late) =
         records((pipeline, view), tables, texts, first).map_err(|faults| first.in_file(faults))?;
     onward((pipeline, &view.of_results()), tables, texts, (first.giver(), output), &mut plan)?;
-    plan.tables.extend(late.map(Late::plan));
+    plan.tables.extend(late.map(Aside::plan));
     Ok(plan)
 }
 
@@ -281,7 +281,7 @@ fn to_tables<'a>(
 ) -> Result<Planner<'a>, Faults> {
     let steps = steps_behind(pipeline, giver, pipeline.steps.len());
     let mut targets = pipeline.targets();
-    targets.retain(|target| !target.is_for_late());
+    targets.retain(|target| !target.is_of_side());
     let (tables, _) = tables.split_at(targets.len());
     Planner::of_results(view, (&giver.path, output), targets, tables, texts, steps)
 }
@@ -325,7 +325,7 @@ fn records(
     tables: &[Schema],
     texts: &dyn Texts,
     window: &At<'_>,
-) -> Result<(Plan, Schema, Option<Late>), Faults> {
+) -> Result<(Plan, Schema, Option<Aside>), Faults> {
     let of = |table: Schema| {
         let steps = window.computing(super::planned(pipeline, view, window.at));
         Planner::of_records(view, unnamed(pipeline), &[table], texts, steps)
@@ -334,8 +334,8 @@ fn records(
     let mut read = read_columns(&planner, window)?;
     let reads = names(&read);
     let targets = pipeline.targets();
-    let late = targets.iter().zip(tables).find(|(target, _)| target.is_for_late());
-    let late = late.map(|late| Late::new(&planner, &planner.last()?, late, &mut read)).transpose()?;
+    let late = targets.iter().zip(tables).find(|(target, _)| target.is_of_side());
+    let late = late.map(|late| Aside::new(&planner, &planner.last()?, late, &mut read)).transpose()?;
     let read = Schema::new(read);
     let mut planner = of(read.clone())?;
     planner.is_for_window = true;

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use dataflow::{Intake, Operator, Router, Schema, Transform};
 use engine::Flow;
-use engine::tables::Side;
+use engine::tables::{Side, SideRows};
 use operators::dedup::SHARDS_MAX;
 use operators::window::MEMORY_DEFAULT;
-use operators::{ConfigError, Dedup, DedupConfig, EventTime, Stateless};
+use operators::{ConfigError, Dedup, DedupConfig, EventTime, JoinSide, Stateless};
 
 use super::source::Decoding;
 use super::texts::Sql;
 use super::{WiringError, bounds};
-use crate::config::model::sink::Takes;
+use crate::config::model::sink::{SideOutput, Takes};
 use crate::config::model::step::{self as model, Keep};
 use crate::config::model::{Input, Pipeline};
 use crate::config::values::Window;
@@ -35,7 +35,7 @@ pub struct Chain {
     pub flow: Flow,
     /// What deals rows out to several tables; `None` with one.
     pub router: Option<Arc<dyn Router>>,
-    /// The tables for late records.
+    /// The tables of side outputs.
     pub sides: Vec<Side>,
 }
 
@@ -115,17 +115,28 @@ fn event_time(
     EventTime::new(schema, column).map_err(|error| WiringError::Settings(format!("`{path}`: {error}")))
 }
 
-/// Which tables take the late records of which steps of the lane.
+/// Which tables take the rows of which side outputs of the lane's steps.
 fn sides(pipeline: &Pipeline, steps: &[LaneStep]) -> Vec<Side> {
-    let targets = pipeline.targets();
-    let side = |(step, lane): (usize, &LaneStep)| match lane {
-        LaneStep::Window { at, late: Some(mapping), .. } => {
-            let table = targets.iter().position(|target| target.takes == Takes::Late(*at))?;
-            Some(Side { step, table, mapping: mapping.clone() })
+    let (targets, mut sides) = (pipeline.targets(), Vec::new());
+    let mut add = |step, rows, output, mapping: &Option<Arc<dyn Transform>>| {
+        let table = targets.iter().position(|target| target.takes == Takes::Side(output));
+        if let (Some(table), Some(mapping)) = (table, mapping) {
+            sides.push(Side { step, rows, table, mapping: mapping.clone() });
         }
-        _ => None,
     };
-    steps.iter().enumerate().filter_map(side).collect()
+    for (step, lane) in steps.iter().enumerate() {
+        match lane {
+            LaneStep::Window { at, late, .. } => add(step, SideRows::Late, SideOutput::Late(*at), late),
+            LaneStep::Join { at, unmatched, .. } => {
+                for (side, mapping) in [JoinSide::Left, JoinSide::Right].into_iter().zip(unmatched) {
+                    let rows = SideRows::Unmatched(side as usize);
+                    add(step, rows, SideOutput::Unmatched(*at, side), mapping);
+                }
+            }
+            _ => {}
+        }
+    }
+    sides
 }
 
 /// The operators of the lane, in their order.
@@ -176,7 +187,7 @@ fn operators(
                 let made = dedup_config(dedup).and_then(|config| Dedup::new(&columns, config));
                 made.map(|step| Box::new(sized(step)) as _)
             }
-            LaneStep::Join { at, config, sides: [left, right] } => {
+            LaneStep::Join { at, config, sides: [left, right], .. } => {
                 let join = pipeline.steps[at].join.as_ref().expect("the plan names a `join`");
                 let closes = join.at_end == model::AtEnd::Close;
                 config.step((&left, &right), memory(operators::join::MEMORY_DEFAULT), closes)

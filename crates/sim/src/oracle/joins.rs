@@ -45,6 +45,9 @@ pub struct Model {
 /// What a row of the result may be.
 type Allowed = Vec<Row>;
 
+/// The rows of each side for the table of those without a match.
+type Beside = [Vec<Row>; 2];
+
 impl Model {
     /// None waits; `None` for a plan without a join.
     pub fn new(plan: &Plan) -> Option<Self> {
@@ -103,7 +106,7 @@ impl Model {
     }
 
     /// Left records get their versions, and versions that no other record can get any more go; how many of both.
-    fn release_versions(&mut self, made: &mut Vec<Allowed>) -> u64 {
+    fn release_versions(&mut self, made: &mut Vec<Allowed>, beside: &mut Beside) -> u64 {
         let (floor_ms, before) = (self.floor_ms(), self.held_now());
         let left = std::mem::take(&mut self.held[0]);
         let (due, waits): (Vec<Held>, Vec<Held>) =
@@ -114,7 +117,7 @@ impl Model {
             match self.holding(key, time_ms, self.seals) {
                 Some(versions) => made.push(versions.ids.iter().map(|right| pair(Some(*right))).collect()),
                 None if self.joins.keeps[0] => made.push(vec![pair(None)]),
-                None => {}
+                None => beside[0].push(pair(None)),
             }
         }
         let newest: Vec<Versions> = self.versions.clone();
@@ -151,7 +154,7 @@ impl Model {
     }
 
     /// Records that no other can match any more go; how many.
-    fn release(&mut self, pairs: &mut Vec<Pair>) -> u64 {
+    fn release(&mut self, pairs: &mut Vec<Pair>, beside: &mut Beside) -> u64 {
         let floor_ms = self.floor_ms();
         let longest_ms = [self.joins.after_ms, self.joins.before_ms];
         let mut released = 0;
@@ -159,11 +162,12 @@ impl Model {
             let is_due = |held: &&Held| floor_ms > held.record.time_ms + longest_ms[side];
             for held in self.held[side].iter().filter(is_due) {
                 released += 1;
-                if self.joins.keeps[side] && !held.is_matched {
-                    let Record { id, key, time_ms, .. } = held.record;
-                    let mut ids = [None, None];
-                    ids[side] = Some(id);
-                    pairs.push(Pair { ids, key, time_ms });
+                let Record { id, key, time_ms, .. } = held.record;
+                let lonely = Pair::lonely(side, id, key, time_ms);
+                match self.joins.keeps[side] {
+                    _ if held.is_matched => {}
+                    true => pairs.push(lonely),
+                    false => beside[side].push(lonely.row()),
                 }
             }
             self.held[side].retain(|held| !is_due(&held));
@@ -203,11 +207,12 @@ impl Model {
             fates.push((record.id, fate));
         }
         self.watermark_ms = self.watermark_ms.max(sealed.watermark_ms);
-        let mut made: Vec<Allowed> = Vec::new();
+        let (mut made, mut beside): (Vec<Allowed>, Beside) = Default::default();
         let released = match self.joins.is_temporal {
-            true => self.release_versions(&mut made),
-            false => self.release(&mut pairs),
+            true => self.release_versions(&mut made, &mut beside),
+            false => self.release(&mut pairs, &mut beside),
         };
+        let lonely = self.check_beside(beside, of_tables)?;
         made.extend(pairs.iter().map(|pair| vec![pair.row()]));
         for place in &self.tables {
             let rows = of_tables.iter().filter(|(of, _)| of == place).map(|(_, row)| *row);
@@ -227,12 +232,31 @@ impl Model {
         let held = self.held_now();
         let said = seal.absorbed.unwrap_or_default();
         let found = [counts.passed, counts.late, counts.absorbed, derived.rows, said.released, said.held];
-        let expected = [0, late, absorbed, (made.len() * self.tables.len()) as u64, released, held];
+        let expected = [0, late, absorbed, (made.len() * self.tables.len()) as u64 + lonely, released, held];
         if found != expected {
             let names = "passed, late, absorbed, derived rows, released and held";
             return Err(("C9", format!("{names} are {found:?}, and should be {expected:?}")));
         }
         Ok(fates)
+    }
+}
+
+impl Model {
+    /// Whether the tables of rows without a match get theirs; how many there are.
+    fn check_beside(&self, beside: Beside, of_tables: &[(usize, Row)]) -> Result<u64, Broken> {
+        let mut lonely = 0;
+        for (place, expected) in self.joins.beside.into_iter().zip(beside) {
+            let Some(place) = place else { continue };
+            let rows = of_tables.iter().filter(|(of, _)| *of == place).map(|(_, row)| *row);
+            let (found, expected) = (sorted(rows.collect()), sorted(expected));
+            if found != expected {
+                let what =
+                    format!("table {place} gets {found:?}, and the rows without a match are {expected:?}");
+                return Err(("C6", what));
+            }
+            lonely += expected.len() as u64;
+        }
+        Ok(lonely)
     }
 }
 

@@ -7,9 +7,13 @@ use std::time::Duration;
 use super::{Fault, Plan};
 use crate::pairs::Joins;
 use crate::random::Random;
+use crate::server::BESIDE;
 
 /// From a seed to the one that stands for it: further than any run of seeds.
 const STRIDE: u64 = 1_000_000_007;
+
+/// Before this time tables of rows without a match are taken away: runs are 3 to 40 s long.
+const LENGTH_US: u64 = 20_000_000;
 
 /// Whether a fault may make the source of one input refuse while the other is read on, or change its records.
 fn is_of_an_input(fault: &Fault) -> bool {
@@ -38,13 +42,32 @@ impl Plan {
         let (before_ms, after_ms) = (r.one_of(&lengths), r.one_of(&lengths[1..]));
         let keeps = [r.percent(50), r.percent(50)];
         let lateness_ms = r.one_of(&[0, 0, 200, 5_000]);
-        plan.joins = Some(Joins { before_ms, after_ms, lateness_ms, keeps, is_temporal: false });
+        let joins = Joins { before_ms, after_ms, lateness_ms, keeps, beside: [None; 2], is_temporal: false };
+        plan.joins = Some(joins);
         // Its event time is the column's.
         plan.window.get_or_insert(Duration::from_secs(16));
         plan.poison.clear();
         plan.faults.retain(|fault| !is_of_an_input(fault));
         (plan.is_routed, plan.multiplies) = (false, false);
+        plan.draw_beside();
         plan
+    }
+
+    /// Whether rows without a match go to tables of their own, and when these are away.
+    fn draw_beside(&mut self) {
+        let mut random = Random::new(self.seed, 13);
+        let r = &mut random;
+        let Some(joins) = &mut self.joins else { return };
+        for (side, place) in BESIDE.into_iter().enumerate() {
+            let (is_beside, is_away) = (r.percent(60), r.percent(50));
+            let (at_us, for_ms) = (r.below(LENGTH_US), r.one_of(&[500, 5_000, 40_000]));
+            if is_beside && !joins.keeps[side] {
+                joins.beside[side] = Some(place);
+                if is_away {
+                    self.faults.push(Fault::TableAway { at_us, place, for_ms });
+                }
+            }
+        }
     }
 
     /// The same with a temporal join: the right input has the versions.
@@ -52,6 +75,8 @@ impl Plan {
         let mut plan = Self::joined(seed);
         let joins = plan.joins.as_mut().expect("it has a join");
         (joins.is_temporal, joins.keeps[1]) = (true, false);
+        // Versions need no match.
+        joins.beside[1] = None;
         plan
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use live::{Case, Feed};
+use live::{Case, Feed, Pipeline, Table};
 use testkit::{Lcg, seed};
 
 const ORDERS: u64 = 24_000;
@@ -65,15 +65,116 @@ fn rows_that_sql_joins_are_right_to_the_last_one_whatever_is_killed() {
     rows_are_right("joins_sql", &[query]);
 }
 
-/// Two topics, which these steps join and filter.
-fn rows_are_right(name: &str, steps: &[&str]) {
-    let Some(case) = Case::begin(name) else { return };
-    let table = case.table(
-        "order_id UInt64, country LowCardinality(String), at DateTime64(3), payment_id Nullable(UInt64), paid_at Nullable(DateTime64(3))",
+/// Rows of both sides without a match go to tables of their own, and with an inner join no order without a payment is in the main one.
+#[test]
+fn rows_without_a_match_are_in_their_tables_once_whatever_is_killed() {
+    let Some(case) = Case::begin("joins_unmatched") else { return };
+    let join = "join: { left: orders, right: payments, on: ['order_id = order'], before: 2s, after: 30s, lateness: 10s, \
+                columns: { at: orders.at, paid_at: payments.at }, as: paid }";
+    let main = case.table(PAID, "order_id");
+    let unpaid = case.table_called(
+        "joins_unpaid",
+        "order_id UInt64, at DateTime64(3), note Nullable(String)",
         "order_id",
     );
+    let free = case.table_called(
+        "joins_free",
+        "payment_id UInt64, order UInt64, paid_at DateTime64(3)",
+        "payment_id",
+    );
+    let two = two_topics(&case, "joins_unmatched");
+    let pipeline = two
+        .pipeline
+        .step(join)
+        .one_of(&format!("{{ clickhouse: {{ table: {} }} }}", main.name()))
+        .one_of(&format!("{{ clickhouse: {{ table: {} }}, from: paid.left_unmatched }}", unpaid.name()))
+        .one_of(&format!(
+            "{{ clickhouse: {{ table: {} }}, columns: {{ paid_at: at }}, from: paid.right_unmatched }}",
+            free.name()
+        ));
+    let payments = killed(&pipeline, &two.feeds);
+    let is_read = |order: &u64| country(*order) != "test";
+    let mut by_order: BTreeMap<u64, Vec<&Payment>> = BTreeMap::new();
+    let (mut lonely, mut wanted, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+    for payment in &payments {
+        match matches(payment) && is_read(&payment.order) {
+            true => by_order.entry(payment.order).or_default().push(payment),
+            false => lonely.push(format!("{} {} {}", payment.id, payment.order, payment.at)),
+        }
+    }
+    for order in (0..ORDERS).filter(is_read) {
+        match by_order.get(&order) {
+            None => alone.push(format!("{order} {} note {order}", ordered_at(order))),
+            Some(of) => wanted.extend(of.iter().map(|one| {
+                format!("{order} {} {} {} {}", country(order), ordered_at(order), one.id, one.at)
+            })),
+        }
+    }
+    assert!(alone.len() > 1_000 && lonely.len() > 1_000, "there is something to lose");
+    same(joined_rows(&main), wanted.clone());
+    same(
+        unpaid.column(
+            "concat(toString(order_id), ' ', toString(toUnixTimestamp64Milli(at)), ' ', ifNull(note, '-'))",
+        ),
+        alone.clone(),
+    );
+    same(
+        free.column("concat(toString(payment_id), ' ', toString(order), ' ', toString(toUnixTimestamp64Milli(paid_at)))"),
+        lonely.clone(),
+    );
+    let status = pipeline.status();
+    let tables = [(&main, wanted.len()), (&unpaid, alone.len()), (&free, lonely.len())];
+    for (table, rows) in tables {
+        let known = status["tables"].as_array().expect("a list");
+        let known =
+            known.iter().find(|one| one["name"].as_str().is_some_and(|name| name.ends_with(table.name())));
+        let counted =
+            known.map(|known| [&known["rows"]["sealed"], &known["rows"]["settled"]].map(|n| n.as_u64()));
+        assert_eq!(counted, Some([Some(rows as u64); 2]), "{status}");
+    }
+    every_record_has_a_fate(&pipeline);
+}
+
+/// The columns of joined rows.
+const PAID: &str = "order_id UInt64, country LowCardinality(String), at DateTime64(3), payment_id Nullable(UInt64), paid_at Nullable(DateTime64(3))";
+
+/// The joined rows of a table as texts.
+fn joined_rows(table: &Table) -> Vec<String> {
+    table.column(
+        "concat(toString(order_id), ' ', country, ' ', toString(toUnixTimestamp64Milli(at)), ' ', ifNull(toString(payment_id), '-'), ' ', \
+         ifNull(toString(toUnixTimestamp64Milli(paid_at)), '-'))",
+    )
+}
+
+/// Whether the same rows were found as were wanted, each as often.
+fn same(mut found: Vec<String>, mut wanted: Vec<String>) {
+    (found.sort(), wanted.sort());
+    assert_eq!(found.len(), wanted.len());
+    let wrong: Vec<_> = found.iter().zip(&wanted).filter(|(found, wanted)| found != wanted).take(5).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// Every record went into the join, or was dropped before it by a rule or as a duplicate.
+fn every_record_has_a_fate(pipeline: &Pipeline) {
+    let records = &pipeline.status()["records"];
+    let number = |key: &str| records[key].as_u64().unwrap_or_else(|| panic!("no `{key}` in {records}"));
+    assert_eq!((number("late"), number("dead_letters")), (0, 0), "{records}");
+    assert_eq!(number("read"), number("filtered") + number("duplicates") + number("absorbed"), "{records}");
+}
+
+fn country(order: u64) -> &'static str {
+    ["nl", "de", "xx", "test"][(order % 4) as usize]
+}
+
+/// A pipeline of two topics with the steps before a join, and what fills the topics.
+struct TwoTopics {
+    pipeline: Pipeline,
+    feeds: [Feed; 2],
+}
+
+fn two_topics(case: &Case, name: &str) -> TwoTopics {
     let topics = [format!("{name}_orders"), format!("{name}_payments")];
-    let before = case
+    let pipeline = case
         .pipeline()
         .input(
             "orders",
@@ -86,19 +187,50 @@ fn rows_are_right(name: &str, steps: &[&str]) {
             ", time: at, fields: { payment_id: UInt64, order: UInt64, at: DateTime64(3) }",
         )
         .step("{ from: payments, dedup: { key: [payment_id], window: 1h } }")
-        .step("{ from: orders, filter: \"country <> 'test'\" }");
-    let pipeline =
-        steps.iter().fold(before, |pipeline, step| pipeline.step(step)).batch("{ rows: 2000, age: 100ms }");
+        .step("{ from: orders, filter: \"country <> 'test'\" }")
+        .batch("{ rows: 2000, age: 100ms }");
+    let feeds = topics.each_ref().map(|topic| Feed::new(case.kafka(), topic));
+    TwoTopics { pipeline, feeds }
+}
+
+/// Two topics, which these steps join and filter.
+fn rows_are_right(name: &str, steps: &[&str]) {
+    let Some(case) = Case::begin(name) else { return };
+    let table = case.table(PAID, "order_id");
+    let TwoTopics { pipeline, feeds } = two_topics(&case, name);
+    let pipeline = steps.iter().fold(pipeline, |pipeline, step| pipeline.step(step));
+    let payments = killed(&pipeline, &feeds);
+    let mut by_order: BTreeMap<u64, Vec<&Payment>> = BTreeMap::new();
+    payments
+        .iter()
+        .filter(|payment| matches(payment))
+        .for_each(|one| by_order.entry(one.order).or_default().push(one));
+    let mut wanted = Vec::new();
+    for order in (0..ORDERS).filter(|order| !["test", "xx"].contains(&country(*order))) {
+        let row = |payment: String, paid: String| {
+            format!("{order} {} {} {payment} {paid}", country(order), ordered_at(order))
+        };
+        match by_order.get(&order) {
+            None => wanted.push(row("-".into(), "-".into())),
+            Some(of) => wanted.extend(of.iter().map(|one| row(one.id.to_string(), one.at.to_string()))),
+        }
+    }
+    same(joined_rows(&table), wanted);
+    every_record_has_a_fate(&pipeline);
+}
+
+/// Fills both topics in the order of time while the pipeline is run and killed, and drains them; the payments.
+fn killed(pipeline: &Pipeline, feeds: &[Feed; 2]) -> Vec<Payment> {
     let mut random = Lcg::new(seed());
     let payments = payments(&mut random);
-    let feeds = topics.each_ref().map(|topic| Feed::new(case.kafka(), topic));
-    let country = |order: u64| ["nl", "de", "xx", "test"][(order % 4) as usize];
     let mut paid = payments.iter().peekable();
     for life in 0..LIVES {
         for order in life * ORDERS / LIVES..(life + 1) * ORDERS / LIVES {
             let at = ordered_at(order);
-            let body =
-                format!(r#"{{"order_id":{order},"country":"{}","at":{at},"payment_id":0}}"#, country(order));
+            let body = format!(
+                r#"{{"order_id":{order},"country":"{}","at":{at},"payment_id":0,"note":"note {order}"}}"#,
+                country(order)
+            );
             feeds[0].push(random.below(3) as u32, body.as_bytes());
             // Payments are about as far as orders.
             while let Some(Payment { id, order, at }) = paid.next_if(|payment| payment.at <= at) {
@@ -130,33 +262,5 @@ fn rows_are_right(name: &str, steps: &[&str]) {
     }
     feeds.iter().for_each(Feed::flush);
     pipeline.drain();
-
-    let mut by_order: BTreeMap<u64, Vec<&Payment>> = BTreeMap::new();
     payments
-        .iter()
-        .filter(|payment| matches(payment))
-        .for_each(|one| by_order.entry(one.order).or_default().push(one));
-    let mut wanted = Vec::new();
-    for order in (0..ORDERS).filter(|order| !["test", "xx"].contains(&country(*order))) {
-        let row = |payment: String, paid: String| {
-            format!("{order} {} {} {payment} {paid}", country(order), ordered_at(order))
-        };
-        match by_order.get(&order) {
-            None => wanted.push(row("-".into(), "-".into())),
-            Some(of) => wanted.extend(of.iter().map(|one| row(one.id.to_string(), one.at.to_string()))),
-        }
-    }
-    let mut found = table.column(
-        "concat(toString(order_id), ' ', country, ' ', toString(toUnixTimestamp64Milli(at)), ' ', ifNull(toString(payment_id), '-'), ' ', \
-         ifNull(toString(toUnixTimestamp64Milli(paid_at)), '-'))",
-    );
-    (found.sort(), wanted.sort());
-    assert_eq!(found.len(), wanted.len());
-    let wrong: Vec<_> = found.iter().zip(&wanted).filter(|(found, wanted)| found != wanted).take(5).collect();
-    assert!(wrong.is_empty(), "{wrong:?}");
-    // Every record went into the join, or was dropped before it by a rule or as a duplicate.
-    let records = &pipeline.status()["records"];
-    let number = |key: &str| records[key].as_u64().unwrap_or_else(|| panic!("no `{key}` in {records}"));
-    assert_eq!((number("late"), number("dead_letters")), (0, 0), "{records}");
-    assert_eq!(number("read"), number("filtered") + number("duplicates") + number("absorbed"), "{records}");
 }

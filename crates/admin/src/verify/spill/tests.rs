@@ -8,7 +8,7 @@ fn entries_come_back_sorted_may_grow_and_leave_no_file() {
     let of = |n: u64| Entry {
         hash: n.wrapping_mul(0x9e37_79b9_7f4a_7c15),
         order: -(n as i64),
-        place: Place::new(n as u32 % 3, n, (n % 2 == 0).then_some(n as u32 % 7)),
+        place: Place::new(n as u32 % 3, n, (n.is_multiple_of(2)).then_some(n as u32 % 7)),
         value: !n,
         missing: n << 7,
         is_deleted: n.is_multiple_of(3),

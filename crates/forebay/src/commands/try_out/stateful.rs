@@ -7,6 +7,7 @@
 use anyhow::Context;
 use dataflow::{Batch, Output, Reject, Router, Selected};
 use engine::Port;
+use engine::tables::{self, SideRows};
 use pipeline::plan::Plans;
 use pipeline::wiring::steps::Chain;
 use serde_json::{Value, json};
@@ -38,6 +39,10 @@ pub(super) fn run(chain: &mut Chain, plans: &Plans, batches: Vec<(usize, Batch)>
     for at in 0..chain.steps.len() {
         for mut output in chain.steps[at].close(i64::MIN)? {
             results.unmatched += output.unmatched;
+            for (input, rows) in std::mem::take(&mut output.unmatched_rows) {
+                let (place, rows) = tables::aside(&chain.sides, (at, SideRows::Unmatched(input)), rows)?;
+                results.rows(plans, place, &Selected::all(rows.rows));
+            }
             results.rejects.append(&mut output.rejects);
             let port = chain.flow.next(at);
             results.through(chain, plans, port, output)?;
@@ -79,13 +84,15 @@ impl Results {
             Some(router) => router.route(&rows),
             None => vec![(0, rows)],
         };
-        for (place, part) in parts {
-            let table = &plans.common().tables[place];
-            for row in part.stretches().iter().cloned().flatten() {
-                // Columns behind a table's are for steps with state.
-                let json = clickhouse::json::row(&table.columns, part.batch(), row as usize);
-                self.rows.push((table.name.clone(), json));
-            }
+        parts.iter().for_each(|(place, part)| self.rows(plans, *place, part));
+    }
+
+    fn rows(&mut self, plans: &Plans, place: usize, rows: &Selected) {
+        let table = &plans.common().tables[place];
+        for row in rows.stretches().iter().cloned().flatten() {
+            // Columns behind a table's are for steps with state.
+            let json = clickhouse::json::row(&table.columns, rows.batch(), row as usize);
+            self.rows.push((table.name.clone(), json));
         }
     }
 

@@ -52,6 +52,7 @@ fn of_forms() -> Join {
         lateness: Duration::ZERO,
         kind: JoinKind::Left,
         columns: schema.columns().iter().map(|column| of(&column.name)).collect(),
+        unmatched: [Vec::new(), Vec::new()],
     };
     Join::new(&schema, &schema, &config).unwrap()
 }
@@ -182,6 +183,38 @@ fn a_delta_of_another_state_is_refused() {
     let (mut step, delta, _) = written();
     let error = step.apply(&delta).unwrap_err().to_string();
     assert!(error.contains("makes rows up to position"), "{error}");
+}
+
+/// Programs before this one gave rows without a match no number where they were dropped.
+#[test]
+fn a_delta_that_counts_no_rows_that_were_dropped_is_read() {
+    let of = |watermark_ms| {
+        let mut step = join(JoinKind::Inner);
+        put(&mut step, JoinSide::Left, batch(JoinSide::Left, &[(Some(1), 1, "", 10), (Some(2), 2, "", 500)]));
+        let (_, first) = cut(&mut step, watermark_ms);
+        put(&mut step, JoinSide::Right, batch(JoinSide::Right, &[(Some(2), 3, "", 500)]));
+        (first, cut(&mut step, watermark_ms).1, step.position)
+    };
+    let (first, second, position) = of(300);
+    let mut numbers = u64::from_le_bytes(position_of(&second).try_into().unwrap());
+    assert_eq!((numbers, position), (2, 2), "the row that was dropped, and the pair");
+    numbers -= 1;
+    let mut of_before = second[..second.len() - CHECKSUM].to_vec();
+    let at = position_of(&second).as_ptr() as usize - second.as_ptr() as usize;
+    of_before[at..at + 8].copy_from_slice(&numbers.to_le_bytes());
+    of_before.extend_from_slice(&xxh3_64(&of_before).to_le_bytes());
+    for (delta, position) in [(&second[..], 2), (&of_before[..], 1)] {
+        let mut step = join(JoinKind::Inner);
+        step.apply(&first).unwrap();
+        step.apply(delta).unwrap();
+        assert_eq!(step.position, position);
+    }
+}
+
+/// Where a delta says how many numbers are taken: behind its settings and the watermark.
+fn position_of(delta: &[u8]) -> &[u8] {
+    let shape = u32::from_le_bytes(delta[8..12].try_into().unwrap()) as usize;
+    &delta[12 + shape + 8..][..8]
 }
 
 fn fuzz(name: &str, examples: [bytes::Bytes; 2], step: impl Fn() -> Join) {

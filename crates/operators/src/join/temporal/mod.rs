@@ -26,8 +26,8 @@
 //! | a version that deletes its key, if it is the only one | is [`DELETED_MS`] more than its time                             | a version from before it that comes so late is not expected |
 //! | the newest version of a key                          | never                                                             | it holds until the next             |
 //!
-//! A left row without a version, or whose version deletes the key, is without a match: it comes out with NULLs for the right side, or is dropped with an inner join, and is
-//! counted ([`Output::unmatched`]).
+//! A left row without a version, or whose version deletes the key, is without a match: it comes out with NULLs for the right side, with an inner join it goes
+//! [beside](TemporalConfig::unmatched) the output or is dropped, and it is counted ([`Output::unmatched`]).
 //!
 //! | module     | what it owns                                                             |
 //! |------------|--------------------------------------------------------------------------|
@@ -76,6 +76,8 @@ pub struct TemporalConfig {
     pub columns: Vec<JoinColumn>,
     /// A Bool column of the right side that is true for a version that deletes its key; NULL is no deletion.
     pub deleted: Option<String>,
+    /// The columns of left rows without a version that go out beside the output; none if such rows do not.
+    pub unmatched: Vec<String>,
 }
 
 impl TemporalConfig {
@@ -87,6 +89,7 @@ impl TemporalConfig {
             lateness: self.lateness,
             kind: if self.is_outer { JoinKind::Left } else { JoinKind::Inner },
             columns: self.columns.clone(),
+            unmatched: [self.unmatched.clone(), Vec::new()],
         };
         Plan::new(left, right, &config, Rule::Version(self.deleted.as_deref()))
     }
@@ -103,8 +106,10 @@ pub struct TemporalJoin {
     /// The first row of each side since then.
     sealed: [u32; 2],
     watermark_ms: i64,
-    /// The position of the next row of the output.
+    /// The position of the next row.
     position: u64,
+    /// How many of the numbers before it the last release gave to rows that are not of the output.
+    aside: u64,
     /// The delta of the seal under way, made when its watermark was known.
     delta: Bytes,
     memory_max: u64,
@@ -125,6 +130,7 @@ impl TemporalJoin {
             sealed: [0; 2],
             watermark_ms: TIME_UNKNOWN_MS,
             position: 0,
+            aside: 0,
             delta: Bytes::new(),
             memory_max: MEMORY_DEFAULT,
             closes_at_end: false,
@@ -213,12 +219,18 @@ impl TemporalJoin {
         let floor_ms = plan.floor_ms(watermark_ms);
         let due = self.left.release(plan.side(JoinSide::Left), floor_ms);
         let found = results::by_time(&self.left, &self.right, &due);
-        let unmatched = found.iter().filter(|found| found.version == NONE).count() as u64;
+        let lone: Vec<u32> =
+            found.iter().filter(|found| found.version == NONE).map(|found| found.row).collect();
+        let unmatched = lone.len() as u64;
         let mut outputs = Vec::new();
         for batch in results::joined(&plan, (&self.left, &self.right), found, self.position)? {
             self.position += batch.len() as u64;
             outputs.push(made(batch));
         }
+        let lefts = (JoinSide::Left, &self.left);
+        let unmatched_rows = super::results::aside(&plan, lefts, &lone, self.position)?;
+        self.aside = if plan.side(JoinSide::Left).is_outer { 0 } else { unmatched };
+        self.position += self.aside;
         due.iter().for_each(|id| self.left.arena.release(*id));
         let count = due.len() as u64 + self.right.settle(floor_ms, self.sealed[1])?;
         if self.left.tidy(self.sealed[0])? {
@@ -229,6 +241,8 @@ impl TemporalJoin {
         }
         if let Some(first) = outputs.first_mut() {
             (first.released, first.unmatched) = (count, unmatched);
+            first.unmatched_rows =
+                unmatched_rows.into_iter().map(|batch| (JoinSide::Left as usize, batch)).collect();
         }
         self.fresh.clear();
         self.sealed = JoinSide::BOTH.map(|side| self.next(side));
@@ -398,7 +412,7 @@ impl State for TemporalJoin {
         (self.left, self.right) = (left, right);
         (self.watermark_ms, self.position) = (head.watermark_ms, head.position);
         self.sealed = JoinSide::BOTH.map(|side| self.next(side));
-        (self.fresh, self.delta) = (Vec::new(), Bytes::new());
+        (self.fresh, self.delta, self.aside) = (Vec::new(), Bytes::new(), 0);
         Ok(Vec::new())
     }
 
@@ -416,12 +430,8 @@ impl State for TemporalJoin {
             }
             Ok(())
         })?;
-        if self.position != head.position {
-            return Err(codec::damaged(format!(
-                "made rows up to position `{}`, and up to `{}` before",
-                head.position, self.position
-            )));
-        }
+        super::check_numbers((self.position, self.aside), 0, head.position)?;
+        self.position = head.position;
         self.release(head.watermark_ms.max(self.watermark_ms)).map_err(codec::damaged)?;
         Ok(())
     }

@@ -7,7 +7,7 @@ use dataflow::Batch;
 
 use super::super::columns;
 use super::super::plan::{JoinSide, Plan, StandIn};
-use super::super::results::{ROWS_MAX, Sides, batch};
+use super::super::results::{Sides, batch, in_parts};
 use super::super::side::Side;
 use super::versions::Versions;
 use super::{NONE, UNLINKED};
@@ -48,24 +48,13 @@ pub(super) fn joined(
     if !plan.side(JoinSide::Left).is_outer {
         found.retain(|found| found.version != NONE);
     }
-    let mut batches = Vec::new();
-    let mut parts: Vec<&[Found]> = found.chunks(ROWS_MAX).rev().collect();
-    while let Some(part) = parts.pop() {
-        match of_part(plan, (left, right), part) {
-            Ok(sides) => {
-                let times_ms = part.iter().map(|found| found.time_ms).collect();
-                batches.push(batch(plan, Some(&sides), times_ms, first)?);
-                first += part.len() as u64;
-            }
-            // Texts of more than 2 GiB: each half has less.
-            Err(_) if part.len() > 1 => {
-                let (front, back) = part.split_at(part.len() / 2);
-                parts.extend([back, front]);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(batches)
+    in_parts(&found, |part| {
+        let sides = of_part(plan, (left, right), part)?;
+        let times_ms = part.iter().map(|found| found.time_ms).collect();
+        let made = batch(plan, Some(&sides), times_ms, first)?;
+        first += part.len() as u64;
+        Ok(made)
+    })
 }
 
 /// The stored columns of both sides, with nulls where there is no version.

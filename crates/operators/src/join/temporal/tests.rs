@@ -82,6 +82,7 @@ fn config(is_outer: bool) -> TemporalConfig {
             column("key", RIGHT, "of"),
         ],
         deleted: Some("is_gone".to_owned()),
+        unmatched: Vec::new(),
     }
 }
 
@@ -151,6 +152,34 @@ fn a_row_gets_the_version_that_held_at_its_time() {
     assert_eq!(outputs[0].batch.positions, [0, 1, 2, 3, 4]);
     assert_eq!(outputs[0].batch.rows.schema(), step.output().arrow().clone());
     assert_eq!(step.held(), 2, "the newest version of each key");
+}
+
+/// The number, the time and the position of each row beside the output.
+fn beside(outputs: &[Output]) -> Vec<(i64, i64, u64)> {
+    let mut rows = Vec::new();
+    for (side, batch) in outputs.iter().flat_map(|output| &output.unmatched_rows) {
+        assert_eq!((*side, batch.rows.num_columns()), (0, 2));
+        let numbers = batch.rows.column_by_name("number").unwrap().as_primitive::<Int64Type>();
+        let one = |row| (numbers.value(row), batch.times_ms[row], batch.positions[row]);
+        rows.extend((0..batch.len()).map(one));
+    }
+    rows
+}
+
+fn with_aside() -> TemporalConfig {
+    TemporalConfig { unmatched: vec!["number".to_owned(), "currency".to_owned()], ..config(false) }
+}
+
+#[test]
+fn rows_without_a_version_go_beside_the_output() {
+    let mut step = TemporalJoin::new(&left(), &right(), &with_aside()).unwrap();
+    put_rows(&mut step, RIGHT, &[(Some(1), 11, "a", 100), (Some(2), 15, "gone", 100)]);
+    let rows = [(Some(1), 1, "", 99), (Some(1), 2, "", 100), (Some(2), 3, "", 200), (None, 4, "", 50)];
+    put_rows(&mut step, LEFT, &rows);
+    let (outputs, _) = cut(&mut step, 1_000);
+    assert_eq!(found(&outputs), [(2, Some(11), 100)]);
+    assert_eq!((outputs[0].released, outputs[0].unmatched), (4, 3));
+    assert_eq!(beside(&outputs), [(4, 50, 1), (1, 99, 2), (3, 200, 3)]);
 }
 
 #[test]
@@ -303,6 +332,7 @@ fn a_state_of_other_settings_is_refused_with_both() {
         lateness: Duration::from_millis(20),
         kind: super::JoinKind::Left,
         columns: config(true).columns,
+        unmatched: [Vec::new(), Vec::new()],
     };
     let mut interval = crate::Join::new(&left(), &right(), &interval).unwrap();
     assert!(interval.restore(&step.snapshot()).is_err(), "an interval join is another step");

@@ -32,6 +32,7 @@ fn step() -> Join {
         lateness: Duration::ZERO,
         kind: JoinKind::Inner,
         columns: vec![column("left", JoinSide::Left, "row"), column("right", JoinSide::Right, "row")],
+        unmatched: [Vec::new(), Vec::new()],
     };
     Join::new(&schema(), &schema(), &config).expect("a valid step")
 }

@@ -44,10 +44,11 @@ impl Model {
         (made, late)
     }
 
-    fn cut(&mut self, watermark_ms: i64) -> (Vec<Found>, u64, u64) {
+    /// The rows of the output without a match, those that are not among them (side, key, number, time), how many were released, and how many never matched.
+    fn cut(&mut self, watermark_ms: i64) -> (Vec<Found>, Vec<Aside>, u64, u64) {
         self.watermark_ms = self.watermark_ms.max(watermark_ms);
         let floor_ms = self.watermark_ms.saturating_sub(20);
-        let (mut lone, mut released, mut unmatched) = (Vec::new(), 0, 0);
+        let (mut lone, mut aside, mut released, mut unmatched) = (Vec::new(), Vec::new(), 0, 0);
         for row in self.rows.iter_mut().filter(|row| !row.is_released) {
             let later_ms = if row.side == JoinSide::Left { 50 } else { 100 };
             if floor_ms <= row.time_ms + later_ms {
@@ -66,17 +67,21 @@ impl Model {
                 JoinSide::Right if matches!(self.kind, JoinKind::Right | JoinKind::Full) => {
                     lone.push((row.time_ms, 1, (None, Some(row.number), row.time_ms)));
                 }
-                _ => {}
+                side => aside.push((side as usize, row.key, row.number, row.time_ms)),
             }
         }
         lone.sort_by_key(|(time_ms, side, _)| (*time_ms, *side));
-        (lone.into_iter().map(|(.., row)| row).collect(), released, unmatched)
+        aside.sort_by_key(|(side, .., time_ms)| (*side, *time_ms));
+        (lone.into_iter().map(|(.., row)| row).collect(), aside, released, unmatched)
     }
 
     fn held(&self) -> u64 {
         self.rows.iter().filter(|row| !row.is_released).count() as u64
     }
 }
+
+/// A row beside the output: its side, key, number and time.
+type Aside = (usize, Option<i64>, i64, i64);
 
 #[derive(Clone, Debug)]
 enum Act {
@@ -112,9 +117,12 @@ fn sorted(mut rows: Vec<Found>) -> Vec<Found> {
     rows
 }
 
-fn check(kind: JoinKind, acts: &[Act]) {
+fn check(config: &JoinConfig, acts: &[Act]) {
+    let kind = config.kind;
+    let is_aside = config.unmatched.iter().any(|names| !names.is_empty());
+    let join = || Join::new(&left(), &right(), config).unwrap();
     let mut model = Model { kind, rows: Vec::new(), watermark_ms: TIME_UNKNOWN_MS };
-    let mut live = join(kind);
+    let mut live = join();
     let (mut snapshot, mut deltas) = (live.snapshot(), Vec::<Bytes>::new());
     // Batches since the last seal, with what came of them.
     let mut unsealed: Vec<Came> = Vec::new();
@@ -143,22 +151,30 @@ fn check(kind: JoinKind, acts: &[Act]) {
                 let is_due = live.is_due(watermark_ms);
                 let behind = live.watermark_behind(live.watermark_ms);
                 let (outputs, delta) = cut(&mut live, watermark_ms);
-                let (lone, released, unmatched) = model.cut(watermark_ms);
+                let (lone, aside, released, unmatched) = model.cut(watermark_ms);
                 let came: Vec<Found> = outputs.iter().flat_map(|out| found(&out.batch)).collect();
                 assert!(came.iter().all(|row| row.2 >= behind), "nothing is earlier than was promised");
                 assert_eq!(came, lone);
-                assert_eq!(is_due, !lone.is_empty());
+                assert_eq!(is_due, !lone.is_empty() || is_aside && !aside.is_empty());
                 assert_eq!(outputs.iter().map(|out| out.released).sum::<u64>(), released);
                 assert_eq!(outputs.iter().map(|out| out.unmatched).sum::<u64>(), unmatched);
                 for position in outputs.iter().flat_map(|out| &out.batch.positions) {
                     assert_eq!(*position, positions);
                     positions += 1;
                 }
+                if is_aside {
+                    let numbered = aside.iter().zip(positions..);
+                    let numbered = numbered.map(|((side, key, number, time_ms), position)| {
+                        (*side, *key, *number, *time_ms, position)
+                    });
+                    assert_eq!(beside(&outputs), numbered.collect::<Vec<_>>());
+                }
+                positions += aside.len() as u64;
                 deltas.push(delta);
                 unsealed.clear();
             }
             Act::Crash => {
-                live = join(kind);
+                live = join();
                 live.restore(&snapshot).unwrap();
                 deltas.iter().for_each(|delta| live.apply(delta).unwrap());
                 for (side, rows, came, numbers) in &unsealed {
@@ -176,7 +192,7 @@ fn check(kind: JoinKind, acts: &[Act]) {
         assert_eq!(live.held(), model.held());
     }
     assert_eq!((live.held(), live.entries()), (0, 0));
-    let mut again = join(kind);
+    let mut again = join();
     again.restore(&snapshot).unwrap();
     deltas.iter().for_each(|delta| again.apply(delta).unwrap());
     assert_eq!(again.snapshot(), live.snapshot(), "byte for byte");
@@ -187,6 +203,9 @@ proptest! {
 
     #[test]
     fn the_result_is_that_of_comparing_each_row_with_each(acts in acts()) {
-        KINDS.into_iter().for_each(|kind| check(kind, &acts));
+        for kind in KINDS {
+            check(&config(kind), &acts);
+            check(&with_aside(kind), &acts);
+        }
     }
 }

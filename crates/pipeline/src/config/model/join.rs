@@ -66,7 +66,8 @@ pub struct JoinStep {
     #[schemars(extend("maxProperties" = 1000, "x-why" = "as many as a table has columns"))]
     pub columns: Pairs,
 
-    /// A name for the joined rows, by which later steps say `from: NAME` and later joins take them as a side.
+    /// A name for the joined rows, by which later steps say `from: NAME` and later joins take them as a side. `sinks` takes the rows of a side without a match
+    /// by it, as `from: NAME.left_unmatched` and `from: NAME.right_unmatched`.
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
     pub name: Option<Identifier>,
 

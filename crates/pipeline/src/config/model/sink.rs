@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use operators::JoinSide;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -157,8 +158,9 @@ pub struct TableSink {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: BTreeMap<Identifier, Field>,
 
-    /// Takes the late records of a window in place of rows behind the last step: `NAME.late`, for the window with `as: NAME`. They have the
-    /// columns that came to the window.
+    /// Takes the rows of a side output in place of rows behind the last step, for the window or join with `as: NAME`: `NAME.late` are the late records of a
+    /// window, `NAME.left_unmatched` and `NAME.right_unmatched` the rows of one side of a join that no row of the other matched. They have the columns that
+    /// came to the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 
@@ -261,19 +263,37 @@ pub enum Takes {
     Where(String),
     /// Those for which none of the others' is.
     Otherwise,
-    /// The records that the window of this step finds late, and no row behind the last step.
+    /// Those of a side output, and no row behind the last step.
+    Side(SideOutput),
+}
+
+/// A side output of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SideOutput {
+    /// The records that the window of this step finds late.
     Late(usize),
+    /// The rows of one side that the join of this step finds no match for.
+    Unmatched(usize, JoinSide),
+}
+
+impl SideOutput {
+    /// Its step.
+    pub fn step(self) -> usize {
+        match self {
+            Self::Late(step) | Self::Unmatched(step, _) => step,
+        }
+    }
 }
 
 impl Target {
-    /// Whether it takes late records.
-    pub fn is_for_late(&self) -> bool {
-        matches!(self.takes, Takes::Late(_))
+    /// Whether it takes the rows of a side output.
+    pub fn is_of_side(&self) -> bool {
+        matches!(self.takes, Takes::Side(_))
     }
 }
 
 impl Pipeline {
-    /// The tables that rows go to, in the order of the file, and behind them those that take late records; at least one.
+    /// The tables that rows go to, in the order of the file, and behind them those of side outputs; at least one.
     pub fn targets(&self) -> Vec<Target> {
         if self.sinks.is_empty() {
             return vec![Target {
@@ -287,8 +307,8 @@ impl Pipeline {
             }];
         }
         let targets = self.sinks.iter().enumerate().flat_map(|(index, sink)| self.targets_of(index, sink));
-        let (late, mut targets): (Vec<_>, Vec<_>) = targets.partition(Target::is_for_late);
-        targets.extend(late);
+        let (of_sides, mut targets): (Vec<_>, Vec<_>) = targets.partition(Target::is_of_side);
+        targets.extend(of_sides);
         targets
     }
 
@@ -314,8 +334,8 @@ impl Pipeline {
         };
         let Some(by) = &sink.by else {
             let takes = match &sink.condition {
-                // A name that no window has is a fault of the rules.
-                _ if sink.from.is_some() => Takes::Late(self.late_of(sink).unwrap_or_default()),
+                // A name that no step has is a fault of the rules.
+                _ if sink.from.is_some() => Takes::Side(self.side_of(sink).unwrap_or(SideOutput::Late(0))),
                 Some(text) => Takes::Where(text.clone()),
                 None if sink.otherwise => Takes::Otherwise,
                 None => Takes::Every,
@@ -335,13 +355,33 @@ impl Pipeline {
         values.collect()
     }
 
-    /// The step whose late records an entry takes, if it names one.
-    pub fn late_of(&self, sink: &TableSink) -> Option<usize> {
-        let name = sink.from.as_ref()?.strip_suffix(".late")?;
-        self.steps.iter().position(|step| {
-            let own = step.window.as_ref().and_then(|window| window.name.as_ref());
-            own.is_some_and(|own| own.as_str() == name)
-        })
+    /// The side output whose rows an entry takes, if it names one.
+    pub fn side_of(&self, sink: &TableSink) -> Option<SideOutput> {
+        let from = sink.from.as_ref()?;
+        self.side_outputs().into_iter().find(|(name, _)| name == from).map(|(_, output)| output)
+    }
+
+    /// The side outputs of all steps that have a name, each with what `from` calls it.
+    pub fn side_outputs(&self) -> Vec<(String, SideOutput)> {
+        let mut all = Vec::new();
+        for (at, step) in self.steps.iter().enumerate() {
+            if let Some(name) = step.window.as_ref().and_then(|window| window.name.as_ref()) {
+                all.push((format!("{name}.late"), SideOutput::Late(at)));
+            }
+            if let Some(name) = step.join.as_ref().and_then(|join| join.name.as_ref()) {
+                for side in [JoinSide::Left, JoinSide::Right] {
+                    let output = SideOutput::Unmatched(at, side);
+                    all.push((format!("{name}.{}_unmatched", side.word()), output));
+                }
+            }
+        }
+        all
+    }
+
+    /// What `from` calls the side output whose rows a table takes, if it takes those of one.
+    pub fn from_of(&self, target: &Target) -> Option<String> {
+        let Takes::Side(output) = target.takes else { return None };
+        self.side_outputs().into_iter().find(|(_, known)| *known == output).map(|(name, _)| name)
     }
 
     /// Database and table of the dead letters.

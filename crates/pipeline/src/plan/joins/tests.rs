@@ -233,6 +233,119 @@ fn what_cannot_be_planned_says_where_and_what_to_write() {
     assert!(told.contains("no step gives column `unheard` (Int32)"), "{told}");
 }
 
+/// The plan of a join whose unmatched rows have tables, or its faults; and what the state of the join is known by.
+fn beside(join: &str, sinks: &str, tables: &[Schema]) -> Result<(String, String), String> {
+    let text = format!(
+        "pipeline: p\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\" }} }}\nsinks: [{sinks}]\ninputs:\n  orders: {{ kafka: {{ brokers: b, topic: o }}, \
+         fields: {{ {ORDERS} }}, time: created_at }}\n  payments: {{ kafka: {{ brokers: b, topic: p }}, fields: {{ {PAYMENTS} }}, time: created_at }}\nsteps: [{join}]"
+    );
+    let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
+    let checked = config::check(&text, &around);
+    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
+    let plans = steps::plan(&pipeline, tables)
+        .map_err(|faults| faults.iter().map(|fault| format!("{fault}\n")).collect::<String>())?;
+    let mut told = String::new();
+    for input in &plans.inputs {
+        told += &format!("{}: {}\n", input.name, named(&input.plan.input));
+        told += &format!("  reads {}\n", input.plan.stages[0].reads.join(", "));
+    }
+    for table in &plans.common().tables {
+        told += &format!("{}\n", table.name);
+        for mapped in &table.mapping {
+            assert_eq!(mapped.field, None, "a row behind a join is no record");
+            told += &format!("  {} from {:?} {:?}\n", mapped.column, mapped.from, mapped.conversion);
+        }
+    }
+    let mut chain = steps::chain(&pipeline, tables, 1).map_err(|error| error.to_string())?;
+    for side in &chain.sides {
+        told += &format!("step {} {:?} -> {}\n", side.step, side.rows, side.table);
+    }
+    let shape = chain.steps[0].state().expect("a join has one").shape();
+    Ok((told, shape))
+}
+
+const SINKS: &str = "{ from: paid.right_unmatched, clickhouse: { table: free }, columns: { at: created_at } }, { clickhouse: { table: t } }, \
+                     { from: paid.left_unmatched, clickhouse: { table: unpaid } }";
+
+#[test]
+fn rows_without_a_match_bring_their_table_what_it_has_columns_for() {
+    let join = JOIN.replace("within: 1h", "within: 1h, as: paid");
+    let time = ColumnType::DateTime64 { precision: 3, timezone: None };
+    let t = table(&[("amount", ColumnType::Int32), ("method", ColumnType::String)]);
+    let free = table(&[("payment_id", ColumnType::UInt64), ("at", time)]);
+    let unpaid =
+        table(&[("id", ColumnType::String), ("amount", ColumnType::Int64), ("note", ColumnType::String)]);
+    let (told, shape) = beside(&join, SINKS, &[t.clone(), free, unpaid]).expect("a plan");
+    let expected = "\
+orders: id String, amount Int32, note String, created_at DateTime64(3)
+  reads id, amount, note
+payments: order String, method String, payment_id UInt64, created_at DateTime64(3)
+  reads order, method, payment_id, created_at
+t
+  amount from Some(\"amount\") Same
+  method from Some(\"method\") Same
+free
+  payment_id from Some(\"payment_id\") Same
+  at from Some(\"created_at\") Same
+unpaid
+  id from Some(\"id\") Same
+  amount from Some(\"amount\") Lossless
+  note from Some(\"note\") Same
+step 0 Unmatched(0) -> 2
+step 0 Unmatched(1) -> 1
+";
+    assert_eq!(told, expected);
+    let plain = |sinks: &str, tables: &[Schema]| beside(&join, sinks, tables).expect("a plan").1;
+    let without = plain("{ clickhouse: { table: t } }", std::slice::from_ref(&t));
+    assert_ne!(shape, without, "it holds more columns");
+    let of_held = table(&[("amount", ColumnType::Int32)]);
+    let sinks = "{ clickhouse: { table: t } }, { from: paid.left_unmatched, clickhouse: { table: unpaid } }";
+    assert_eq!(plain(sinks, &[t, of_held]), without, "a table of what is held may come and go");
+}
+
+#[test]
+fn a_table_that_cannot_have_rows_without_a_match_is_a_fault() {
+    let join = JOIN.replace("within: 1h", "within: 1h, as: paid");
+    let t = table(&[("amount", ColumnType::Int32)]);
+    let told = |column: (&str, ColumnType)| {
+        let sinks =
+            "{ clickhouse: { table: t } }, { from: paid.left_unmatched, clickhouse: { table: unpaid } }";
+        beside(&join, sinks, &[t.clone(), table(&[column])]).expect_err("a fault")
+    };
+    assert_eq!(
+        told(("amount", ColumnType::Int16)),
+        "`sinks[1]`: unmatched rows are written as they came to the join, so nothing of them may fail to fit: `amount` is Int32, and column `amount` of \
+         table `unpaid` is Int16; make the column Int32\n"
+    );
+}
+
+#[test]
+fn rows_of_a_join_without_a_match_in_the_next_one_have_the_columns_that_joined_rows_have() {
+    let inputs = "pipeline: p
+sink: { clickhouse: { url: \"http://localhost:8123\" } }
+sinks: [ { clickhouse: { table: t } }, { from: returned.left_unmatched, clickhouse: { table: kept } } ]
+inputs:
+  orders: { kafka: { brokers: b, topic: o }, fields: { id: String, created_at: DateTime64(3), amount: Int32 }, time: created_at }
+  payments: { kafka: { brokers: b, topic: p }, fields: { order: String, created_at: DateTime64(3), method: String }, time: created_at }
+  refunds: { kafka: { brokers: b, topic: r }, fields: { of: String, created_at: DateTime64(3), cents: Int64 }, time: created_at }
+steps:
+  - join: { left: orders, right: payments, on: [\"id = order\"], within: 1h, as: paid }
+  - join: { left: paid, right: refunds, on: [\"id = of\"], within: 1h, as: returned }
+";
+    let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
+    let checked = config::check(inputs, &around);
+    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
+    let t = table(&[("cents", ColumnType::Int64)]);
+    let chain = |kept: Schema| steps::chain(&pipeline, &[t.clone(), kept], 1);
+    let kept = table(&[("method", ColumnType::String), ("amount", ColumnType::Int32)]);
+    let chain_of = chain(kept).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(chain_of.sides.len(), 1);
+    let mut with_state = chain_of.steps.iter().enumerate().filter(|(_, step)| step.inputs() == 2);
+    assert_eq!(with_state.nth(1).map(|(at, _)| at), Some(chain_of.sides[0].step));
+    let told = chain(table(&[("unheard", ColumnType::String)])).err().expect("a fault").to_string();
+    assert!(told.contains("no step before the join gives `unheard`"), "{told}");
+}
+
 const RATES: &str = "op: String, currency: String, rate: Int64, at: DateTime64(3)";
 
 fn temporal() -> [(&'static str, &'static str); 2] {

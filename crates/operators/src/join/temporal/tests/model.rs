@@ -54,7 +54,8 @@ impl Model {
         late
     }
 
-    fn cut(&mut self, watermark_ms: i64) -> (Vec<Found>, u64) {
+    /// The rows of the output, and those without a match that are not among them.
+    fn cut(&mut self, watermark_ms: i64) -> (Vec<Found>, Vec<Found>, u64) {
         self.watermark_ms = self.watermark_ms.max(watermark_ms);
         let floor_ms = self.floor_ms();
         let (mut due, waits): (Vec<Kept>, Vec<Kept>) =
@@ -67,10 +68,12 @@ impl Model {
         };
         let mut found: Vec<Found> = due.iter().map(of).collect();
         let unmatched = found.iter().filter(|row| row.1.is_none()).count() as u64;
-        found.retain(|row| self.is_outer || row.1.is_some());
+        let is_of_output = |row: &Found| self.is_outer || row.1.is_some();
+        let aside = found.iter().copied().filter(|row| !is_of_output(row)).collect();
+        found.retain(is_of_output);
         self.sealed = self.versions.len();
         self.held_versions = (0..self.versions.len()).filter(|at| self.is_needed(*at)).count() as u64;
-        (found, unmatched)
+        (found, aside, unmatched)
     }
 
     /// Whether a row that is to come could get this version.
@@ -111,11 +114,13 @@ fn risen(rows: &[Row], at: usize) -> Vec<Row> {
     rows.iter().map(|row| (row.0, row.1, row.2, row.3 / 4 + at as i64 * 25)).collect()
 }
 
-fn check(is_outer: bool, acts: &[Act]) {
+fn check(config: &TemporalConfig, acts: &[Act]) {
+    let is_outer = config.is_outer;
+    let join = || TemporalJoin::new(&left(), &right(), config).unwrap();
     let (rows, versions) = (Vec::new(), Vec::new());
     let mut model =
         Model { is_outer, rows, versions, sealed: 0, held_versions: 0, watermark_ms: TIME_UNKNOWN_MS };
-    let mut live = join(is_outer);
+    let mut live = join();
     let (mut snapshot, mut deltas) = (live.snapshot(), Vec::<Bytes>::new());
     let mut unsealed: Vec<(JoinSide, Vec<Row>, u64)> = Vec::new();
     let mut positions = 0;
@@ -135,7 +140,7 @@ fn check(is_outer: bool, acts: &[Act]) {
                 let (is_due, waited) = (live.is_due(watermark_ms), live.waiting());
                 let behind = live.watermark_behind(live.watermark_ms);
                 let (outputs, delta) = cut(&mut live, watermark_ms);
-                let (expected, unmatched) = model.cut(watermark_ms);
+                let (expected, aside, unmatched) = model.cut(watermark_ms);
                 let came = found(&outputs);
                 assert!(came.iter().all(|row| row.2 >= behind), "nothing is earlier than was promised");
                 assert_eq!(came, expected);
@@ -145,12 +150,18 @@ fn check(is_outer: bool, acts: &[Act]) {
                     assert_eq!(*position, positions);
                     positions += 1;
                 }
+                if !config.unmatched.is_empty() {
+                    let numbered =
+                        aside.iter().zip(positions..).map(|(row, position)| (row.0, row.2, position));
+                    assert_eq!(beside(&outputs), numbered.collect::<Vec<_>>());
+                }
+                positions += aside.len() as u64;
                 deltas.push(delta);
                 unsealed.clear();
                 assert_eq!(live.held(), model.rows.len() as u64 + model.held_versions);
             }
             Act::Crash => {
-                live = join(is_outer);
+                live = join();
                 live.restore(&snapshot).unwrap();
                 deltas.iter().for_each(|delta| live.apply(delta).unwrap());
                 for (side, rows, late) in &unsealed {
@@ -165,7 +176,7 @@ fn check(is_outer: bool, acts: &[Act]) {
         }
     }
     assert_eq!(live.waiting(), 0);
-    let mut again = join(is_outer);
+    let mut again = join();
     again.restore(&snapshot).unwrap();
     deltas.iter().for_each(|delta| again.apply(delta).unwrap());
     assert_eq!(again.snapshot(), live.snapshot(), "byte for byte");
@@ -176,7 +187,8 @@ proptest! {
 
     #[test]
     fn the_result_is_that_of_looking_through_all_versions(acts in acts()) {
-        check(true, &acts);
-        check(false, &acts);
+        for config in [config(true), config(false), with_aside()] {
+            check(&config, &acts);
+        }
     }
 }

@@ -1,8 +1,8 @@
-//! The table for the late records of a window.
+//! The table for the rows of a side output: the late records of a window, or the rows of one side of a join that never matched.
 //!
-//! Owns how they fill its columns: as they came to the window, so that nothing can fail there. A record is known to be late only in the lane, where
+//! Owns how they fill its columns: as they came to the step, so that nothing can fail there. Which rows they are is known only in the lane, where
 //! a value that does not fit could no longer be told apart from a record whose key counts as seen. So a column takes a value of its own type, or one
-//! that it holds without loss, and anything else is a fault. Does not own which records are late ([`operators::window`]).
+//! that it holds without loss, and anything else is a fault. Does not own which rows they are ([`operators::window`], [`operators::join`]).
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use operators::mapping::types::{Conversion, conversion};
 use operators::mapping::{Fill, route::TableSet};
 
 use super::{Fault, Faults, Mapped, Origin, Planner, TablePlan, fault};
-use crate::config::model::sink::Target;
+use crate::config::model::sink::{SideOutput, Takes, Target};
 
-/// How late records fill a table.
-pub(super) struct Late {
+/// How rows of a side output fill a table.
+pub(super) struct Aside {
     target: Target,
     table: Schema,
     mapping: Vec<Mapped>,
 }
 
-impl Late {
-    /// How records with the columns of `planner`'s last step fill `table`. The columns that this reads are put behind those in `read`.
+impl Aside {
+    /// How rows with the columns of `planner`'s last step fill `table`. The columns that this reads are put behind those in `read`.
     ///
     /// # Errors
     /// The columns that cannot be filled.
@@ -46,13 +46,14 @@ impl Late {
                         continue;
                     }
                 },
-                (None, Origin::Field(_)) => Conversion::Same,
+                // A join's rows have the columns that are known, a record may have any.
+                (None, Origin::Field(_)) if planner.results_of.is_none() => Conversion::Same,
                 (None, _) if column.is_optional() => {
                     let (column, conversion) = (column.name.clone(), Conversion::Same);
                     mapping.push(Mapped { column, from: None, conversion, field: None });
                     continue;
                 }
-                (None, Origin::Computed(_) | Origin::Absent) => {
+                (None, Origin::Field(_) | Origin::Computed(_) | Origin::Absent) => {
                     faults.push(missing(target, column, source));
                     continue;
                 }
@@ -91,8 +92,8 @@ impl Late {
         let fills = self.mapping.iter().zip(self.table.columns()).map(fill).collect();
         let step = Mapping::new(came, self.table.clone(), fills, None);
         step.map(|step| Arc::new(step) as Arc<dyn Transform>).map_err(|(at, _)| {
-            let column = &self.table.columns()[at].name;
-            vec![fault(&self.target.path, format!("column `{column}` cannot be filled by late records"))]
+            let (column, (rows, _)) = (&self.table.columns()[at].name, words(&self.target));
+            vec![fault(&self.target.path, format!("column `{column}` cannot be filled by {rows}"))]
         })
     }
 
@@ -116,12 +117,20 @@ fn fit(from: &Column, to: &Column) -> Option<Conversion> {
     matches!(conversion, Conversion::Same | Conversion::Lossless).then_some(conversion)
 }
 
+/// What the rows for a table are called, and the step that gives them.
+fn words(target: &Target) -> (&'static str, &'static str) {
+    match target.takes {
+        Takes::Side(SideOutput::Unmatched(..)) => ("unmatched rows", "join"),
+        _ => ("late records", "window"),
+    }
+}
+
 fn unfit(target: &Target, column: &Column, from: &Column) -> Fault {
-    let (name, of) = (&column.name, target.clickhouse.table_name());
+    let (name, of, (rows, giver)) = (&column.name, target.clickhouse.table_name(), words(target));
     let (to, type_name) =
         (clickhouse::types::name(&column.column_type), clickhouse::types::name(&from.column_type));
     let message = format!(
-        "late records are written as they came to the window, so nothing of them may fail to fit: `{}` is {type_name}, and column `{name}` of table \
+        "{rows} are written as they came to the {giver}, so nothing of them may fail to fit: `{}` is {type_name}, and column `{name}` of table \
          `{of}` is {to}; make the column {type_name}",
         from.name
     );
@@ -129,8 +138,9 @@ fn unfit(target: &Target, column: &Column, from: &Column) -> Fault {
 }
 
 fn missing(target: &Target, column: &Column, source: &str) -> Fault {
+    let (_, giver) = words(target);
     let message = format!(
-        "no step before the window gives `{source}`, and column `{}` of table `{}` has neither NULL nor a DEFAULT",
+        "no step before the {giver} gives `{source}`, and column `{}` of table `{}` has neither NULL nor a DEFAULT",
         column.name,
         target.clickhouse.table_name()
     );
