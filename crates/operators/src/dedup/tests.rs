@@ -540,7 +540,7 @@ fn a_record_without_a_time_that_comes_to_stand_beside_one_in_a_file_counts_once(
             bench.restart();
         }
         assert_eq!(bench.contents().len(), 200);
-        assert_eq!(bench.step.entries() + bench.phantoms(), 200, "{restarted}");
+        assert_eq!(bench.step.entries() + bench.left_out(), 200, "{restarted}");
         assert_eq!(bench.run(batch(0, &untimed)).duplicates, 200);
     }
     bench.settle(0);

@@ -190,18 +190,29 @@ impl Bench {
         self.step.shards.sets().flat_map(|kept| kept.pairs()).chain(spilled)
     }
 
-    /// Pairs that count as dead in a run that does not hold them: a filter's errors while deltas were applied, or while
+    /// Pairs that count as dead in a run that does not hold them, by run: a filter's errors while deltas were applied, or while
     /// records without a time got one.
-    pub fn phantoms(&self) -> u64 {
-        let runs = self.pairs_of_runs();
-        let is_there = |id, hash, bucket| {
-            runs.iter().any(|(run, pairs)| *run == id && pairs.contains(&Pair::new(hash, bucket)))
+    pub fn phantoms(&self) -> Vec<u64> {
+        self.of_runs(|_, is_dead, is_there| is_dead && !is_there)
+    }
+
+    /// Pairs that the step's count of entries leaves out: those that phantoms are taken off. A run counts no fewer than none, so
+    /// where all else is dead a phantom takes nothing off.
+    pub fn left_out(&self) -> u64 {
+        let floor = self.step.watermark.map_or(i64::MIN, crate::dedup::window::floor);
+        let live = self.of_runs(|bucket, is_dead, is_there| is_there && !is_dead && bucket >= floor);
+        self.phantoms().into_iter().zip(live).map(|(phantoms, live)| phantoms.min(live)).sum()
+    }
+
+    /// For each run, of how many pairs this is true: it is given the bucket, whether the pair is dead and whether the run holds it.
+    fn of_runs(&self, counts: impl Fn(i64, bool, bool) -> bool) -> Vec<u64> {
+        let of_run = |(run, (_, pairs)): (&crate::dedup::spilled::runs::Run, (u64, Vec<Pair>))| {
+            let held: BTreeSet<_> = pairs.iter().map(|pair| (pair.hash(), pair.bucket)).collect();
+            let dead: BTreeSet<_> =
+                run.dead.iter().flat_map(|(bucket, of)| of.iter().map(|hash| (*hash, *bucket))).collect();
+            let is_counted = |pair: &&(u128, i64)| counts(pair.1, dead.contains(pair), held.contains(pair));
+            held.union(&dead).filter(is_counted).count() as u64
         };
-        let dead = self.step.runs.iter().flat_map(|run| {
-            run.dead
-                .iter()
-                .flat_map(move |(bucket, hashes)| hashes.iter().map(move |hash| (run.id, *hash, *bucket)))
-        });
-        dead.filter(|(id, hash, bucket)| !is_there(*id, *hash, *bucket)).count() as u64
+        self.step.runs.iter().zip(self.pairs_of_runs()).map(of_run).collect()
     }
 }
