@@ -99,6 +99,8 @@ pub enum SourceFault {
     Refused,
     /// The configuration cannot work (unknown property, wrong password): stop.
     Config,
+    /// What is read lies in the pipeline's own store, and that fails for good: stop as for any other failure of it.
+    Store,
 }
 
 /// Why a source failed.

@@ -3,7 +3,7 @@
 //! Owns the closed list. Everything that passes by itself (a server away, a slow disk) is retried where it happens and
 //! never becomes one of these.
 
-use dataflow::{OperatorError, SourceError, StateError};
+use dataflow::{OperatorError, SourceError, SourceFault, StateError};
 use protocol::doubt::StopReason;
 use protocol::{RecordError, Violation};
 use store::{ErrorKind, StoreError};
@@ -153,6 +153,7 @@ impl EngineError {
             Self::Fenced { .. } => "fenced",
             Self::Doubt { reason, .. } => reason.word(),
             Self::Mismatch(_) => "mismatch",
+            Self::Source(error) if error.fault == SourceFault::Store => "store",
             Self::Source(_) => "source",
             Self::Delivered { error, .. } | Self::LeftAlone { error, .. } => error.state(),
             Self::Operator(_) => "operator",

@@ -345,7 +345,9 @@ impl LaneTask {
                     self.set_away(place, false);
                 }
                 match self.take(place, event).await {
-                    Err(EngineError::Source(error)) => return Ok(self.refused_by_source(place, error.into())),
+                    Err(EngineError::Source(error)) if error.fault != SourceFault::Store => {
+                        return Ok(self.refused_by_source(place, error.into()));
+                    }
                     taken => taken?,
                 }
             }
@@ -358,6 +360,8 @@ impl LaneTask {
                 }
                 self.set_away(place, true);
             }
+            // Nothing can be sealed any more, whichever input it comes from.
+            Came::Event(_, Err(error)) if error.fault == SourceFault::Store => return Err(error.into()),
             // What was read before is sealed and delivered like any other; the next start goes on behind it.
             Came::Event(place, Err(error)) => return Ok(self.refused_by_source(place, error.into())),
         }

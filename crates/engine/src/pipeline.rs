@@ -349,6 +349,11 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         Err(error @ (EngineError::Damaged { .. } | EngineError::Mismatch(_))) => {
             Err(or_fenced(&context, error).await)
         }
+        // Nor is it one of the source that it refuses where another owner has read on.
+        Ok(End::Refused(error)) => match or_fenced(&context, error).await {
+            fenced @ EngineError::Fenced { .. } => Err(fenced),
+            error => Ok(End::Refused(error)),
+        },
         result => result,
     };
     match result {

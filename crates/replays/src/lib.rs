@@ -94,6 +94,18 @@ impl Log {
         Ok(Some(Replay::from_bytes(position, &bytes).map_err(|why| broken(&key, why))?))
     }
 
+    /// As [`Log::at`], and durable: whoever acts on what is in it may trust that it stays.
+    ///
+    /// # Errors
+    /// As [`Log::at`].
+    pub async fn durable_at(&self, position: u64) -> Result<Option<Replay>, LogError> {
+        let found = self.at(position).await?;
+        if found.is_some() {
+            self.harden("replays").await?;
+        }
+        Ok(found)
+    }
+
     /// The position after the object that begins at `position`; `None` if there is no such object. Reads its head only.
     ///
     /// # Errors

@@ -12,6 +12,9 @@
 //!
 //! With several inputs the first that the journal knows carries the log, and each record names its own ([`input_of`]).
 //!
+//! An object may be there and not be durable yet, when the command that put it has died: it is made durable before its records are handed out, or the
+//! journal could come to stand beyond a log that a loss of power has cut.
+//!
 //! A store that does not answer delays replays and nothing else: the pipeline's own records are still read.
 
 use std::collections::BTreeSet;
@@ -117,7 +120,7 @@ impl WithReplays {
         }
         let begin = self.log.begins().await.map_err(fault)?.into_iter().rfind(|begin| *begin <= next);
         let loaded = match begin {
-            Some(begin) => self.log.at(begin).await.map_err(fault)?,
+            Some(begin) => self.log.durable_at(begin).await.map_err(fault)?,
             None => None,
         };
         Ok(Cursor { next, loaded, is_paused: false, is_told: false, has_ended: false })
@@ -300,7 +303,7 @@ impl ReaderWithReplays {
                 runtime.sleep(LOOK_EVERY).await;
             }
             match position {
-                Some(position) => Ok(log.at(position).await?.map(Found::Next)),
+                Some(position) => Ok(log.durable_at(position).await?.map(Found::Next)),
                 // The lane knows nothing of the log, so none of it was read, and it begins at its beginning.
                 None => Ok(log.end_of(0).await?.map(|_| Found::First)),
             }
@@ -461,7 +464,8 @@ fn block(position: u64, record: &Replayed) -> RecordBlock {
 fn fault(error: LogError) -> SourceError {
     let fault = match &error {
         LogError::Store(error) if error.kind.is_transient() => SourceFault::Away,
-        LogError::Store(_) | LogError::Object { .. } | LogError::Full { .. } => SourceFault::Refused,
+        LogError::Store(_) => SourceFault::Store,
+        LogError::Object { .. } | LogError::Full { .. } => SourceFault::Refused,
     };
     SourceError::new(fault, format!("the replay log: {error}")).at(&partition())
 }

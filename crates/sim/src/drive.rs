@@ -26,6 +26,7 @@ use tokio::sync::watch;
 use crate::broker::SimSource;
 use crate::executor::{Pid, WORLD, lock};
 use crate::items;
+use crate::lies::LyingStore;
 use crate::objects::{Backup, SimStore};
 use crate::person;
 use crate::plan::inputs::NAMES;
@@ -625,7 +626,10 @@ fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline 
     let table = |place| Arc::new(SimTable::new(world.clone(), pid, place));
     let mut inputs = inputs(world, pid, &schema, time);
     if !plan.replays.is_empty() {
-        let store: Arc<dyn Store> = Arc::new(SimStore { world: world.clone(), pid });
+        let mut store: Arc<dyn Store> = Arc::new(SimStore { world: world.clone(), pid });
+        if let Some(variant @ Variant::TornReplayIsRead) = variant {
+            store = Arc::new(LyingStore { inner: store, world: world.clone(), variant });
+        }
         let log = Log::new(store, &names::lane_folder("p", plan.lane));
         let source = inputs[0].source.clone();
         inputs[0].source = Arc::new(WithReplays::new(source, log, world.executor.runtime(pid)));

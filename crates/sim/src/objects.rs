@@ -51,6 +51,8 @@ pub struct Objects {
     pub sync_failed: Option<(Pid, u64)>,
     /// Processes that die in the middle of a put, with the time until they are started again.
     pub doomed: Vec<(Pid, u64)>,
+    /// Whether the next put of a replay is the last thing that its process does: its name is there, and not durable.
+    pub replayer_dies: bool,
 }
 
 impl Objects {
@@ -283,6 +285,18 @@ impl State {
         landing
     }
 
+    /// Whether the process that has put a replay dies now.
+    fn replayer_dies(&mut self, put: &Writing) -> bool {
+        let dies = put.pid == REPLAYER
+            && put.key.contains("/replays/")
+            && std::mem::take(&mut self.objects.replayer_dies);
+        if dies {
+            self.note("fault", 0, || format!("the process that put `{}` dies", put.key));
+            self.objects.doomed.push((put.pid, 0));
+        }
+        dies
+    }
+
     fn sync_failed(&mut self, pid: Pid, operation: Operation, key: &str) -> StoreError {
         let now_us = self.now_us();
         self.note("store", 8, || format!("{operation} `{key}` by process {pid}: fsync fails"));
@@ -326,6 +340,9 @@ async fn put(world: Arc<World>, put: Writing) -> Result<Put, StoreError> {
             return Ok(Put::Exists);
         }
         Landing::Created => {}
+    }
+    if world.state().replayer_dies(&put) {
+        return std::future::pending().await;
     }
     if world.plan.is_local && put.fault != Some(PutFault::Unhardened) {
         world.pause(20, 600).await;

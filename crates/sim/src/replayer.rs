@@ -78,6 +78,7 @@ async fn place(world: &Arc<World>, log: &Log, lane: &Lane, asked: &replayed::Rep
         }
         let nonce = world.executor.runtime(WORLD).random().to_le_bytes().to_vec();
         let replay = Replay { first: memory.end, made_at_ms: 0, table: "d.dead".into(), nonce, records };
+        world.state().objects.replayer_dies = asked.dies;
         if log.append_behind(&memory, &replay).await? {
             memory.add(&replay);
             was_put(world, &replay);

@@ -99,6 +99,7 @@ pub enum Variant {
     KnowsNoToken,
     LateKnownPasses,
     PutWhereNobodyReads,
+    TornReplayIsRead,
     LetsGoEarly,
     AnswersEarly,
     FitsWhatIsGone,
@@ -108,7 +109,7 @@ pub enum Variant {
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 77] = [
+    pub const ALL: [Self; 78] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -181,6 +182,7 @@ impl Variant {
         Self::KnowsNoToken,
         Self::LateKnownPasses,
         Self::PutWhereNobodyReads,
+        Self::TornReplayIsRead,
         Self::LetsGoEarly,
         Self::AnswersEarly,
         Self::FitsWhatIsGone,
@@ -411,6 +413,9 @@ impl Variant {
                 "a replay does not look whether the place where it put its records was retired before",
                 20,
             ),
+            Self::TornReplayIsRead => {
+                ("torn-replay-is-read", "a replay whose command has died is read before it is durable", 200)
+            }
             Self::LetsGoEarly => (
                 "lets-go-early",
                 "a source lets go of records once they are read, and segments of theirs are not written",
@@ -460,6 +465,8 @@ impl Variant {
             }
             Self::MovedWhilePending => Plan::moved(seed),
             Self::PutWhereNobodyReads => Plan::replayed(seed),
+            // Where commands die.
+            Self::TornReplayIsRead => Plan::replayed(8 * seed + 3),
             Self::LetsGoEarly => Plan::released(seed),
             Self::AnswersEarly => Plan::pushed(seed),
             Self::FitsWhatIsGone => Plan::altered(seed),
@@ -619,8 +626,8 @@ impl Variant {
                 let second = pipeline.inputs.iter_mut().filter(|input| input.name == NAMES[1]);
                 second.for_each(|input| lie_about(&mut input.source, self));
             }
-            // The person lies.
-            Self::MovedWhilePending | Self::PutWhereNobodyReads => {}
+            // The person lies, or the replay log.
+            Self::MovedWhilePending | Self::PutWhereNobodyReads | Self::TornReplayIsRead => {}
             Self::OneNonce => pipeline.runtime = Arc::new(LyingRuntime(pipeline.runtime.clone())),
         }
         pipeline

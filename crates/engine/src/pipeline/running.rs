@@ -21,6 +21,7 @@ use crate::{deliver, seal};
 
 /// How long inserts that are under way may take to end when the lane is opened again. What is left is in doubt, as after a crash.
 const REOPEN_TIME_MAX: Duration = Duration::from_secs(10);
+
 /// What a newer owner has retired is missing to one that slept, and what it has published is ahead of one whose source was away.
 pub(super) async fn or_fenced(context: &Context, error: EngineError) -> EngineError {
     if is_fenced(&context.ownership, &*context.runtime, context.settings.retry_pause_max).await {

@@ -90,13 +90,13 @@ pub struct Refusal {
     /// Why, with the way out.
     pub error: EngineError,
     /// Whether what is sealed may be delivered all the same. Not if the store itself may be an older copy: its frames may have
-    /// been delivered long ago.
+    /// been delivered long ago; nor if it fails for good, for nothing can be settled then.
     pub may_deliver: bool,
 }
 
 impl From<SourceError> for Refusal {
     fn from(error: SourceError) -> Self {
-        Self { error: error.into(), may_deliver: true }
+        Self { may_deliver: error.fault != SourceFault::Store, error: error.into() }
     }
 }
 

@@ -1,9 +1,11 @@
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use dataflow::Reader;
 use engine::TokioRuntime;
 use sources::memory::{MemoryHandle, MemorySource};
-use store::MemoryStore;
+use store::{Entry, Key, MemoryStore, Operation, Prefix, Put, Store, StoreError};
 
 use super::super::tests::{log, replay};
 use super::*;
@@ -241,5 +243,79 @@ async fn the_log_goes_on_where_another_input_does() {
     assert_eq!(next(&mut *reader).await, "0=70");
     assert_eq!(next(&mut *reader).await, "up to 1");
     log.append(&replay(1, [80], 2)).await.expect("a put");
+    assert_eq!(next(&mut *reader).await, "1=80");
+}
+
+/// A store that cannot make anything durable so many times.
+#[derive(Debug)]
+struct Soft {
+    inner: MemoryStore,
+    fails: AtomicU32,
+}
+
+#[async_trait]
+impl Store for Soft {
+    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        self.inner.put_if_absent(key, body).await
+    }
+
+    async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
+        self.inner.get(key, bytes_max).await
+    }
+
+    async fn get_range(&self, key: &Key, range: std::ops::Range<u64>) -> Result<Option<Bytes>, StoreError> {
+        self.inner.get_range(key, range).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.inner.list(prefix, after, limit).await
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        self.inner.delete(key).await
+    }
+
+    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
+        let is_left = self.fails.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        match is_left {
+            Ok(_) => Err(StoreError::new(
+                ErrorKind::SyncFailed,
+                Operation::Harden,
+                prefix.as_str(),
+                "made to fail".to_owned(),
+            )),
+            Err(_) => self.inner.harden(prefix).await,
+        }
+    }
+
+    fn describe(&self) -> String {
+        "soft://".to_owned()
+    }
+}
+
+#[tokio::test]
+async fn no_record_is_handed_out_before_its_object_is_durable() {
+    let store = Arc::new(Soft { inner: MemoryStore::default(), fails: AtomicU32::new(0) });
+    let log = Log::new(store.clone(), "p/lane-0");
+    let inner = MemorySource::new([("events", 1)]);
+    let source = WithReplays::new(Arc::new(inner), log.clone(), TokioRuntime::new(1));
+    log.append(&replay(0, [70], 1)).await.expect("a put");
+    let mut reader = read_all(&source, 0).await;
+    assert_eq!((next(&mut *reader).await, next(&mut *reader).await), ("0=70".into(), "up to 1".into()));
+    log.append(&replay(1, [80], 1)).await.expect("a put");
+    store.fails.store(1, Ordering::SeqCst);
+    let error = reader.next().await.expect_err("nothing is handed out");
+    assert_eq!((error.fault, store.fails.load(Ordering::SeqCst)), (SourceFault::Store, 0), "{error}");
+    assert!(error.message.contains("check the disk"), "{error}");
+    let starts = source.partitions().await.expect("partitions");
+    store.fails.store(1, Ordering::SeqCst);
+    let error = source.read(vec![from(&starts[1], 1)]).await.err().expect("a start says so too");
+    assert_eq!(error.fault, SourceFault::Store, "{error}");
+    let mut reader = source.read(vec![from(&starts[1], 1)]).await.expect("a reader");
     assert_eq!(next(&mut *reader).await, "1=80");
 }

@@ -86,6 +86,15 @@ impl Drive {
         short.map(|(n, end)| format!("partition {n} is read to {}, and went to {end}", next(n)))
     }
 
+    /// A disk that syncs no more is replaced; false if it does sync.
+    fn replaces_disk(&mut self) -> bool {
+        let is_broken = self.world.state().objects.is_sync_broken();
+        if is_broken {
+            self.replace_disk();
+        }
+        is_broken
+    }
+
     /// The disk is another: what its caches held is gone, as after a loss of power.
     fn replace_disk(&mut self) {
         let all: Vec<Pid> = self.processes.keys().copied().collect();
@@ -173,13 +182,8 @@ impl Drive {
             EngineError::Mismatch(message) if message.contains("made when it had other columns") => {
                 plan.alters.is_empty()
             }
-            EngineError::Store(error) if error.kind == ErrorKind::SyncFailed => {
-                let is_broken = self.world.state().objects.is_sync_broken();
-                if is_broken {
-                    self.replace_disk();
-                }
-                !is_broken
-            }
+            EngineError::Store(error) if error.kind == ErrorKind::SyncFailed => !self.replaces_disk(),
+            EngineError::Source(error) if error.fault == SourceFault::Store => !self.replaces_disk(),
             // A start gives up on a store that fails; the supervisor tries again.
             EngineError::Store(error) => {
                 !error.kind.is_transient() || self.world.state().store_errors == process.store_errors

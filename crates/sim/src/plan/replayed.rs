@@ -17,7 +17,12 @@ pub struct Replay {
     pub is_of_newest: bool,
     /// How long it sleeps between its choice and its put, milliseconds.
     pub sleep_ms: u64,
+    /// Whether its process dies when the name of its object is there and not durable yet.
+    pub dies: bool,
 }
+
+/// In one of so many seeds some commands die in the middle of their put: in all of them there would be few whole ones.
+const DYING: (u64, u64) = (3, 8);
 
 impl Plan {
     /// The plan of the same seed in which persons replay dead letters; every fourth record is no record at all, so that there are some.
@@ -36,6 +41,7 @@ impl Plan {
             letters_max: r.one_of(&[0, 1, 1, 2]),
             is_of_newest: false,
             sleep_ms: 0,
+            dies: false,
         };
         let mut replays: Vec<Replay> = (0..24).map(one_by_one).collect();
         // Some that sleep meanwhile.
@@ -43,7 +49,11 @@ impl Plan {
             let at_us = end_us / 4 + r.below(12 * pause_us);
             let sleep_ms = r.one_of(&[1_000, 20_000, 120_000, 900_000]);
             let letters_max = r.between(1, 12) as usize;
-            replays.push(Replay { at_us, letters_max, is_of_newest: true, sleep_ms });
+            replays.push(Replay { at_us, letters_max, is_of_newest: true, sleep_ms, dies: false });
+        }
+        if seed % DYING.1 == DYING.0 {
+            let mut random = Random::new(seed, 13);
+            replays.iter_mut().for_each(|replay| replay.dies = random.percent(30));
         }
         plan.replays = replays;
         plan.faults.retain(|fault| {

@@ -205,7 +205,7 @@ impl One<'_> {
 
 fn exit_of(error: &SourceError) -> Exit {
     match error.fault {
-        SourceFault::Away => Exit::Failed,
+        SourceFault::Away | SourceFault::Store => Exit::Failed,
         SourceFault::Refused | SourceFault::Config => Exit::Person,
     }
 }
