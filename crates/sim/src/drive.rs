@@ -1,43 +1,27 @@
 //! One run from begin to end: records arrive, faults strike, processes die and are started again.
 //!
-//! Owns the order of events, the supervisor that keeps a process running, the person who answers what a stopped lane asks, and the
-//! bound within which all must be settled once faults have ceased. Does not own what a fault does (`strikes`, and to a single operation
-//! `objects` and `table`), nor which end of a process is right (`ends`).
+//! Owns the order of events, the supervisor that keeps a process running, and the bound within which all must be settled once faults have
+//! ceased. Does not own what a process runs (`pipeline`), what a fault does (`strikes`, and to a single operation `objects` and `table`), when
+//! a person comes (`persons`), nor which end of a process is right (`ends`).
 
 mod ends;
+mod persons;
+mod pipeline;
 mod strikes;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex};
 
-use dataflow::{Intake, Operator, Router, Schema, Table, Transform};
-use engine::problem::State;
-use engine::{EngineError, Flow, Input, Outcome, Pipeline, Port, Status};
-use operators::EventTime;
-use operators::dedup::spilled::Sizes;
-use operators::dedup::{Dedup, DedupConfig};
-use protocol::names;
-use replays::Log;
-use replays::source::WithReplays;
-use store::Store;
+use engine::{EngineError, Outcome, Pipeline, Status};
 use tokio::sync::watch;
 
-use crate::broker::SimSource;
 use crate::executor::{Pid, WORLD, lock};
-use crate::items;
-use crate::lies::LyingStore;
-use crate::objects::{Backup, SimStore};
-use crate::person;
-use crate::plan::inputs::NAMES;
+use crate::objects::Backup;
 use crate::plan::{Fault, Plan, When};
-use crate::records::{TextDecoder, schema};
-use crate::replayer;
-use crate::route::{ByKey, Twice};
-use crate::server::DEAD;
-use crate::table::SimTable;
 use crate::variant::Variant;
 use crate::world::{Violation, World};
+use pipeline::pipeline;
 
 /// Simulated time within which all is settled after the last fault: several times the longest pause of anything.
 const SETTLE_US_MAX: u64 = 20 * 60 * 1_000_000;
@@ -56,19 +40,6 @@ const LOOK_US: u64 = 500_000;
 
 /// Starts of a process at the most.
 const STARTS_MAX: u32 = 400;
-
-/// How long a person takes to read that an input refuses, microseconds; the other inputs are read meanwhile. Whoever stops it before a start has
-/// seen that nobody else delivers (`owner_quiet_min`), each time anew, keeps what is sealed from its tables.
-const READ_US: u64 = 20_000_000;
-
-/// As much of `owner_quiet_min` is waited for as a start ever has.
-const QUIET_US_MAX: u64 = 120_000_000;
-
-/// In every so manyth seed a process that goes on with other tables is left to take the answer about one of them up by itself.
-const ANSWERED_BESIDE: u64 = 2;
-
-/// How long a person waits before an answer, milliseconds: longer than anything stays on its way to the server.
-const PERSON_MS: u64 = 200_000;
 
 /// How a run went.
 #[derive(Clone, Debug)]
@@ -364,102 +335,6 @@ impl Drive {
         self.processes.iter().rfind(|(_, p)| p.life == Life::Running).map(|(pid, _)| *pid)
     }
 
-    /// A person answers what the journal asks.
-    fn ask_a_person(&mut self) {
-        let comes_us = self.doubt_us + PERSON_MS * 1_000;
-        if self.world.executor.now_us() < comes_us {
-            // Another lane has stopped since: what it sent may be on its way as long.
-            return self.at(comes_us, Act::Ask);
-        }
-        // What a person takes is not the lane's; there are as many questions as frames in doubt at the most.
-        self.calm_since = None;
-        if self.person.is_none() {
-            self.answers += 1;
-            self.person = Some(Arc::default());
-            let (world, is_done) = (self.world.clone(), self.person.clone().unwrap_or_default());
-            self.world.spawn(async move {
-                person::answer(&world).await;
-                *lock(&is_done) = true;
-            });
-        }
-    }
-
-    /// A person moves the pipeline back.
-    fn move_back(&mut self) {
-        let Some(moved) = self.world.plan.moved else { return };
-        self.calm_since = None;
-        self.mover = Some(Arc::default());
-        let (world, is_done) = (self.world.clone(), self.mover.clone().unwrap_or_default());
-        let forgets_pending = self.variant == Some(Variant::MovedWhilePending);
-        self.world.spawn(async move {
-            person::move_back(&world, moved.is_emptied, forgets_pending).await;
-            *lock(&is_done) = true;
-        });
-    }
-
-    /// A person replays dead letters.
-    fn replay(&mut self, n: usize) {
-        self.calm_since = None;
-        let (world, variant) = (self.world.clone(), self.variant);
-        world.state().replaying += 1;
-        self.world.spawn(async move {
-            replayer::replay(&world, &world.plan.replays[n], variant).await;
-            world.state().replaying -= 1;
-        });
-    }
-
-    /// A process that goes on with other tables while one of them waits for an answer is stopped by the person who comes to give it, or is left to
-    /// take the answer up by itself.
-    fn stop_what_asks(&mut self, now_us: u64) {
-        let asked_us = self.world.state().oracle.asked_us;
-        let is_waiting = asked_us.is_some_and(|us| now_us >= us + PERSON_MS * 1_000);
-        if !is_waiting || self.last.is_some() || self.person.is_some() {
-            return;
-        }
-        let is_left = self.world.plan.seed.is_multiple_of(ANSWERED_BESIDE);
-        let Some(process) = self.newest().and_then(|pid| self.processes.get_mut(&pid)) else { return };
-        self.world.state().oracle.asked_us = Some(now_us);
-        if is_left {
-            self.doubt_us = now_us - PERSON_MS * 1_000;
-            return self.ask_a_person();
-        }
-        process.is_asked = true;
-        // If it has ended meanwhile, it need not be asked.
-        let _ = process.stop.send(true);
-    }
-
-    /// A process that reads on while the source of one input refuses is stopped by the person who reads its status, and says then what is wrong.
-    fn stop_what_refuses(&mut self, now_us: u64) {
-        let quiet_us = self.world.plan.settings.owner_quiet_min.as_micros() as u64;
-        let Some(process) = self.newest().and_then(|pid| self.processes.get_mut(&pid)) else { return };
-        let refuses =
-            process.status.snapshot().problems.values().any(|problem| problem.state == State::InputRefuses);
-        if !refuses || process.is_asked {
-            self.refused_us = self.refused_us.filter(|_| refuses);
-            return;
-        }
-        let since_us = *self.refused_us.get_or_insert(now_us);
-        if now_us >= since_us + READ_US + quiet_us.min(QUIET_US_MAX) {
-            process.is_asked = true;
-            self.refused_us = None;
-            // If it has ended meanwhile, it need not be asked.
-            let _ = process.stop.send(true);
-        }
-    }
-
-    fn see_answers(&mut self) {
-        if self.mover.as_ref().is_some_and(|is_done| *lock(is_done)) {
-            self.mover = None;
-            self.after_ms(100, Act::Start);
-        }
-        if self.person.as_ref().is_some_and(|is_done| *lock(is_done)) {
-            self.person = None;
-            // What is open still, or again, the next process asks anew.
-            self.world.state().oracle.asked_us = None;
-            self.after_ms(100, Act::Start);
-        }
-    }
-
     fn kill(&mut self, pid: Pid) {
         self.world.executor.kill(pid);
         self.processes.remove(&pid);
@@ -570,102 +445,5 @@ impl Drive {
                 let _ = process.stop.send(true);
             }
         }
-    }
-}
-
-/// Every so manyth seed keeps most keys in files. Broken variants keep theirs in memory: the step that lies knows no files.
-const KEYS_IN_FILES: u64 = 3;
-
-/// The open keys are divided into one to so many shards.
-const SHARDS: u64 = 3;
-
-/// The inputs; a person changes their order in the file between two starts.
-fn inputs(world: &Arc<World>, pid: Pid, schema: &Schema, time: Option<Arc<dyn Transform>>) -> Vec<Input> {
-    let mut intake = Intake::new(Arc::new(TextDecoder(schema.clone()))).with_time(time);
-    if world.plan.unnests {
-        intake = intake.with_steps(items::steps());
-    }
-    let input = |place: usize| Input {
-        name: NAMES[place].into(),
-        source: Arc::new(SimSource::new(world.clone(), place)),
-        intake: intake.clone(),
-    };
-    let mut inputs: Vec<Input> = (0..world.plan.inputs as usize).map(input).collect();
-    if pid % 2 == 1 {
-        inputs.reverse();
-    }
-    inputs
-}
-
-/// Sizes at which a handful of keys is closed, cut into parts and blocks, and merged.
-const TINY: Sizes = Sizes { open_keys_max: 8, part_pairs: 4, block_pairs: 2, runs_max: 3 };
-
-/// The pipeline of one process: the real engine and steps, in this world.
-fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -> Pipeline {
-    let plan = &world.plan;
-    let schema = schema();
-    let config = DedupConfig { key: vec!["key".into()], window: plan.window, late: plan.late };
-    let time = plan.window.map(|_| EventTime::new(&schema, "time").expect("the schema has that column"));
-    let time = time.map(|time| Arc::new(time) as Arc<dyn Transform>);
-    let mut dedup = Dedup::new(&schema, config).expect("the windows of a plan are valid");
-    if variant.is_none() && plan.seed.is_multiple_of(KEYS_IN_FILES) {
-        dedup = dedup.with_sizes(TINY);
-    }
-    // Each process by itself, so that one takes over what another, divided otherwise, has left. Any two rows are worth a job.
-    let shards = 1 + (plan.seed / KEYS_IN_FILES + u64::from(pid)) % SHARDS;
-    dedup = dedup.with_shards(shards as usize).with_job_rows_min(1);
-    let mut steps: Vec<Box<dyn Operator>> = match (plan.aggregates, plan.joins) {
-        (Some(aggregates), _) => aggregates.steps(),
-        (None, Some(joins)) => joins.steps(),
-        (None, None) if plan.releases || plan.pushes => Vec::new(),
-        (None, None) => vec![Box::new(dedup)],
-    };
-    if plan.multiplies {
-        steps.push(Box::new(Twice));
-    }
-    let table = |place| Arc::new(SimTable::new(world.clone(), pid, place));
-    let mut inputs = inputs(world, pid, &schema, time);
-    if !plan.replays.is_empty() {
-        let mut store: Arc<dyn Store> = Arc::new(SimStore { world: world.clone(), pid });
-        if let Some(variant @ Variant::TornReplayIsRead) = variant {
-            store = Arc::new(LyingStore { inner: store, world: world.clone(), variant });
-        }
-        let log = Log::new(store, &names::lane_folder("p", plan.lane));
-        let source = inputs[0].source.clone();
-        inputs[0].source = Arc::new(WithReplays::new(source, log, world.executor.runtime(pid)));
-    }
-    let flow = match plan.joins {
-        None => Flow::default(),
-        // The first input is the left side, wherever the file names it.
-        Some(_) => {
-            let side = |input: &Input| usize::from(input.name == NAMES[1]);
-            let entry = |input: &Input| Port { step: 0, input: side(input) };
-            Flow { entries: inputs.iter().map(entry).collect(), next: Vec::new() }
-        }
-    };
-    let sides = plan.joins.map(|joins| joins.sides(plan.tables.len())).unwrap_or_default();
-    let places = plan.tables.iter().copied().chain(sides.iter().map(|(place, _)| *place));
-    let pipeline = Pipeline {
-        name: "p".into(),
-        lane: plan.lane,
-        owner: format!("process-{pid}"),
-        inputs,
-        steps,
-        parts: Vec::new(),
-        new_state: Default::default(),
-        tables: places.map(|place| -> Arc<dyn Table> { table(place) }).collect(),
-        sides: sides.into_iter().map(|(_, side)| side).collect(),
-        flow,
-        router: plan.is_routed.then(|| -> Arc<dyn Router> { Arc::new(ByKey { tables: plan.tables.len() }) }),
-        dead_letters: table(DEAD),
-        store: Arc::new(SimStore { world: world.clone(), pid }),
-        runtime: world.executor.runtime(pid),
-        settings: plan.settings.clone(),
-        status: Arc::default(),
-        drain: false,
-    };
-    match variant {
-        None => pipeline,
-        Some(variant) => variant.apply(pipeline, world, pid),
     }
 }

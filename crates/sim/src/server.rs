@@ -3,7 +3,8 @@
 //! Owns the behaviour that was measured on the real one: a known token makes an insert a no-op whatever its content; the token is
 //! written before the rows, and a crash in between leaves a token without rows; the log holds a bounded number of tokens for a
 //! bounded time, and others write into it; an insert is all or nothing in each table, and the view is fed after the table, also with
-//! rows whose token the table knows; an answer may be lost at any point. Does not own what is right (`oracle`).
+//! rows whose token the table knows; an answer may be lost at any point. The log of tokens is in [`tokens`], the way of an insert in [`insert`].
+//! Does not own what is right (`oracle`).
 //!
 //! With several replicas each request goes to one of them, as a balancer chooses: they share tokens and rows, a query is known to one of
 //! them only, and one may lag behind what is there.
@@ -11,17 +12,18 @@
 //! What is assumed of the world around it, beside the facts, stands in docs/design/simulation.md; here it is [`TAIL_US_MAX`],
 //! [`State::is_beyond_reach`] and [`Server::room_for_others`].
 
+mod insert;
+mod tokens;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::take;
 
-use bytes::Bytes;
-
-use crate::executor::{Pid, WALL_BEGIN_MS};
-use crate::oracle::Sent;
-use crate::plan::{Change, Plan, VIEW_TOKENS};
+use crate::executor::WALL_BEGIN_MS;
+use crate::plan::{Change, Plan};
 use crate::random::Random;
-use crate::records::{Row, from_body};
-use crate::world::State;
+use crate::records::Row;
+pub use insert::{Insert, Step};
+use tokens::Token;
 
 /// The place of the dead letters; the first table for rows is 0.
 pub const DEAD: usize = 1;
@@ -43,15 +45,6 @@ const CHECKED: [usize; 2] = [0, MORE[0]];
 
 /// How long a server waits for the rest of a request, microseconds.
 pub const TAIL_US_MAX: u64 = 30_000_000;
-
-/// What is written of a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token {
-    /// The line, and not the rows yet; by this run of the server.
-    Writing,
-    /// The line stands.
-    Stands,
-}
 
 /// One table.
 #[derive(Debug, Default)]
@@ -120,52 +113,6 @@ pub struct Server {
     pub is_asynchronous: bool,
     /// A broken profile: the server knows no token, whatever a request says.
     pub knows_no_token: bool,
-}
-
-/// An insert on its way.
-#[derive(Clone, Debug)]
-pub struct Insert {
-    /// Which table.
-    pub place: usize,
-    /// Whose it is.
-    pub pid: Pid,
-    /// Its token.
-    pub token: String,
-    /// Its query id.
-    pub query_id: String,
-    /// Its bytes.
-    pub body: Bytes,
-    /// When it began.
-    pub since_us: u64,
-    /// The server's incarnation that it is connected to.
-    pub run: u64,
-    /// The table that it was meant for, counted by those whose rows were carried over.
-    pub carried: u32,
-    /// The replica that it went to.
-    pub node: u64,
-    /// True if it names the column that a person may drop.
-    pub has_time: bool,
-    /// True for a copy that stayed in the network.
-    pub is_late: bool,
-    /// When the server gives it up, microseconds.
-    pub ends_us: u64,
-}
-
-/// How far an insert came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// The connection is gone.
-    Gone,
-    /// Another insert of this token is being written.
-    Wait,
-    /// The token is known: nothing is done, and that is a success.
-    Known,
-    /// The content is turned down.
-    Poison,
-    /// It names a column that the table has not.
-    Misfit,
-    /// The token's line is written; the rows come next.
-    Written,
 }
 
 impl Server {
@@ -257,51 +204,6 @@ impl Server {
         self.started_us = now_us;
     }
 
-    /// Others insert into a table, each by itself or all of them as one block; says how many have found room.
-    pub fn others_insert(&mut self, place: usize, inserts: u64, is_one_block: bool, now_us: u64) -> u64 {
-        // Nothing else may ever come to this server, and they must not wait for a request whose client died at its gate.
-        self.give_up_halves(now_us);
-        let per_insert = self.tokens_per_block;
-        let room = self.room_for_others(place) / per_insert;
-        if is_one_block && room < inserts {
-            return 0;
-        }
-        let inserts = inserts.min(room);
-        for n in 0..inserts {
-            self.remember(place, format!("other-{now_us}-{n}"), now_us);
-        }
-        if is_one_block && inserts > 0 {
-            self.tables[place].block -= inserts - 1;
-        }
-        inserts
-    }
-
-    /// Tokens that others may use now without pushing one out whose insert is judged at its gate, or has passed it and is still worked
-    /// on: it was judged with half of a memory to spare, and a real half is thousands.
-    fn room_for_others(&self, place: usize) -> u64 {
-        let table = &self.tables[place];
-        let open = self.running.values().filter(|r| r.is_at_gate && !r.is_killed && r.place == place);
-        let slack = |r: &Running| {
-            let at = table.order.iter().position(|(token, _)| *token == r.token)?;
-            let newer = (table.order.len() - at) as u64;
-            Some(self.token_window.saturating_sub(newer).saturating_sub(self.own_tokens_max))
-        };
-        open.filter_map(slack).min().unwrap_or(u64::MAX)
-    }
-
-    fn remember(&mut self, place: usize, token: String, now_us: u64) {
-        let parts = if place == VIEW { VIEW_TOKENS } else { 1 };
-        let table = &mut self.tables[place];
-        table.block += parts;
-        for n in 1..parts * self.tokens_per_block {
-            table.order.push_back((format!("{token}/{n}"), now_us));
-        }
-        table.pushed_out.remove(&token);
-        table.tokens.insert(token.clone(), Token::Stands);
-        table.order.push_back((token, now_us));
-        self.forget_tokens(place, now_us);
-    }
-
     /// The replica that the balancer chooses for a request: mostly the one before.
     pub fn choose_node(&mut self, random: &mut Random) -> u64 {
         if self.replicas > 1 && random.percent(20) {
@@ -325,18 +227,6 @@ impl Server {
     pub fn shown(&self, node: u64, place: usize, now_us: u64) -> Option<usize> {
         let (until_us, shown) = self.lags.get(&node)?;
         (now_us < *until_us && shown[place] < self.tables[place].parts.len()).then_some(shown[place])
-    }
-
-    /// Drops the tokens that are too many or too old.
-    fn forget_tokens(&mut self, place: usize, now_us: u64) {
-        let table = &mut self.tables[place];
-        let is_old = |(_, us): &(String, u64)| now_us - us > self.token_age_us;
-        while table.order.len() as u64 > self.token_window || table.order.front().is_some_and(is_old) {
-            let Some((old, _)) = table.order.pop_front() else { break };
-            if table.tokens.remove(&old).is_some() {
-                table.pushed_out.insert(old, now_us);
-            }
-        }
     }
 
     /// True if the table of this place feeds a view.
@@ -476,108 +366,6 @@ impl Server {
     /// How many times a frame is in a table.
     pub fn committed(&self, place: usize, frame: u128) -> usize {
         self.tables[place].parts.iter().filter(|(id, _)| *id == frame).count()
-    }
-}
-
-impl State {
-    /// The server begins with a whole request: looks at the token, and writes its line.
-    pub fn insert_begins(&mut self, insert: &Insert) -> Step {
-        let now_us = self.now_us();
-        let is_killed = self.server.running.get(&insert.query_id).is_none_or(|r| r.is_killed);
-        if is_killed || !self.server.is_connected(insert.run) {
-            self.server.end(&insert.query_id);
-            return Step::Gone;
-        }
-        let is_for_another = insert.place == 0 && insert.carried != self.server.carried(0);
-        if is_for_another {
-            return Step::Gone;
-        }
-        if now_us > insert.ends_us {
-            self.note("ended", 0, || format!("`{}` took too long", insert.query_id));
-            self.server.end(&insert.query_id);
-            return Step::Gone;
-        }
-        // The columns are looked at before the token.
-        if insert.has_time && self.server.tables[insert.place].lacks_time {
-            return Step::Misfit;
-        }
-        self.server.forget_tokens(insert.place, now_us);
-        if self.server.knows_no_token {
-            let tokens = &mut self.server.tables[insert.place].tokens;
-            tokens.retain(|token, state| *token != insert.token || *state == Token::Writing);
-        }
-        let table = &self.server.tables[insert.place];
-        match table.tokens.get(&insert.token) {
-            Some(Token::Writing) => return Step::Wait,
-            Some(Token::Stands) => return Step::Known,
-            None => {}
-        }
-        if self.is_beyond_reach(insert) {
-            self.note("ended", 0, || {
-                format!("`{}` took longer than its token was remembered", insert.query_id)
-            });
-            self.server.end(&insert.query_id);
-            return Step::Gone;
-        }
-        let table = &self.server.tables[insert.place];
-        debug_assert!(!table.tokens.contains_key(&insert.token), "just looked at");
-        let rows = from_body(&insert.body).map(|(_, rows)| rows).unwrap_or_default();
-        let is_poison =
-            |id: u64| self.server.poison.iter().any(|(poison, from_us)| *poison == id && *from_us <= now_us);
-        if CHECKED.contains(&insert.place) && rows.iter().any(|row| is_poison(row[0])) {
-            return Step::Poison;
-        }
-        self.server.remember(insert.place, insert.token.clone(), now_us);
-        self.server.tables[insert.place].tokens.insert(insert.token.clone(), Token::Writing);
-        if let Some(running) = self.server.running.get_mut(&insert.query_id) {
-            running.is_writing = true;
-        }
-        Step::Written
-    }
-
-    /// True for an insert whose token was written and pushed out meanwhile, and which nobody can end: a copy in the network, and one on
-    /// a replica that the process cannot ask any more.
-    fn is_beyond_reach(&self, insert: &Insert) -> bool {
-        let table = &self.server.tables[insert.place];
-        let is_pushed_out = table.pushed_out.get(&insert.token).is_some_and(|us| *us >= insert.since_us);
-        is_pushed_out && (insert.is_late || self.server.replicas > 1)
-    }
-
-    /// The rows follow the token; false if the server died in between.
-    pub fn insert_commits(&mut self, insert: &Insert) -> bool {
-        let is_for_another = insert.place == 0 && insert.carried != self.server.carried(0);
-        if !self.server.is_connected(insert.run) || is_for_another {
-            return false;
-        }
-        let table = &self.server.tables[insert.place];
-        if !table.tokens.contains_key(&insert.token) && !table.pushed_out.contains_key(&insert.token) {
-            // A person has emptied the table in between.
-            return false;
-        }
-        let Some((frame, rows)) = from_body(&insert.body) else { return false };
-        self.note("rows", rows.len() as u64, || {
-            format!("{} of frame {frame:032x} into table {} ({})", rows.len(), insert.place, insert.query_id)
-        });
-        let table = &mut self.server.tables[insert.place];
-        if let Some(token) = table.tokens.get_mut(&insert.token) {
-            *token = Token::Stands;
-        }
-        table.parts.push((frame, rows));
-        self.was_committed(&Sent::of(insert), frame);
-        true
-    }
-
-    /// Every id in the table with the number of times that it is there.
-    pub fn ids(&self, place: usize) -> BTreeMap<u64, u64> {
-        let mut ids = BTreeMap::new();
-        let rows = self.server.tables[place].parts.iter().flat_map(|(_, rows)| rows);
-        rows.for_each(|row| *ids.entry(row[0]).or_default() += 1);
-        ids
-    }
-
-    /// Ids that the server turns down at this moment.
-    pub fn poisoned(&self) -> BTreeSet<u64> {
-        self.server.poison.iter().map(|(id, _)| *id).collect()
     }
 }
 

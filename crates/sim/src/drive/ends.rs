@@ -9,7 +9,8 @@ use protocol::doubt::StopReason;
 use protocol::names;
 use store::ErrorKind;
 
-use super::{Act, Drive, PERSON_MS, Process};
+use super::persons::PERSON_MS;
+use super::{Act, Drive, Process};
 use crate::executor::{Pid, lock};
 use crate::plan::Fault;
 

@@ -1,3 +1,5 @@
+use bytes::Bytes;
+
 use super::*;
 
 /// A request that has come to its gate, for a token that was sent before.

@@ -1,0 +1,188 @@
+//! How each variant breaks a pipeline.
+//!
+//! Owns which seam is replaced by one that lies, or which of the world's parts is told to. Does not own the lies (`lies`).
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use dataflow::{Operator, Source, Table, Transform};
+use engine::Pipeline;
+
+use super::Variant;
+use crate::executor::Pid;
+use crate::lies::{
+    Hidden, LyingClock, LyingDecoder, LyingRouter, LyingRuntime, LyingSource, LyingStep, LyingStore,
+    LyingTable, LyingTime, WholeRecord,
+};
+use crate::plan::inputs::NAMES;
+use crate::world::World;
+
+/// A clamp of the future that does not look at the window: a year.
+const FUTURE_MS_MAX: i64 = 365 * 86_400_000;
+
+impl Variant {
+    /// Breaks a pipeline.
+    pub(crate) fn apply(self, mut pipeline: Pipeline, world: &Arc<World>, _pid: Pid) -> Pipeline {
+        let lying_table = |inner: Arc<dyn Table>| Arc::new(LyingTable::new(inner, self));
+        match self {
+            Self::SendBeforeSeal
+            | Self::NoReadBack
+            | Self::ExistsIsCreated
+            | Self::CollectOneRecordEarly
+            | Self::IgnoreTheFloor
+            | Self::SyncFailedIsCreated
+            | Self::NewStateKeepsTheOld
+            | Self::NoHarden => {
+                let inner = pipeline.store.clone();
+                pipeline.store = Arc::new(LyingStore { inner, world: world.clone(), variant: self });
+            }
+            Self::SettleOverAHole
+            | Self::TokenFromTheAttempt
+            | Self::ResendBeyondMemory
+            | Self::NewGenerationWithoutEnding
+            | Self::NoGate
+            | Self::ProbeSaysNone
+            | Self::ProbeSaysAll
+            | Self::TokenAgeIgnored
+            | Self::AnotherTableIgnored
+            | Self::ViewsIgnored
+            | Self::NoJudgementAtTheGate
+            | Self::TokensCountedAsBlocks
+            | Self::AlreadyRunningIsNone
+            | Self::RowsThereIgnored
+            | Self::FrameLacksARow
+            | Self::AnothersOrigin
+            | Self::ColumnsChangePlaces
+            | Self::AwayIsAnswered
+            | Self::FitsWhatIsGone
+            | Self::ItemsChangePlaces
+            | Self::FrameOfManyPartitions => {
+                pipeline.tables = pipeline
+                    .tables
+                    .into_iter()
+                    .map(|table| -> Arc<dyn Table> { lying_table(table) })
+                    .collect();
+                pipeline.dead_letters = lying_table(pipeline.dead_letters.clone());
+            }
+            Self::SnapshotOneSealEarly
+            | Self::SeenThoughRefused
+            | Self::LostDelta
+            | Self::ClosedEarly
+            | Self::ClosedUnsealed
+            | Self::ReleasedUncounted
+            | Self::JoinReleasedEarly
+            | Self::JoinUnsealed
+            | Self::JoinReleasedUncounted
+            | Self::JoinPairsTwice
+            | Self::JoinPairLost
+            | Self::UnmatchedTwice
+            | Self::UnmatchedLost
+            | Self::VersionOfTheFuture
+            | Self::VersionFreedEarly
+            | Self::VersionsUnsealed
+            | Self::DuplicatesUncounted
+            | Self::DuplicatesAsFiltered
+            | Self::LateKnownPasses
+            | Self::MultipliedUncounted => {
+                let lying = |inner| -> Box<dyn Operator> { Box::new(LyingStep::new(inner, self)) };
+                pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
+            }
+            Self::DuplicatesHoldTime | Self::FilteredHoldTime => {
+                let hidden = Hidden::default();
+                let dropped = (self == Self::FilteredHoldTime).then(|| world.plan.clone());
+                for input in &mut pipeline.inputs {
+                    let lying = |time| -> Arc<dyn Transform> {
+                        Arc::new(LyingTime::new(time, hidden.clone(), dropped.clone()))
+                    };
+                    let time = input.intake.time().cloned().map(lying);
+                    input.intake = input.intake.clone().with_time(time);
+                }
+                let lying = |inner| -> Box<dyn Operator> { Box::new(LyingClock::new(inner, hidden.clone())) };
+                pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
+            }
+            Self::ItemTakesTheRecord => {
+                for input in &mut pipeline.inputs {
+                    let lying = |step: &Arc<dyn Transform>| -> Arc<dyn Transform> {
+                        Arc::new(WholeRecord(step.clone()))
+                    };
+                    let steps = input.intake.steps().iter().map(lying).collect();
+                    input.intake = input.intake.clone().with_steps(steps);
+                }
+            }
+            Self::JoinSidesSwapped => {
+                pipeline.flow.entries.iter_mut().for_each(|port| port.input = 1 - port.input);
+            }
+            Self::RoutedToTheWrongTable | Self::FanOutLosesATable => {
+                let tables = pipeline.tables.len();
+                pipeline.router =
+                    Some(Arc::new(LyingRouter { inner: pipeline.router.take(), tables, variant: self }));
+            }
+            Self::RejectsHoldTime => pipeline.settings.idle_after = Duration::from_secs(1 << 30),
+            Self::HandedOutUnverified => world.state().broker.hands_out_unverified = true,
+            Self::LetsGoEarly | Self::AnswersEarly => world.state().broker.lets_go_early = true,
+            Self::CutIsTheEnd => world.state().broker.takes_cut_for_end = true,
+            Self::FutureMovesTime => pipeline.settings.future_ms_max = FUTURE_MS_MAX,
+            Self::SealedWaitsForTheSource => {
+                let is_read = Arc::new(AtomicBool::new(false));
+                let lying = |inner| -> Arc<dyn Table> {
+                    let mut table = LyingTable::new(inner, self);
+                    table.waits_for = Some(is_read.clone());
+                    Arc::new(table)
+                };
+                pipeline.tables = pipeline.tables.into_iter().map(lying).collect();
+                for input in &mut pipeline.inputs {
+                    let (inner, is_read) = (input.source.clone(), is_read.clone());
+                    input.source = Arc::new(LyingSource { inner, variant: self, is_read });
+                }
+            }
+            Self::LagOfAnotherReplica => world.state().server.is_lag_anothers = true,
+            Self::AnsweredFromMemory => world.state().server.is_asynchronous = true,
+            Self::KnowsNoToken => world.state().server.knows_no_token = true,
+            Self::WrittenInPlace => world.state().objects.is_in_place = true,
+            Self::SealNotContiguous
+            | Self::PublishedIgnored
+            | Self::LeaderEpochForgotten
+            | Self::EndOneEarly => {
+                pipeline.inputs.iter_mut().for_each(|input| lie_about(&mut input.source, self));
+            }
+            Self::LostRejects => {
+                for input in &mut pipeline.inputs {
+                    let decoder = Arc::new(LyingDecoder(input.intake.decoder().clone()));
+                    input.intake = input.intake.clone().with_decoder(decoder);
+                }
+            }
+            Self::LedgerOfTheOtherInput => rename(&mut pipeline, |place| NAMES[1 - place]),
+            Self::InputsByPlace => {
+                let mut place = NAMES.iter().copied();
+                pipeline.inputs.iter_mut().filter(|_| world.plan.inputs > 1).zip(&mut place).for_each(
+                    |(input, name)| {
+                        input.name = name.into();
+                    },
+                );
+            }
+            Self::WatermarkOfOneInput => {
+                let second = pipeline.inputs.iter_mut().filter(|input| input.name == NAMES[1]);
+                second.for_each(|input| lie_about(&mut input.source, self));
+            }
+            // The person lies, or the replay log.
+            Self::MovedWhilePending | Self::PutWhereNobodyReads | Self::TornReplayIsRead => {}
+            Self::OneNonce => pipeline.runtime = Arc::new(LyingRuntime(pipeline.runtime.clone())),
+        }
+        pipeline
+    }
+}
+
+fn lie_about(source: &mut Arc<dyn Source>, variant: Variant) {
+    let inner = source.clone();
+    *source = Arc::new(LyingSource { inner, variant, is_read: Arc::default() });
+}
+
+/// Gives the inputs other names, where there are two.
+fn rename(pipeline: &mut Pipeline, name: impl Fn(usize) -> &'static str) {
+    let is_two = pipeline.inputs.len() > 1;
+    for input in pipeline.inputs.iter_mut().filter(|_| is_two) {
+        let place = NAMES.iter().position(|own| *own == input.name).expect("an input of this world");
+        input.name = name(place).into();
+    }
+}
