@@ -29,6 +29,7 @@ pub mod schema;
 mod schema_walk;
 mod spans;
 pub mod values;
+pub(crate) mod windows;
 
 use std::path::Path;
 

@@ -26,6 +26,7 @@ pub mod size;
 pub mod start;
 
 pub use address::{Broker, HttpUrl, Listen, PostgresUrl, PulsarUrl, StoreUrl};
+pub(crate) use name::column_of;
 pub use name::{Consumer, Field, Identifier, PipelineName, PulsarTopic, TableName, Topic};
 pub use pairs::Pairs;
 pub use period::{Period, Window};

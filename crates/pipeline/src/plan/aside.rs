@@ -11,7 +11,8 @@ use operators::Mapping;
 use operators::mapping::types::{Conversion, conversion};
 use operators::mapping::{Fill, route::TableSet};
 
-use super::{Fault, Faults, Mapped, Origin, Planner, TablePlan, fault};
+use super::planner::{Origin, Planner};
+use super::{Fault, Faults, Mapped, TablePlan, fault};
 use crate::config::model::sink::{SideOutput, Takes, Target};
 
 /// How rows of a side output fill a table.

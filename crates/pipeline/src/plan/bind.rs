@@ -5,9 +5,9 @@
 
 use dataflow::{Column, Metadata, Schema};
 
-use super::{
-    Bound, Fault, Faults, Kind, MARK, Origin, Planned, Planner, TextFault, fault, lookups, shape, union,
-};
+use super::planner::{Origin, Planner};
+use super::steps::{Kind, MARK, Planned};
+use super::{Bound, Fault, Faults, TextFault, fault, lookups, shape, union};
 
 impl Planner<'_> {
     /// What a query lets pass is known once it is bound: to all fields that it could read, whether they are decoded in the end or not.

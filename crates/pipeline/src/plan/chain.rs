@@ -21,9 +21,10 @@ use operators::{Ahead, Gate, WindowConfig, ahead};
 
 use super::joins::JoinSettings;
 use super::mapping::{self, Extra};
-use super::{
-    Bound, Fault, Faults, Kind, Origin, Place, Planned, Planner, Stage, TablePlan, fault, nearest, tables,
-};
+use super::planner::{Origin, Planner};
+use super::steps::{Kind, Planned};
+use super::{Bound, Fault, Faults, Place, Stage, TablePlan, fault, tables};
+use crate::config::nearest::nearest;
 
 /// What the lane does with rows.
 #[derive(Clone)]

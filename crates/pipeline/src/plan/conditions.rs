@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use dataflow::{ColumnType, Schema, Transform};
 
-use super::{Bound, Fault, Faults, Planner, TextFault, fault};
+use super::planner::Planner;
+use super::{Bound, Fault, Faults, TextFault, fault};
 use crate::config::model::sink::Takes;
 
 /// The step that computes them; none if no table has one.

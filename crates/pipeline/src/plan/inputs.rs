@@ -13,7 +13,8 @@ use dataflow::{Column, Schema};
 use engine::Flow;
 use engine::problem::SOURCE;
 
-use super::{Faults, Kind, Plan, Planned, Shape, Texts, fault, joins, plan_input, shape, union};
+use super::steps::{Kind, Planned};
+use super::{Faults, Plan, Shape, Texts, fault, joins, plan_input, shape, union};
 use crate::config::model::{Input, Pipeline};
 
 /// The plan of every input.

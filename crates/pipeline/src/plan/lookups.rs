@@ -9,7 +9,9 @@ use dataflow::{Column, Metadata, Schema};
 use operators::{Lookup, LookupConfig};
 
 use super::chain::{Work, segments};
-use super::{Bound, Faults, Kind, Origin, Planner, TextFault, fault};
+use super::planner::{Origin, Planner};
+use super::steps::Kind;
+use super::{Bound, Faults, TextFault, fault};
 use crate::config::model::lookup::{LookupCache, LookupKind, LookupStep};
 use crate::lookups::reports;
 

@@ -10,8 +10,9 @@ use operators::mapping::types::Conversion;
 use operators::mapping::{Fill, Unfit, fits};
 
 use super::chain::flag;
+use super::planner::{Origin, Planner};
 use super::tables::{self, Slot};
-use super::{Fault, Faults, Mapped, Origin, Planner, fault};
+use super::{Fault, Faults, Mapped, fault};
 use crate::config::model::sink::{self as model, Target};
 
 /// How the last rows become those of the tables.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Bound;
 use crate::config::model::lookup::LookupStep;
-use crate::config::values::Pairs;
+use crate::config::values::{Pairs, column_of};
 
 /// The key of `select:` that stands for all columns that it does not name.
 pub(super) const ALL: &str = "*";
@@ -100,18 +100,4 @@ pub(super) fn of_query(bound: &Bound) -> Shape {
     let passes: BTreeMap<String, String> = bound.passes.iter().cloned().collect();
     let names = bound.step.schema().columns().iter().map(|column| column.name.clone());
     Shape { computed: names.filter(|name| !passes.contains_key(name)).collect(), passes, rest: Rest::Drop }
-}
-
-/// The column that an expression is, if it is nothing else: a word, or a text in double quotes.
-pub(super) fn column_of(text: &str) -> Option<String> {
-    let text = text.trim();
-    if let Some(inner) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        let parts = inner.replace("\"\"", "");
-        return (!inner.is_empty() && !parts.contains('"')).then(|| inner.replace("\"\"", "\""));
-    }
-    let mut chars = text.chars();
-    let is_word = chars.next().is_some_and(|first| first.is_alphabetic() || first == '_')
-        && chars.all(|c| c.is_alphanumeric() || c == '_');
-    let is_value = ["null", "true", "false"].iter().any(|value| text.eq_ignore_ascii_case(value));
-    (is_word && !is_value).then(|| text.to_owned())
 }

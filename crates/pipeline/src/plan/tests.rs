@@ -1,4 +1,4 @@
-use dataflow::ColumnType;
+use dataflow::{Column, ColumnType};
 
 use super::*;
 use crate::config;
@@ -204,28 +204,6 @@ fn a_key_that_the_table_does_not_store_stands_behind_its_columns() {
     let steps = "steps: [{ filter: amount > 1 }, { dedup: { key: [kye], window: unbounded } }]";
     let told = planned("", steps);
     assert!(told.contains("`steps[1].dedup.key[0]`: `kye` is no column of the table"), "{told}");
-}
-
-#[test]
-fn a_word_or_a_quoted_text_is_a_column_and_nothing_else() {
-    let cases = [
-        ("a", Some("a")),
-        (" _b1 ", Some("_b1")),
-        ("größe", Some("größe")),
-        ("\"user.id\"", Some("user.id")),
-        ("\"a\"\"b\"", Some("a\"b")),
-        ("\"a\" || \"b\"", None),
-        ("1", None),
-        ("a + 1", None),
-        ("user.id", None),
-        ("NULL", None),
-        ("true", None),
-        ("''", None),
-        ("\"\"", None),
-    ];
-    for (text, expected) in cases {
-        assert_eq!(shape::column_of(text).as_deref(), expected, "{text}");
-    }
 }
 
 #[test]

@@ -19,10 +19,11 @@ use operators::Mapping;
 use operators::mapping::Fill;
 use operators::mapping::types::{Conversion, conversion};
 
+use super::chain::Key;
 use super::inputs::{Joint, View};
-use super::{
-    Bound, Fault, Faults, Key, Origin, Planner, TextFault, Texts, chain, fault, planned, shape, windows,
-};
+use super::planner::{Origin, Planner};
+use super::steps::planned;
+use super::{Bound, Fault, Faults, TextFault, Texts, chain, fault, shape, windows};
 use crate::config::model::{Input, Pipeline};
 
 /// What each input has to do so that the steps for all rows see the same columns.

@@ -1,146 +1,31 @@
 //! Windows in a plan: the columns before each, and how the results of the last fill the tables.
 //!
-//! Owns how windows divide a pipeline into chains, and the meaning of `aggregates:`. What stands before a window is planned as if the columns that it
-//! reads were those of a table; what stands behind it as if its results were the records. Does not own the window
-//! ([`operators::window`]), nor the order within a chain ([`super::chain`]).
+//! Owns how windows divide a pipeline into chains. What stands before a window is planned as if the columns that it
+//! reads were those of a table; what stands behind it as if its results were the records. Does not own what the settings of a
+//! window mean (`config::windows`), the window itself ([`operators::window`]), nor the order within a chain ([`super::chain`]).
 //!
 //! ```text
 //! input ─▶ a chain ─▶ window ─▶ a chain ─▶ window ─▶ a chain ─▶ conditions ─▶ mapping ─▶ router ─▶ tables
 //!          └ decode job, lane ┘ └────────────── the lane, when a window closes ──────────────┘
 //! ```
 
-mod aggregates;
-
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use dataflow::{Column, Schema};
-use operators::window::{Clock, END, Emit, START, Windows};
+use operators::window::{END, START};
 use operators::{Gate, Window, WindowConfig};
 
 use super::aside::Aside;
 use super::chain::{self, LaneStep, Made};
-use super::{Fault, Faults, Origin, Place, Plan, Planned, Planner, Stage, Texts, View, fault, shape};
+use super::planner::{Origin, Planner};
+use super::steps::{Planned, planned};
+use super::{Fault, Faults, Place, Plan, Stage, Texts, View, fault, shape};
 use crate::config::model::Pipeline;
 use crate::config::model::sink::Target;
-use crate::config::model::step::{self as model, Step, WindowStep};
+use crate::config::model::step::{Step, WindowStep};
 use crate::config::nearest::nearest;
-use crate::config::values::{Identifier, Pairs, Period};
-use aggregates::Read;
-
-/// The settings of a window.
-///
-/// # Errors
-/// The aggregates that are none, each with its place.
-pub(crate) fn config(window: &WindowStep, path: &str) -> Result<WindowConfig, Faults> {
-    read(window, path).map(|(config, _)| config)
-}
-
-/// The settings, and the columns that must be computed before it: the place of the aggregate and the text, which is the name.
-fn read(window: &WindowStep, path: &str) -> Result<(WindowConfig, Vec<Computed>), Faults> {
-    let (mut aggregates, mut all, mut faults) = (Vec::new(), Vec::<Computed>::new(), Faults::new());
-    for (name, text) in &window.aggregates.0 {
-        let path = format!("{path}.aggregates.{name}");
-        let Read { aggregate, computed } = match aggregates::read(name.as_str(), text) {
-            Ok(read) => read,
-            Err(message) => {
-                faults.push(fault(path, message));
-                continue;
-            }
-        };
-        aggregates.push(aggregate);
-        for text in computed {
-            match text.parse() {
-                Ok(name) if !all.iter().any(|one| one.name == name) => {
-                    all.push(Computed { path: path.clone(), name });
-                }
-                Ok(_) => {}
-                Err(error) => faults.push(fault(
-                    &path,
-                    format!("the expression cannot name a column, for it {error}; compute it in a `select` before the window"),
-                )),
-            }
-        }
-    }
-    let windows = match windows(window, path) {
-        Ok(windows) if faults.is_empty() => windows,
-        windows => return Err(windows.err().into_iter().chain(faults).collect()),
-    };
-    let emit = window.emit.as_ref().map(|emit| Emit {
-        early: emit.early.map(Period::duration),
-        clock: match emit.clock {
-            model::Clock::EventTime => Clock::EventTime,
-            model::Clock::ProcessingTime => Clock::ProcessingTime,
-        },
-        updates: emit.updates,
-        version: emit.version.to_string(),
-    });
-    let unfit = emit.as_ref().and_then(|emit| emit.check(windows).err());
-    if let Some(message) = unfit {
-        return Err(vec![fault(format!("{path}.emit"), message)]);
-    }
-    let config = WindowConfig {
-        key: window.key.iter().map(ToString::to_string).collect(),
-        windows,
-        lateness: window.lateness.duration(),
-        aggregates,
-        emit,
-    };
-    Ok((config, all))
-}
-
-/// The kind of windows that the settings say.
-fn windows(window: &WindowStep, path: &str) -> Result<Windows, Fault> {
-    const SESSION_MAX: Duration = Duration::from_secs(24 * 3600);
-    let wrong = |setting: &str, message: &str| Err(fault(format!("{path}.{setting}"), message));
-    let WindowStep { size, slide, step, gap, max, .. } = window;
-    let windows = match (size, slide, step, gap) {
-        (Some(size), None, None, None) => Windows::Tumbling { size: size.duration() },
-        (Some(size), Some(slide), None, None) => {
-            Windows::Hopping { size: size.duration(), slide: slide.duration() }
-        }
-        (Some(size), None, Some(step), None) => {
-            Windows::Cumulative { size: size.duration(), step: step.duration() }
-        }
-        (None, None, None, Some(gap)) => {
-            let max = max.map_or_else(|| SESSION_MAX.max(gap.duration()), |max| max.duration());
-            Windows::Session { gap: gap.duration(), max }
-        }
-        (None, None, None, None) => {
-            return Err(fault(path, "write `size: 1m` for windows of a minute, or `gap: 30m` for sessions"));
-        }
-        (Some(_), Some(_), Some(_), _) => {
-            return wrong("step", "windows have a `slide` or a `step`, not both; remove one");
-        }
-        (Some(_), _, _, Some(_)) => {
-            return wrong(
-                "gap",
-                "a session is as long as its records say, so it has a `gap` and no `size`; remove one",
-            );
-        }
-        (None, Some(_), _, _) => return wrong("slide", "it needs a `size`, as in `size: 1h, slide: 5m`"),
-        (None, None, Some(_), _) => return wrong("step", "it needs a `size`, as in `size: 1d, step: 1h`"),
-    };
-    match (windows, max) {
-        (Windows::Session { .. }, _) | (_, None) => {}
-        (_, Some(_)) => {
-            return wrong("max", "only sessions have a `max`, as in `gap: 30m, max: 1d`; remove it");
-        }
-    }
-    windows.check().map_err(|(setting, message)| fault(format!("{path}.{setting}"), message))?;
-    Ok(windows)
-}
-
-/// An expression within an aggregate: a column before the window, whose name is its text.
-struct Computed {
-    /// The aggregate's key in the pipeline file.
-    path: String,
-    name: Identifier,
-}
-
-/// Why a step behind a window takes no time from a column.
-pub(crate) const TIME_OF_RESULTS: &str =
-    "a result of a window has a time of its own, the last millisecond of its window; leave `time` out";
+use crate::config::values::{Identifier, Pairs};
+use crate::config::windows::{self, Computed};
 
 /// A window of the pipeline.
 struct At<'a> {
@@ -157,7 +42,9 @@ struct At<'a> {
 impl<'a> At<'a> {
     fn new(at: usize, step: &'a WindowStep) -> Result<Self, Faults> {
         let path = format!("steps[{at}].window");
-        let (config, computed) = read(step, &path)?;
+        let read = windows::read(step, &path);
+        let (config, computed) =
+            read.map_err(|all| all.into_iter().map(|one| fault(one.path, one.message)).collect::<Faults>())?;
         let all: Identifier = shape::ALL.parse().expect("it is a name");
         let items = computed.iter().map(|one| (one.name.clone(), one.name.to_string()));
         let items = std::iter::once((all, shape::ALL.to_owned())).chain(items).collect();
@@ -327,7 +214,7 @@ fn records(
     window: &At<'_>,
 ) -> Result<(Plan, Schema, Option<Aside>), Faults> {
     let of = |table: Schema| {
-        let steps = window.computing(super::planned(pipeline, view, window.at));
+        let steps = window.computing(planned(pipeline, view, window.at));
         Planner::of_records(view, unnamed(pipeline), &[table], texts, steps)
     };
     let planner = of(Schema::new(Vec::new()))?;

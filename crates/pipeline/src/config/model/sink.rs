@@ -1,15 +1,19 @@
-//! `sink:`, `sinks:`, `spool:` and `dead_letters:`: the tables that rows end in, and what waits for them.
+//! `sink:` and `sinks:`: the tables that rows end in.
+//!
+//! Owns the keys of a server and a table. Does not own which table takes which rows ([`targets`]), nor how rows are cut into inserts and what waits for
+//! them ([`bounds`]).
+
+mod bounds;
+mod targets;
 
 use std::collections::BTreeMap;
 
-use operators::JoinSide;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Pipeline;
-use crate::config::values::{
-    Field, HttpUrl, Identifier, OneOrMany, Pairs, Period, Secret, Share, Size, TableName,
-};
+use crate::config::values::{Field, HttpUrl, Identifier, OneOrMany, Pairs, Period, Secret};
+pub use bounds::{Batching, DeadLetters, Spool};
+pub use targets::{SideOutput, Takes, Target};
 
 /// The table that rows go to, and how they are cut into inserts. With `sinks` it is what they share: the server and the bounds of a batch.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -235,170 +239,6 @@ pub struct OneTable {
     pub create: Option<CreateTable>,
 }
 
-/// A table of a pipeline, with all of its settings.
-#[derive(Clone, Debug)]
-pub struct Target {
-    /// The key in the pipeline file that names it, as in `sinks[1]`; `sink` for the only one.
-    pub path: String,
-    /// The table and how to reach it.
-    pub clickhouse: ClickHouse,
-    /// Where the columns that are filled by another name stand in the file.
-    pub columns_path: String,
-    /// Column to the name that fills it.
-    pub columns: BTreeMap<Identifier, Field>,
-    /// Which rows it takes.
-    pub takes: Takes,
-    /// Where its condition stands in the file, if it has one; no other table has the same.
-    pub condition_path: String,
-    /// Whether its rows replace each other.
-    pub upsert: Option<Upsert>,
-}
-
-/// Which rows a table takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Takes {
-    /// Every row.
-    Every,
-    /// Those for which this SQL expression is true.
-    Where(String),
-    /// Those for which none of the others' is.
-    Otherwise,
-    /// Those of a side output, and no row behind the last step.
-    Side(SideOutput),
-}
-
-/// A side output of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SideOutput {
-    /// The records that the window of this step finds late.
-    Late(usize),
-    /// The rows of one side that the join of this step finds no match for.
-    Unmatched(usize, JoinSide),
-}
-
-impl SideOutput {
-    /// Its step.
-    pub fn step(self) -> usize {
-        match self {
-            Self::Late(step) | Self::Unmatched(step, _) => step,
-        }
-    }
-}
-
-impl Target {
-    /// Whether it takes the rows of a side output.
-    pub fn is_of_side(&self) -> bool {
-        matches!(self.takes, Takes::Side(_))
-    }
-}
-
-impl Pipeline {
-    /// The tables that rows go to, in the order of the file, and behind them those of side outputs; at least one.
-    pub fn targets(&self) -> Vec<Target> {
-        if self.sinks.is_empty() {
-            return vec![Target {
-                path: "sink".to_owned(),
-                clickhouse: self.sink.clickhouse.clone(),
-                columns_path: "columns".to_owned(),
-                columns: self.columns.clone(),
-                takes: Takes::Every,
-                condition_path: String::new(),
-                upsert: self.sink.upsert.clone(),
-            }];
-        }
-        let targets = self.sinks.iter().enumerate().flat_map(|(index, sink)| self.targets_of(index, sink));
-        let (of_sides, mut targets): (Vec<_>, Vec<_>) = targets.partition(Target::is_of_side);
-        targets.extend(of_sides);
-        targets
-    }
-
-    /// The tables of one entry of `sinks`.
-    fn targets_of(&self, index: usize, sink: &TableSink) -> Vec<Target> {
-        let path = format!("sinks[{index}]");
-        let shared = &self.sink.clickhouse;
-        let own = &sink.clickhouse;
-        let target = |table: Identifier, takes: Takes, condition_path: String| Target {
-            path: path.clone(),
-            clickhouse: ClickHouse {
-                database: own.database.clone().unwrap_or_else(|| shared.database.clone()),
-                table: Some(table),
-                unique_key: own.unique_key.clone(),
-                create: own.create.clone().map(Create::Table),
-                ..shared.clone()
-            },
-            columns_path: format!("{path}.columns"),
-            columns: sink.columns.clone(),
-            takes,
-            condition_path,
-            upsert: sink.upsert.clone(),
-        };
-        let Some(by) = &sink.by else {
-            let takes = match &sink.condition {
-                // A name that no step has is a fault of the rules.
-                _ if sink.from.is_some() => Takes::Side(self.side_of(sink).unwrap_or(SideOutput::Late(0))),
-                Some(text) => Takes::Where(text.clone()),
-                None if sink.otherwise => Takes::Otherwise,
-                None => Takes::Every,
-            };
-            return vec![target(own.table.clone(), takes, format!("{path}.where"))];
-        };
-        let values = by.values.iter().enumerate().map(|(nth, value)| {
-            let name = own.table.as_str().replace(&by.placeholder(), value.as_str());
-            let mut condition = by.condition(value);
-            if let Some(text) = &sink.condition {
-                condition = format!("{condition} AND ({text})");
-            }
-            // A name that is too long is a fault of the rules.
-            let table = name.parse().unwrap_or_else(|_| own.table.clone());
-            target(table, Takes::Where(condition), format!("{path}.by.values[{nth}]"))
-        });
-        values.collect()
-    }
-
-    /// The side output whose rows an entry takes, if it names one.
-    pub fn side_of(&self, sink: &TableSink) -> Option<SideOutput> {
-        let from = sink.from.as_ref()?;
-        self.side_outputs().into_iter().find(|(name, _)| name == from).map(|(_, output)| output)
-    }
-
-    /// The side outputs of all steps that have a name, each with what `from` calls it.
-    pub fn side_outputs(&self) -> Vec<(String, SideOutput)> {
-        let mut all = Vec::new();
-        for (at, step) in self.steps.iter().enumerate() {
-            if let Some(name) = step.window.as_ref().and_then(|window| window.name.as_ref()) {
-                all.push((format!("{name}.late"), SideOutput::Late(at)));
-            }
-            if let Some(name) = step.join.as_ref().and_then(|join| join.name.as_ref()) {
-                for side in [JoinSide::Left, JoinSide::Right] {
-                    let output = SideOutput::Unmatched(at, side);
-                    all.push((format!("{name}.{}_unmatched", side.word()), output));
-                }
-            }
-        }
-        all
-    }
-
-    /// What `from` calls the side output whose rows a table takes, if it takes those of one.
-    pub fn from_of(&self, target: &Target) -> Option<String> {
-        let Takes::Side(output) = target.takes else { return None };
-        self.side_outputs().into_iter().find(|(_, known)| *known == output).map(|(name, _)| name)
-    }
-
-    /// Database and table of the dead letters.
-    pub fn letters_place(&self) -> (String, String) {
-        let sink = &self.sink.clickhouse;
-        let database = sink.database.as_str();
-        match &self.dead_letters.table {
-            Some(name) => {
-                let (database, table) = name.split(database);
-                (database.to_owned(), table.to_owned())
-            }
-            None if self.sinks.is_empty() => (database.to_owned(), format!("{}_rejected", sink.table_name())),
-            None => (database.to_owned(), format!("{}_rejected", self.pipeline.as_str().replace('-', "_"))),
-        }
-    }
-}
-
 /// Whether and how to create the table.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged)]
@@ -448,94 +288,6 @@ pub enum Compression {
     None,
 }
 
-/// When a batch is sealed.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Batching {
-    /// Rows.
-    #[serde(default = "default_rows")]
-    #[schemars(
-        range(min = 1, max = 10_000_000),
-        extend("x-why" = "a batch is one block in the server's memory")
-    )]
-    pub rows: u64,
-
-    /// Bytes of decoded columns.
-    #[serde(default = "default_bytes")]
-    #[schemars(extend(
-        "x-least" = "4KiB", "x-most" = "1GiB",
-        "x-why" = "a batch and its frame are held in memory whole"
-    ))]
-    pub bytes: Size,
-
-    /// Time since the batch's first row. It limits how late a row becomes visible when few records arrive.
-    #[serde(default = "default_age")]
-    #[schemars(extend(
-        "x-least" = "10ms", "x-most" = "10m",
-        "x-why" = "ClickHouse refuses too many small inserts, and what is not sealed is read again after a crash"
-    ))]
-    pub age: Period,
-}
-
-impl Default for Batching {
-    fn default() -> Self {
-        Self { rows: default_rows(), bytes: default_bytes(), age: default_age() }
-    }
-}
-
-/// How much may wait in the store.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Spool {
-    /// Bytes of sealed frames that are not in the table yet.
-    #[serde(default = "default_spool_bytes")]
-    #[schemars(extend(
-        "x-least" = "16MiB", "x-most" = "64TiB",
-        "x-why" = "less than a few batches would stop the source at every slow insert"
-    ))]
-    pub bytes: Size,
-
-    /// Age of the oldest sealed frame that is not in the table yet.
-    #[serde(default = "default_spool_age")]
-    #[schemars(extend(
-        "x-least" = "10s", "x-most" = "30d",
-        "x-why" = "a shorter time than a server's restart would pause reading for nothing"
-    ))]
-    pub age: Period,
-}
-
-impl Default for Spool {
-    fn default() -> Self {
-        Self { bytes: default_spool_bytes(), age: default_spool_age() }
-    }
-}
-
-/// The table for records that could not go on.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DeadLetters {
-    /// The table, on the sink's server. Default: the name of the sink's table with `_rejected` appended; with `sinks`, the pipeline's name,
-    /// with `_` for `-`, and `_rejected`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub table: Option<TableName>,
-
-    /// Creates the table if it does not exist.
-    #[serde(default = "default_true")]
-    pub create: bool,
-
-    /// The largest share of dead letters among the records read in one run that still counts as a success: a percentage or a
-    /// fraction of 1. A run that ends with more ends with exit code 5; nothing is lost or undone by that, and it is not stopped
-    /// earlier. If it is left out, only a run in which every record became a dead letter ends so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fail_above: Option<Share>,
-}
-
-impl Default for DeadLetters {
-    fn default() -> Self {
-        Self { table: None, create: true, fail_above: None }
-    }
-}
-
 fn default_name() -> Identifier {
     "default".parse().expect("the default is a name")
 }
@@ -548,30 +300,6 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-fn default_true() -> bool {
-    true
-}
-
 fn default_in_flight() -> u32 {
     2
-}
-
-fn default_rows() -> u64 {
-    500_000
-}
-
-fn default_bytes() -> Size {
-    Size::mib(64)
-}
-
-fn default_age() -> Period {
-    Period::seconds(1)
-}
-
-fn default_spool_bytes() -> Size {
-    Size::mib(4 << 10)
-}
-
-fn default_spool_age() -> Period {
-    Period::seconds(24 * 3600)
 }

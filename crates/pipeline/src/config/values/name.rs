@@ -137,6 +137,20 @@ impl TableName {
     }
 }
 
+/// The column that an expression is, if it is nothing else: a word, or a text in double quotes.
+pub(crate) fn column_of(text: &str) -> Option<String> {
+    let text = text.trim();
+    if let Some(inner) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        let parts = inner.replace("\"\"", "");
+        return (!inner.is_empty() && !parts.contains('"')).then(|| inner.replace("\"\"", "\""));
+    }
+    let mut chars = text.chars();
+    let is_word = chars.next().is_some_and(|first| first.is_alphabetic() || first == '_')
+        && chars.all(|c| c.is_alphanumeric() || c == '_');
+    let is_value = ["null", "true", "false"].iter().any(|value| text.eq_ignore_ascii_case(value));
+    (is_word && !is_value).then(|| text.to_owned())
+}
+
 fn identifier(text: &str) -> Result<(), String> {
     match text.len() {
         0 => Err("is empty; a name has 1 to 200 bytes".into()),

@@ -163,3 +163,25 @@ fn a_secret_shows_nothing_in_any_form() {
     assert!(!shown.contains("s3cr3t"), "{shown}");
     assert_eq!(secret.reveal(), "s3cr3t");
 }
+
+#[test]
+fn a_word_or_a_quoted_text_is_a_column_and_nothing_else() {
+    let cases = [
+        ("a", Some("a")),
+        (" _b1 ", Some("_b1")),
+        ("größe", Some("größe")),
+        ("\"user.id\"", Some("user.id")),
+        ("\"a\"\"b\"", Some("a\"b")),
+        ("\"a\" || \"b\"", None),
+        ("1", None),
+        ("a + 1", None),
+        ("user.id", None),
+        ("NULL", None),
+        ("true", None),
+        ("''", None),
+        ("\"\"", None),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(column_of(text).as_deref(), expected, "{text}");
+    }
+}

@@ -165,8 +165,8 @@ fn the_kind_of_windows_follows_from_the_lengths_that_are_given() {
     let kind = |lengths: &str| {
         let window = WINDOW.replace("size: 1m", lengths);
         let pipeline = checked(FIELDS, &window)?;
-        let config = super::config(pipeline.steps[0].window.as_ref().unwrap(), "w");
-        config.map(|config| config.windows).map_err(|faults| faults[0].to_string())
+        let config = crate::config::windows::config(pipeline.steps[0].window.as_ref().unwrap(), "w");
+        config.map(|config| config.windows).map_err(|faults| faults[0].message.clone())
     };
     let seconds = std::time::Duration::from_secs;
     let day = seconds(86_400);

@@ -11,7 +11,7 @@ use operators::window::aggregate::QUANTILE_ONE;
 use operators::window::{Aggregate, Function};
 
 use crate::config::nearest::nearest;
-use crate::plan::shape;
+use crate::config::values::column_of;
 
 /// An aggregate, and the columns that must be computed for it: their texts, which are their names.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ fn of(
     let word = function.word();
     let mut computed = Vec::new();
     let mut column = |text: &str| {
-        shape::column_of(text).unwrap_or_else(|| {
+        column_of(text).unwrap_or_else(|| {
             let text = spaced(text);
             computed.push(text.clone());
             text

@@ -1,0 +1,85 @@
+//! The event time of an input: the one field that holds it.
+//!
+//! Owns who may ask for it, that all who do ask for the same, and that no step computes it. Does not own how it is read
+//! ([`operators::EventTime`]).
+
+use dataflow::Column;
+
+use super::planner::{Origin, Planner};
+use super::{Faults, fault};
+
+impl<'a> Planner<'a> {
+    /// The column of the event time where the tables' columns are decoded as they are.
+    pub(super) fn straight_time(&self) -> Result<Option<String>, Faults> {
+        let of_dedup = self.dedups().next();
+        let of_dedup = of_dedup
+            .and_then(|(_, path, dedup)| Some((format!("{path}.time"), dedup.time.as_ref()?.as_str())));
+        let own = self.view.time().and_then(|time| self.column_filled_by(time));
+        match (own, of_dedup) {
+            (None, of_dedup) => Ok(of_dedup.map(|(_, time)| time.to_owned())),
+            (Some(own), Some((path, time))) if own.name != time => {
+                Err(vec![fault(path, self.two_times(time))])
+            }
+            (Some(own), _) => Ok(Some(own.name.clone())),
+        }
+    }
+
+    /// The field that holds the event time: the input's own, or that of the first `dedup` that names one, if it is the first of all, or of the
+    /// window.
+    pub(super) fn time(&self, candidates: &[Column]) -> Result<Option<String>, Faults> {
+        let asked = self.asked_time()?;
+        let (path, field) = match (self.view.time(), asked) {
+            (None, None) => return Ok(None),
+            (None, Some(asked)) => asked,
+            (Some(own), Some((path, asked))) if own != asked => {
+                return Err(vec![fault(path, self.two_times(&asked))]);
+            }
+            (Some(own), _) => (format!("{}.time", self.view.input.path), own.to_owned()),
+        };
+        if candidates.iter().any(|known| known.name == field) {
+            return Ok(Some(field));
+        }
+        Err(vec![fault(path, self.undeclared(&field, "DateTime64(3)"))])
+    }
+
+    /// The field that the steps take the event time from, and who asks for it.
+    fn asked_time(&self) -> Result<Option<(String, String)>, Faults> {
+        let first = self.dedups().next();
+        let of_dedup = first.map(|(_, path, dedup)| (format!("{path}.time"), dedup.time.as_ref()));
+        let place = first.filter(|(_, _, dedup)| dedup.time.is_some()).map(|(place, ..)| place);
+        let (path, time) = match (of_dedup, &self.event_time) {
+            (Some((path, Some(time))), Some((other_path, other))) if time.as_str() != other => {
+                let message = format!(
+                    "the event time is `{time}`, by `{path}`, and a pipeline has one; write the same here, or leave it out"
+                );
+                return Err(vec![fault(other_path, message)]);
+            }
+            (Some((path, Some(time))), _) => (path, time.as_str()),
+            (_, Some((path, time))) => (path.clone(), time.as_str()),
+            (_, None) => return Ok(None),
+        };
+        let column = self.union.columns().find(|column| column.name == time);
+        let name = column.map_or(time, |column| self.source_of(column));
+        match self.origin(name, place.unwrap_or(self.steps.len())) {
+            Origin::Field(field) => Ok(Some((path, field))),
+            Origin::Absent => Ok(Some((path, time.to_owned()))),
+            Origin::Computed(step) => {
+                let message = format!(
+                    "`{name}` is computed by `{step}`, but the event time is read before the first step, so that records which a step drops \
+                     move the watermark too; use a field of the record, with its type under `{}`",
+                    self.view.fields()
+                );
+                Err(vec![fault(path, message)])
+            }
+        }
+    }
+
+    /// Why a step's event time cannot be `asked`: the input has its own.
+    fn two_times(&self, asked: &str) -> String {
+        let input = &self.view.input.path;
+        let own = self.view.time().unwrap_or_default();
+        format!(
+            "the event time of `{input}` is `{own}`, by `{input}.time`, and here it is `{asked}`; leave it out here, and give every input its `time`"
+        )
+    }
+}

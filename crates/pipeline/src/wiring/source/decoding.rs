@@ -1,0 +1,188 @@
+//! The decoder of an input.
+//!
+//! Owns how the options of a format become those of its decoder, and the schemas that are fetched before the first record. Does not own what a value becomes
+//! (`formats`).
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use dataflow::{Decoder, RecordBlock, Runtime, Schema, Source, SourceError};
+use formats::avro::{AvroDecoder, AvroOptions, SCHEMA_BYTES_MAX, Schemas};
+use formats::csv::{CsvDecoder, CsvOptions};
+use formats::json::{JsonDecoder, JsonOptions};
+use formats::otlp::{OtlpDecoder, OtlpOptions};
+use registry::{Client, WithSchemas};
+use sources::file::Csv;
+
+use super::file_csv;
+use crate::config::model::Input;
+use crate::config::model::source::{self as model, AvroFormat, CsvFormat, EpochUnit, Format};
+use crate::config::values::Secret;
+use crate::lookups::source::{Looks, WithLookups};
+use crate::wiring::WiringError;
+
+/// A decoder, and what has to be fetched before it decodes.
+pub struct Decoding {
+    /// The decoder.
+    pub decoder: Arc<dyn Decoder>,
+    registry: Option<(Client, Arc<Schemas>)>,
+    /// What the records look up; `None` if no step of the pipeline does.
+    pub(in crate::wiring) looks: Option<Looks>,
+}
+
+impl Decoding {
+    fn of(decoder: Arc<dyn Decoder>) -> Self {
+        Self { decoder, registry: None, looks: None }
+    }
+
+    /// A block that does not come from a source, with what its records look up ([`RecordBlock::found`]), as [`Decoding::ready`] hands out blocks that do.
+    ///
+    /// # Errors
+    /// When that cannot be read.
+    pub async fn look_up(
+        &self,
+        block: RecordBlock,
+        runtime: &Arc<dyn Runtime>,
+    ) -> Result<RecordBlock, SourceError> {
+        match &self.looks {
+            Some(looks) => looks.found(block, runtime).await,
+            None => Ok(block),
+        }
+    }
+
+    /// `source`, whose blocks can be prepared: those that name schemas of a registry wait until these are there, and with lookups all of them until the other sides are.
+    pub fn ready(&self, source: Arc<dyn Source>, runtime: &Arc<dyn Runtime>) -> Arc<dyn Source> {
+        let source = match &self.registry {
+            None => source,
+            Some((client, schemas)) => {
+                Arc::new(WithSchemas::new(source, client.clone(), schemas.clone(), runtime.clone()))
+            }
+        };
+        match &self.looks {
+            None => source,
+            Some(looks) => Arc::new(WithLookups::new(source, looks.clone(), runtime.clone())),
+        }
+    }
+}
+
+/// The decoder of an input's format for the columns of `schema`.
+///
+/// # Errors
+/// When a column cannot be filled from that format, a zone is not known, a schema's file cannot be read, or a registry's settings do not do.
+pub fn decoder(input: &Input<'_>, schema: Schema) -> Result<Decoding, WiringError> {
+    let (format, path) = (&input.source.format, format!("{}.format", input.path));
+    if let Some((signal, _)) = format.otlp() {
+        let options = OtlpOptions { record_bytes_max: record_bytes(format) };
+        let decoder = OtlpDecoder::new(signal, schema, options);
+        let decoder = decoder.map_err(|error| WiringError::Settings(format!("`{path}`: {error}")))?;
+        return Ok(Decoding::of(Arc::new(decoder)));
+    }
+    match (format.avro(), format.csv()) {
+        (Some(avro), _) => avro_decoder(avro, (record_bytes(format), &path), schema),
+        (None, Some(csv)) => csv_decoder(csv, (record_bytes(format), &path), schema).map(Decoding::of),
+        (None, None) => json_decoder((format, &path), schema).map(Decoding::of),
+    }
+}
+
+pub(super) fn json_decoder(
+    (format, path): (&Format, &str),
+    schema: Schema,
+) -> Result<Arc<dyn Decoder>, WiringError> {
+    let json = format.json();
+    let options = JsonOptions {
+        assume_timezone: json.timezone.clone(),
+        epoch_unit: epoch_unit(json.epoch_unit),
+        record_bytes_max: record_bytes(format),
+        ..JsonOptions::default()
+    };
+    let decoder = JsonDecoder::new(schema, options);
+    Ok(Arc::new(decoder.map_err(|error| WiringError::Settings(format!("`{path}`: {error}")))?))
+}
+
+pub(super) fn csv_decoder(
+    csv: &CsvFormat,
+    (record_bytes_max, path): (usize, &str),
+    schema: Schema,
+) -> Result<Arc<dyn Decoder>, WiringError> {
+    let Csv { delimiter, quote, has_head } = file_csv(csv, path)?;
+    let options = CsvOptions {
+        columns: if has_head { Vec::new() } else { csv.columns.clone() },
+        delimiter,
+        quote,
+        null: csv.null.clone(),
+        assume_timezone: csv.timezone.clone(),
+        epoch_unit: epoch_unit(csv.epoch_unit),
+        record_bytes_max,
+    };
+    let decoder = CsvDecoder::new(schema, options);
+    Ok(Arc::new(decoder.map_err(|error| WiringError::Settings(format!("`{path}.csv`: {error}")))?))
+}
+
+fn avro_decoder(
+    avro: &AvroFormat,
+    (record_bytes_max, path): (usize, &str),
+    schema: Schema,
+) -> Result<Decoding, WiringError> {
+    let settings = |error: &dyn std::fmt::Display| WiringError::Settings(format!("`{path}.avro`: {error}"));
+    let options = AvroOptions {
+        assume_timezone: avro.timezone.clone(),
+        epoch_unit: epoch_unit(avro.epoch_unit),
+        record_bytes_max,
+    };
+    match (&avro.schema_file, &avro.registry) {
+        (Some(file), None) => {
+            let of_file = |error: &dyn std::fmt::Display| settings(&format!("schema_file `{file}`: {error}"));
+            let writer = schema_text(Path::new(file)).map_err(|error| of_file(&error))?;
+            let decoder = AvroDecoder::new(schema, &writer, options);
+            Ok(Decoding::of(Arc::new(decoder.map_err(|error| of_file(&error))?)))
+        }
+        (None, Some(registry)) => {
+            let client = registry_client(registry, &format!("{path}.avro.registry"))?;
+            let schemas = Arc::<Schemas>::default();
+            let decoder = AvroDecoder::framed(schema, schemas.clone(), options);
+            let decoder = Arc::new(decoder.map_err(|error| settings(&error))?);
+            Ok(Decoding { decoder, registry: Some((client, schemas)), looks: None })
+        }
+        _ => Err(settings(&"write either `schema_file` or `registry`")),
+    }
+}
+
+fn registry_client(registry: &model::Registry, path: &str) -> Result<Client, WiringError> {
+    let secret =
+        |secret: &Option<Secret>| secret.as_ref().map(|text| text.reveal().to_owned()).unwrap_or_default();
+    let ca = registry
+        .ca
+        .as_deref()
+        .map(|ca| crate::wiring::pem(Path::new(ca), &format!("{path}.ca")))
+        .transpose()?;
+    let config = registry::Config {
+        url: registry.url.to_string(),
+        user: registry.user.clone().unwrap_or_default(),
+        password: secret(&registry.password),
+        token: secret(&registry.token),
+        ca_pem: ca,
+    };
+    Client::new(&config).map_err(|error| WiringError::Settings(format!("`{path}`: {error}")))
+}
+
+/// The text of a schema's file, which is not read beyond what a schema may have.
+fn schema_text(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(SCHEMA_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn epoch_unit(unit: EpochUnit) -> formats::json::EpochUnit {
+    match unit {
+        EpochUnit::Auto => formats::json::EpochUnit::ByMagnitude,
+        EpochUnit::S => formats::json::EpochUnit::Seconds,
+        EpochUnit::Ms => formats::json::EpochUnit::Milliseconds,
+        EpochUnit::Us => formats::json::EpochUnit::Microseconds,
+        EpochUnit::Ns => formats::json::EpochUnit::Nanoseconds,
+    }
+}
+
+pub(super) fn record_bytes(format: &Format) -> usize {
+    usize::try_from(format.record_bytes_max()).expect("the schema bounds it far below 4 GiB")
+}
