@@ -11,51 +11,16 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use futures::StreamExt;
-use listener::Names;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::auth::Guard;
 use crate::compression::Room;
-use crate::engine::Engine;
 use crate::request::{self, Asked};
 use crate::response::{self, AUTHENTICATION_FAILED, Failure, STD_EXCEPTION, TOO_MANY_QUERIES};
 use crate::room::{Budget, Share};
-use crate::running::{Running, Ticket};
-use crate::session::{Held, Sessions};
+use crate::shared::{Admitted, Server};
 use crate::work::{self, Work};
 
 /// A client that sends nothing for so long has lost its place.
 const BODY_PAUSE_MAX: Duration = Duration::from_secs(120);
-
-/// What all requests share.
-pub struct Server {
-    /// The database.
-    pub engine: Engine,
-    /// Sessions by name.
-    pub sessions: Sessions,
-    /// Requests that are on their way.
-    pub running: Arc<Running>,
-    /// Memory for bodies.
-    pub budget: Budget,
-    /// The token that clients must know.
-    pub guard: Guard,
-    /// The names that the server may be asked under.
-    pub names: Names,
-    /// One permit for every request that may be here, running or waiting.
-    pub places: Arc<Semaphore>,
-    /// One permit for every statement that may run.
-    pub turns: Arc<Semaphore>,
-}
-
-/// What a request holds from its admission to its end. It travels into the blocking thread, so that a client
-/// that goes away frees nothing before the engine is done.
-pub struct Admitted {
-    /// Its line among the running.
-    pub ticket: Ticket,
-    /// Its session, if it asked for one.
-    pub session: Option<Held>,
-    _place: OwnedSemaphorePermit,
-}
 
 /// Answers one request.
 pub async fn answer(server: Arc<Server>, request: Request<Body>) -> Response<Body> {

@@ -50,6 +50,7 @@ mod running;
 mod serve;
 mod session;
 mod settings;
+mod shared;
 mod sql;
 mod work;
 

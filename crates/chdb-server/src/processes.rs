@@ -11,11 +11,11 @@
 use std::time::{Duration, Instant};
 
 use crate::ffi::Answer;
-use crate::http::Server;
 use crate::request::Asked;
 use crate::response::{Failure, SYNTAX_ERROR, TIMEOUT_EXCEEDED};
 use crate::running::Running;
 use crate::settings::literal;
+use crate::shared::Server;
 use crate::sql::Kill;
 
 /// The client's id of a statement that the engine runs; the engine's own where there is none.

@@ -13,11 +13,10 @@ use tokio::sync::Semaphore;
 
 use crate::auth::{Guard, Token};
 use crate::engine::{Engine, StartError};
-use crate::http;
-use crate::processes;
 use crate::room::Budget;
 use crate::running::Running;
 use crate::session::Sessions;
+use crate::{http, processes, shared};
 
 /// How the server is set up.
 #[derive(Debug, Clone)]
@@ -107,7 +106,7 @@ pub enum ServeError {
 pub struct Server {
     address: SocketAddr,
     listener: TcpListener,
-    shared: Arc<http::Server>,
+    shared: Arc<shared::Server>,
     stop_wait_max: Duration,
     bounds: Bounds,
 }
@@ -133,7 +132,7 @@ impl Server {
             .await
             .map_err(|error| ServeError::Panicked(error.to_string()))??;
         let statements_max = config.statements_max.max(1);
-        let shared = Arc::new(http::Server {
+        let shared = Arc::new(shared::Server {
             engine,
             sessions: Sessions::default(),
             running: Arc::new(Running::default()),
@@ -199,7 +198,7 @@ impl Server {
 }
 
 /// Drops resting sessions now and then, so that they go even when no new one comes.
-async fn sweep_sessions(shared: Arc<http::Server>) {
+async fn sweep_sessions(shared: Arc<shared::Server>) {
     loop {
         tokio::time::sleep(Duration::from_secs(5)).await;
         shared.sessions.sweep();
@@ -209,7 +208,7 @@ async fn sweep_sessions(shared: Arc<http::Server>) {
 /// How long killed statements may take to end before the process ends without them.
 const KILLED_WAIT_MAX: Duration = Duration::from_secs(5);
 
-async fn close(shared: Arc<http::Server>) {
+async fn close(shared: Arc<shared::Server>) {
     let closed = tokio::task::spawn_blocking(move || {
         let end = std::time::Instant::now() + KILLED_WAIT_MAX;
         while shared.running.count() > 0 && std::time::Instant::now() < end {

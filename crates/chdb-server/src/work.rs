@@ -5,15 +5,13 @@ use axum::http::{HeaderMap, Response, StatusCode};
 
 use crate::compression::{self, Encoding, Method};
 use crate::ffi::Answer;
-use crate::gate;
-use crate::http::{Admitted, Server};
 use crate::insert::{self, Script};
-use crate::processes;
 use crate::request::Asked;
 use crate::response::{self, ACCESS_DENIED, About, Failure, NOT_IMPLEMENTED, STD_EXCEPTION, SYNTAX_ERROR};
 use crate::room::Share;
-use crate::session;
+use crate::shared::{Admitted, Server};
 use crate::sql::{self, Refused, Statement};
+use crate::{gate, processes, session};
 
 /// Longest statement without data. The engine's own bound (`max_query_size`) is 256 KiB and can be raised.
 const STATEMENT_BYTES_MAX: usize = 16 << 20;

@@ -39,6 +39,7 @@ use object_log::labels::label;
 use tokio::sync::watch;
 
 use crate::gate::Gate;
+pub use crate::options::FilesOptions;
 use crate::records::Rows;
 use crate::stream::Stream;
 use find::Patterns;
@@ -56,29 +57,6 @@ const NOTE_EVERY: Duration = Duration::from_secs(30);
 const QUIET: Duration = Duration::from_secs(5);
 /// A file that no pattern means any more is forgotten after so long: its disk may come back.
 const FORGET: Duration = Duration::from_secs(86_400);
-
-/// Files that are followed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FilesOptions {
-    /// Paths, and patterns with `*`, `?`, `[a-z]` and `**`.
-    pub paths: Vec<String>,
-    /// Patterns of files that are left out.
-    pub exclude: Vec<String>,
-    /// The stream that they fill, by its whole name; of JSON. No other files fill it.
-    pub stream: String,
-    /// This host, in records.
-    pub host: String,
-    /// Lines that are JSON objects are records as they are.
-    pub is_json: bool,
-    /// Files that are there at the first start are read from their end.
-    pub from_end: bool,
-    /// Bytes of a line; what is longer is cut. 1 to 1 MiB.
-    pub line_bytes_max: usize,
-    /// Files open at a time; at least 1.
-    pub open_max: usize,
-    /// Bytes of files that are read ahead of the log.
-    pub ahead_bytes_max: usize,
-}
 
 /// Files that will be followed.
 pub(crate) struct Following {

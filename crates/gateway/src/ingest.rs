@@ -12,10 +12,11 @@ use serde_json::json;
 
 use crate::body::Inflated;
 use crate::gate::{self, Gate};
+use crate::keys::Stored;
 use crate::options::Format;
 use crate::records::{self, OnError, Parsed};
 use crate::refusal::{Kind, Refusal, answer};
-use crate::stream::{Packed, Stored, Stream};
+use crate::stream::{Packed, Stream};
 
 /// The name by which a client's retry is recognised.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");

@@ -22,7 +22,6 @@ use ring::digest::{Context, SHA256};
 use tokio::sync::watch;
 
 use crate::refusal::Refusal;
-use crate::stream::Stored;
 
 /// The name of a request, and what it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +62,17 @@ fn hash(client: &str, parts: &[&[u8]]) -> u128 {
     parts.iter().for_each(|part| hash.update(part));
     let hash: [u8; 16] = hash.finish().as_ref()[..16].try_into().expect("sixteen bytes");
     u128::from_le_bytes(hash).max(1)
+}
+
+/// What an append has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The position of its first record; `None` if it is in the log, and where is not known any more.
+    pub first: Option<u64>,
+    /// Records.
+    pub rows: u64,
+    /// It was in the log before this request came.
+    pub is_repeat: bool,
 }
 
 /// What became of a request; `None` while it is on its way.

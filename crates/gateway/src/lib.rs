@@ -58,10 +58,11 @@ pub mod syslog;
 mod wire;
 
 pub use gate::{Caller, Gate};
+pub use keys::Stored;
 pub use options::{ClientOptions, Fills, Format, Limits, Options, OtlpStreams, StreamOptions};
 pub use refusal::{Kind, Refusal};
 pub use server::{End, GatewayError, Server};
-pub use stream::{Stored, Stream};
+pub use stream::Stream;
 
 #[cfg(test)]
 #[global_allocator]

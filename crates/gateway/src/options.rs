@@ -8,13 +8,11 @@ use std::time::Duration;
 
 use axum::http::HeaderName;
 use formats::otlp::Signal;
-use listener::Edge;
+use listener::{Edge, Tls};
 use object_log::Settings;
 use store::Store;
 
 use crate::direct::Direct;
-use crate::files::FilesOptions;
-use crate::syslog::SyslogOptions;
 
 /// A gateway.
 pub struct Options {
@@ -157,4 +155,53 @@ pub enum SecretFile {
     Tokens(PathBuf),
     /// Passwords of this user.
     Passwords(String, PathBuf),
+}
+
+/// Where syslog is listened for.
+pub struct SyslogOptions {
+    /// The address.
+    pub listen: SocketAddr,
+    /// How messages come.
+    pub transport: Transport,
+    /// The stream that they fill, by its whole name; of JSON.
+    pub stream: String,
+    /// Bytes of a message; what is longer is cut. At least 480, which every receiver has to take.
+    pub message_bytes_max: usize,
+}
+
+/// How messages come.
+#[derive(Clone)]
+pub enum Transport {
+    /// In connections, each message with its length before it or a line break behind it.
+    Tcp {
+        /// Encrypts connections.
+        tls: Option<Tls>,
+        /// Connections open at a time.
+        connections_max: usize,
+    },
+    /// A message in each datagram.
+    Udp,
+}
+
+/// Files that are followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilesOptions {
+    /// Paths, and patterns with `*`, `?`, `[a-z]` and `**`.
+    pub paths: Vec<String>,
+    /// Patterns of files that are left out.
+    pub exclude: Vec<String>,
+    /// The stream that they fill, by its whole name; of JSON. No other files fill it.
+    pub stream: String,
+    /// This host, in records.
+    pub host: String,
+    /// Lines that are JSON objects are records as they are.
+    pub is_json: bool,
+    /// Files that are there at the first start are read from their end.
+    pub from_end: bool,
+    /// Bytes of a line; what is longer is cut. 1 to 1 MiB.
+    pub line_bytes_max: usize,
+    /// Files open at a time; at least 1.
+    pub open_max: usize,
+    /// Bytes of files that are read ahead of the log.
+    pub ahead_bytes_max: usize,
 }

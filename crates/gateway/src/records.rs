@@ -13,6 +13,7 @@
 
 mod csv;
 mod json;
+pub(crate) mod otlp;
 
 use axum::http::{HeaderMap, header};
 use dataflow::{BlockBuilder, Partition, RecordBlock};
@@ -20,7 +21,6 @@ use serde_json::{Value, json};
 
 use crate::budget::Held;
 use crate::options::Format;
-use crate::otlp;
 use crate::quoting::{quote, quoted_bytes};
 use crate::refusal::{Kind, Refusal};
 

@@ -16,23 +16,12 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::body::BodyBounds;
 use crate::budget::{Budget, Held};
 use crate::direct::Direct;
-use crate::keys::{Begin, Fate, Key, Keys};
+use crate::keys::{Begin, Fate, Key, Keys, Stored};
 use crate::options::Format;
 use crate::refusal::{Kind, Refusal};
 
 /// Bytes of a request's name.
 pub const KEY_BYTES_MAX: usize = 255;
-
-/// What an append has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// The position of its first record; `None` if it is in the log, and where is not known any more.
-    pub first: Option<u64>,
-    /// Records.
-    pub rows: u64,
-    /// It was in the log before this request came.
-    pub is_repeat: bool,
-}
 
 /// Records, and the only one's body as it came if the log can keep it so.
 #[derive(Debug)]

@@ -35,36 +35,11 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::watch;
 
 use crate::gate::Gate;
+pub use crate::options::{SyslogOptions, Transport};
 use crate::stream::Stream;
 
 /// The longest time from the first byte of a message over TCP to its end.
 pub const MESSAGE_TIME_MAX: Duration = Duration::from_secs(60);
-
-/// Where syslog is listened for.
-pub struct SyslogOptions {
-    /// The address.
-    pub listen: SocketAddr,
-    /// How messages come.
-    pub transport: Transport,
-    /// The stream that they fill, by its whole name; of JSON.
-    pub stream: String,
-    /// Bytes of a message; what is longer is cut. At least 480, which every receiver has to take.
-    pub message_bytes_max: usize,
-}
-
-/// How messages come.
-#[derive(Clone)]
-pub enum Transport {
-    /// In connections, each message with its length before it or a line break behind it.
-    Tcp {
-        /// Encrypts connections.
-        tls: Option<Tls>,
-        /// Connections open at a time.
-        connections_max: usize,
-    },
-    /// A message in each datagram.
-    Udp,
-}
 
 /// An address that is listened at.
 pub(crate) struct Bound {

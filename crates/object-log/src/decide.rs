@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::names::{QueueId, Written};
-use crate::root::{Claim, FANOUT, LEVEL_MAX, LEVELS_MAX, Root};
-use crate::segment::{Segment, Span};
+use crate::root::{Claim, LEVEL_MAX, LEVELS_MAX, Root};
+use crate::segment::{FANOUT, Segment, Span};
 
 /// What to do with an append that names its producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,10 +11,11 @@
 
 use futures::{StreamExt, TryStreamExt};
 
+use crate::entry::Entry;
 use crate::error::LogError;
 use crate::object;
 use crate::partition::LogPartition;
-use crate::root::{Entry, Root};
+use crate::root::Root;
 
 /// The least number that is a label's tag and no ordinal.
 pub const LABELS: u64 = 1 << 63;

@@ -25,6 +25,7 @@ pub mod acks;
 pub mod check;
 pub mod collect;
 pub mod decide;
+pub mod entry;
 pub mod error;
 mod framing;
 pub mod labels;
@@ -37,13 +38,14 @@ pub mod reader;
 pub mod root;
 pub mod segment;
 
+pub use entry::Entry;
 pub use error::{AppendError, LogError};
 pub use note::{Note, Notes};
 pub use object::Append;
 pub use owner::{Appended, Appender, Owner, Pin, Settings};
 pub use partition::{LogPartition, Seen};
 pub use reader::LogReader;
-pub use root::{Entry, Root};
+pub use root::Root;
 
 #[cfg(test)]
 #[global_allocator]

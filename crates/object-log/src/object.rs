@@ -18,9 +18,9 @@ use bytes::Bytes;
 use dataflow::block::{NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
 use dataflow::{BlockBuilder, Partition, RecordBlock, position};
 
+use crate::entry::Entry;
 use crate::framing::{FormatError, damaged};
 use crate::names::{QueueId, Written};
-use crate::root::Entry;
 
 /// First bytes of a data object: three letters and the format version.
 pub const MAGIC: [u8; 4] = *b"FBD1";

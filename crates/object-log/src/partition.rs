@@ -10,9 +10,10 @@ use dataflow::{Effect, Runtime};
 use store::{Key, Prefix, Put, Store, StoreError, Swap, Tag};
 
 use crate::decide::{self, Standing};
+use crate::entry::Entry;
 use crate::error::LogError;
 use crate::names::{Names, PARTITIONS_MAX, QueueId, Written};
-use crate::root::{Claim, Draft, Entry, ROOT_BYTES_MAX, Root};
+use crate::root::{Claim, Draft, ROOT_BYTES_MAX, Root};
 use crate::segment::{Of, Reference, SEGMENT_BYTES_MAX, Segment, Span};
 
 /// The first pause before a store is asked again, and the longest.

@@ -10,11 +10,12 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesOrdered;
 
+use crate::entry::Entry;
 use crate::error::LogError;
 use crate::names::QueueId;
 use crate::object;
 use crate::partition::LogPartition;
-use crate::root::{Entry, Root};
+use crate::root::Root;
 
 /// Objects fetched side by side.
 const FETCHES_MAX: usize = 8;

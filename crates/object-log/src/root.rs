@@ -16,18 +16,16 @@
 
 use prost::Message;
 
+use crate::entry::Entry;
 use crate::framing::{self, FormatError, damaged};
-use crate::names::{QueueId, Written};
-use crate::segment::{Reference, Span};
+use crate::names::QueueId;
+use crate::segment::{FANOUT, Reference, Span};
 
 /// First bytes of a root: three letters and the format version.
 pub const MAGIC: [u8; 4] = *b"FBL1";
 
 /// Bytes of a root at the most (L8); what the bounds below add up to is less, which a test shows.
 pub const ROOT_BYTES_MAX: u64 = 64 << 10;
-
-/// Entries of a segment, and references of a segment above it.
-pub const FANOUT: usize = 48;
 
 /// Entries in the root. Beyond [`FANOUT`] they wait for their segment to be written; beyond this, commits wait too.
 pub const TAIL_MAX: usize = 112;
@@ -109,47 +107,6 @@ pub struct Root {
     pub sealed: u64,
 }
 
-/// One data object in the log.
-#[derive(Clone, Copy, PartialEq, Message)]
-pub struct Entry {
-    /// The epoch of the owner that has written it.
-    #[prost(uint64, tag = "1")]
-    pub epoch: u64,
-    /// The owner's random number: with the epoch, the id of what produced the object.
-    #[prost(fixed64, tag = "2")]
-    pub run: u64,
-    /// The object's ordinal among those of its owner.
-    #[prost(uint64, tag = "3")]
-    pub number: u64,
-    /// The position of its first record.
-    #[prost(uint64, tag = "4")]
-    pub first: u64,
-    /// Records; at least 1.
-    #[prost(uint32, tag = "5")]
-    pub rows: u32,
-    /// Bytes of the object.
-    #[prost(uint64, tag = "6")]
-    pub bytes: u64,
-    /// Bytes of the records before compression.
-    #[prost(uint64, tag = "7")]
-    pub raw_bytes: u64,
-    /// CRC-32C of the whole object.
-    #[prost(fixed32, tag = "8")]
-    pub crc32c: u32,
-    /// Least time of a record, Unix milliseconds; i64::MIN for records without one.
-    #[prost(sint64, tag = "9")]
-    pub time_min_ms: i64,
-    /// Greatest time of a record.
-    #[prost(sint64, tag = "10")]
-    pub time_max_ms: i64,
-    /// The log's time at its commit.
-    #[prost(int64, tag = "11")]
-    pub stamp_ms: i64,
-    /// Appends in it.
-    #[prost(uint32, tag = "12")]
-    pub appends: u32,
-}
-
 /// References of one level, in the order of their positions.
 #[derive(Clone, PartialEq, Message)]
 pub struct Level {
@@ -202,18 +159,6 @@ pub struct Draft {
     pub entry: Entry,
     /// The newest ordinal of each producer in it.
     pub producers: Vec<(u128, u64)>,
-}
-
-impl Entry {
-    /// What names its object.
-    pub fn written(&self) -> Written {
-        Written { epoch: self.epoch, run: self.run, number: self.number }
-    }
-
-    /// The position after its last record.
-    pub fn end(&self) -> u64 {
-        self.first.saturating_add(u64::from(self.rows))
-    }
 }
 
 impl Root {

@@ -4,12 +4,15 @@
 
 use prost::Message;
 
+use crate::entry::Entry;
 use crate::framing::{self, FormatError, damaged};
 use crate::names::Written;
-use crate::root::{Entry, FANOUT};
 
 /// First bytes of a segment: three letters and the format version.
 pub const MAGIC: [u8; 4] = *b"FBM1";
+
+/// Entries of a segment, and references of a segment above it.
+pub const FANOUT: usize = 48;
 
 /// Bytes of a segment at the most: 48 entries or references of some 100 bytes.
 pub const SEGMENT_BYTES_MAX: u64 = 16 << 10;

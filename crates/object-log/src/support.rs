@@ -9,12 +9,13 @@ use futures::future::BoxFuture;
 use store::{MemoryStore, Prefix, Store};
 
 use crate::decide::Retention;
+use crate::entry::Entry;
 use crate::names::QueueId;
 use crate::object::Append;
 use crate::owner::{Owner, Settings};
 use crate::partition::LogPartition;
 use crate::reader::{LogReader, Read};
-use crate::root::{Claim, Draft, Entry, Root};
+use crate::root::{Claim, Draft, Root};
 
 /// tokio's clock and threads, and a wall clock that a test moves.
 pub(crate) struct TestRuntime {

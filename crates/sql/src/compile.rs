@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use dataflow::Schema;
-use datafusion_common::{DFSchema, DataFusionError, ScalarValue};
+use datafusion_common::{DFSchema, DataFusionError};
 use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::{Expr, ExprSchemable};
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
@@ -272,14 +272,5 @@ fn some_of<'a>(names: impl Iterator<Item = &'a str>) -> String {
     match more {
         0 => names.join(", "),
         more => format!("{} and {more} more", names.join(", ")),
-    }
-}
-
-/// The expression is the literal NULL or a value, the same for every row.
-pub(crate) fn constant(expr: &Expr) -> Option<&ScalarValue> {
-    match expr {
-        Expr::Literal(value, _) => Some(value),
-        Expr::Alias(alias) => constant(&alias.expr),
-        _ => None,
     }
 }

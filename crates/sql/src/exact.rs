@@ -11,74 +11,26 @@
 //! | a Float                   | the nearest Float                                                      |
 //! | a time                    | a time of the column's unit, if it has no finer digits                 |
 
+mod arithmetic;
+mod casts;
+
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::{DataType, Field, Schema, TimeUnit};
-use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion_common::{DFSchema, DataFusionError, ScalarValue};
+use arrow_schema::{DataType, Field, TimeUnit};
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::expr::{InList, ScalarFunction};
-use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion_expr::{
-    Between, BinaryExpr, Case, Cast, ColumnarValue, Expr, ExprSchemable, Operator, TryCast,
-};
-use datafusion_physical_expr::PhysicalExpr;
-use datafusion_physical_expr::execution_props::ExecutionProps;
-use datafusion_physical_expr::expressions::BinaryExpr as CheckedBinary;
+use datafusion_expr::{Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator};
 
-use crate::compile::constant;
 use crate::fault::reworded;
-use crate::names::NAMES;
-use crate::types::name;
-
-/// On the target of a cast: the user wrote it.
-const WRITTEN: &str = "forebay.written";
+pub(crate) use arithmetic::{fold_arithmetic, negate_checked, physical, refuse_failing_constants};
+use casts::WRITTEN;
+pub(crate) use casts::{mark_written_casts, refuse_lossy_casts, unmark_written_casts};
 
 /// Functions whose arguments become one type.
 const UNIFYING: [&str; 8] =
     ["coalesce", "nvl", "ifnull", "nullif", "nvl2", "greatest", "least", "make_array"];
-
-/// Marks the casts of the text, so that those inserted later can be told from them.
-pub(crate) fn mark_written_casts(expr: Expr) -> Result<Expr, DataFusionError> {
-    let mark = |field: &Field| {
-        Arc::new(field.clone().with_metadata(HashMap::from([(WRITTEN.to_owned(), String::new())])))
-    };
-    let marked = expr.transform_up(|node| {
-        Ok(match node {
-            Expr::Cast(cast) => {
-                let field = mark(&cast.field);
-                Transformed::yes(Expr::Cast(Cast::new_from_field(cast.expr, field)))
-            }
-            Expr::TryCast(cast) => {
-                let field = mark(&cast.field);
-                Transformed::yes(Expr::TryCast(TryCast::new_from_field(cast.expr, field)))
-            }
-            other => Transformed::no(other),
-        })
-    })?;
-    Ok(marked.data)
-}
-
-/// Takes the marks away again.
-pub(crate) fn unmark_written_casts(expr: Expr) -> Result<Expr, DataFusionError> {
-    let unmarked = expr.transform_up(|node| {
-        Ok(match node {
-            Expr::Cast(cast) if is_written(&cast.field) => {
-                Transformed::yes(Expr::Cast(Cast::new(cast.expr, cast.field.data_type().clone())))
-            }
-            Expr::TryCast(cast) if is_written(&cast.field) => {
-                Transformed::yes(Expr::TryCast(TryCast::new(cast.expr, cast.field.data_type().clone())))
-            }
-            other => Transformed::no(other),
-        })
-    })?;
-    Ok(unmarked.data)
-}
-
-fn is_written(field: &Field) -> bool {
-    field.metadata().contains_key(WRITTEN)
-}
 
 /// Gives constants the types of what they stand beside.
 pub(crate) fn adopt_types(expr: Expr, schema: &DFSchema) -> Result<Expr, String> {
@@ -247,248 +199,11 @@ fn instant(text: &str, unit: TimeUnit, zone: &Option<Arc<str>>) -> Result<Scalar
     Ok(exact.unwrap_or(finest))
 }
 
-/// Refuses casts that DataFusion inserted and that can lose something.
-pub(crate) fn refuse_lossy_casts(expr: &Expr, schema: &DFSchema) -> Result<(), String> {
-    let mut fault = None;
-    let walked = expr.apply(|node| {
-        let (Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })) = node else {
-            return Ok(TreeNodeRecursion::Continue);
-        };
-        if is_written(field) {
-            return Ok(TreeNodeRecursion::Continue);
-        }
-        match inserted(expr, field.data_type(), schema) {
-            Ok(()) => Ok(TreeNodeRecursion::Continue),
-            Err(message) => {
-                fault = Some(message);
-                Ok(TreeNodeRecursion::Stop)
-            }
-        }
-    });
-    walked.map_err(|error| reworded(&error))?;
-    fault.map_or(Ok(()), Err)
-}
-
-fn inserted(expr: &Expr, to: &DataType, schema: &DFSchema) -> Result<(), String> {
-    if let Some(value) = constant(expr) {
-        return constant_keeps(value, to);
+/// The expression is the literal NULL or a value, the same for every row.
+fn constant(expr: &Expr) -> Option<&ScalarValue> {
+    match expr {
+        Expr::Literal(value, _) => Some(value),
+        Expr::Alias(alias) => constant(&alias.expr),
+        _ => None,
     }
-    // Within a function without a name the schema lacks the parameters.
-    let Ok(from) = expr.get_type(schema) else { return Ok(()) };
-    if lossless(&from, to) {
-        return Ok(());
-    }
-    let shown = expr.human_display().to_string();
-    let (from, to) = (name(&from), name(to));
-    Err(match (from.as_str(), to.as_str()) {
-        ("bytes", "String") | ("String", "bytes") => {
-            format!(
-                "`{shown}` is {from} and becomes {to} here; write `encode(…, 'hex')` to compare bytes with text"
-            )
-        }
-        _ => format!(
-            "`{shown}` is `{from}` and would become `{to}` here, which cannot hold every value; write `CAST({shown} AS {to})` if that is meant"
-        ),
-    })
-}
-
-fn constant_keeps(value: &ScalarValue, to: &DataType) -> Result<(), String> {
-    let refused = || format!("`{value}` is no `{}`; write a value of that type", name(to));
-    let cast = value.cast_to(to).map_err(|_| refused())?;
-    let from = value.data_type();
-    // The nearest Float is what a number with a point means; a text is what it is read as.
-    if from.is_null() || lossless(&from, to) || (from.is_numeric() && to.is_floating()) || from.is_string() {
-        return Ok(());
-    }
-    match cast.cast_to(&from) {
-        Ok(again) if again == *value => Ok(()),
-        _ => Err(refused()),
-    }
-}
-
-/// Whether every value of `from` is one of `to`, or fails loudly (a time beyond a unit's range).
-fn lossless(from: &DataType, to: &DataType) -> bool {
-    use DataType::*;
-    if from == to || from.is_null() {
-        return true;
-    }
-    match (from, to) {
-        (from, to) if from.is_integer() && to.is_integer() => integer_fits(from, to),
-        (from, Float64) if from.is_integer() => digits_of_integer(from) <= 10,
-        (from, Float32) if from.is_integer() => digits_of_integer(from) <= 5,
-        (Float32 | Float16, Float64) | (Float16, Float32) => true,
-        (from, Decimal32(p, s) | Decimal64(p, s) | Decimal128(p, s) | Decimal256(p, s)) => {
-            let (digits, scale) = match from {
-                Decimal32(p, s) | Decimal64(p, s) | Decimal128(p, s) | Decimal256(p, s) => {
-                    (*p as i16 - *s as i16, *s)
-                }
-                integer if integer.is_integer() => (digits_of_integer(integer), 0),
-                _ => return false,
-            };
-            scale <= *s && digits <= *p as i16 - *s as i16
-        }
-        (Timestamp(a, _), Timestamp(b, _)) => fineness(*a) <= fineness(*b),
-        (Date32, Timestamp(..) | Date64 | Interval(_)) => true,
-        (Interval(_) | Duration(_), Interval(_) | Duration(_)) => true,
-        (integer, Interval(_) | Duration(_)) if integer.is_integer() => true,
-        (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View) => true,
-        (Utf8 | LargeUtf8 | Utf8View, Binary | LargeBinary | BinaryView) => true,
-        (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView) => true,
-        (Dictionary(_, from), to) => lossless(from, to),
-        // A text says the value in full.
-        (from, Utf8 | LargeUtf8 | Utf8View) => {
-            from.is_numeric() || from.is_temporal() || matches!(from, Boolean)
-        }
-        (
-            List(a) | LargeList(a) | FixedSizeList(a, _) | ListView(a) | LargeListView(a),
-            List(b) | LargeList(b) | FixedSizeList(b, _) | ListView(b) | LargeListView(b),
-        ) => lossless(a.data_type(), b.data_type()),
-        (Map(a, _), Map(b, _)) => lossless(a.data_type(), b.data_type()),
-        (Struct(a), Struct(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| lossless(a.data_type(), b.data_type()))
-        }
-        _ => false,
-    }
-}
-
-fn integer_fits(from: &DataType, to: &DataType) -> bool {
-    let bits = |t: &DataType| t.primitive_width().unwrap_or(8) * 8;
-    match (from.is_signed_integer(), to.is_signed_integer()) {
-        (true, true) | (false, false) => bits(from) <= bits(to),
-        (false, true) => bits(from) < bits(to),
-        (true, false) => false,
-    }
-}
-
-fn digits_of_integer(t: &DataType) -> i16 {
-    match t {
-        DataType::Int8 | DataType::UInt8 => 3,
-        DataType::Int16 | DataType::UInt16 => 5,
-        DataType::Int32 | DataType::UInt32 => 10,
-        DataType::Int64 => 19,
-        _ => 20,
-    }
-}
-
-fn fineness(unit: TimeUnit) -> u8 {
-    match unit {
-        TimeUnit::Second => 0,
-        TimeUnit::Millisecond => 1,
-        TimeUnit::Microsecond => 2,
-        TimeUnit::Nanosecond => 3,
-    }
-}
-
-/// `-x` of an integer as `0 - x`, which fails where the least integer would wrap.
-pub(crate) fn negate_checked(expr: Expr, schema: &DFSchema) -> Result<Expr, String> {
-    let negated = expr.transform_up(|node| {
-        let Expr::Negative(inner) = node else { return Ok(Transformed::no(node)) };
-        let Ok(data_type) = inner.get_type(schema) else { return Ok(Transformed::no(Expr::Negative(inner))) };
-        if data_type.is_unsigned_integer() {
-            return datafusion_common::plan_err!(
-                "`-{0}` has no value in `{1}`; write `-CAST({0} AS Int64)`",
-                inner.human_display(),
-                name(&data_type)
-            );
-        }
-        if !data_type.is_signed_integer() {
-            return Ok(Transformed::no(Expr::Negative(inner)));
-        }
-        let zero = Box::new(Expr::Literal(ScalarValue::new_zero(&data_type)?, None));
-        Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(zero, Operator::Minus, inner))))
-    });
-    negated.map(|negated| negated.data).map_err(|error| reworded(&error))
-}
-
-/// Does the arithmetic between constants: DataFusion's own folding would wrap.
-pub(crate) fn fold_arithmetic(expr: Expr) -> Result<Expr, String> {
-    let mut fault = None;
-    let folded = expr.transform_up(|node| {
-        let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &node else {
-            return Ok(Transformed::no(node));
-        };
-        if !is_arithmetic(*op) || !is_constant(left) || !is_constant(right) {
-            return Ok(Transformed::no(node));
-        }
-        let value = physical(&node, &DFSchema::empty()).and_then(|expr| expr.evaluate(&ONE_ROW));
-        let value = value.and_then(|value| match value {
-            ColumnarValue::Scalar(value) => Ok(value),
-            ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0),
-        });
-        match value {
-            Ok(value) => Ok(Transformed::yes(Expr::Literal(value, None))),
-            Err(error) => {
-                fault = Some(format!("`{}` has no value: {}", node.human_display(), reworded(&error)));
-                datafusion_common::exec_err!("refused")
-            }
-        }
-    });
-    match fault {
-        Some(message) => Err(message),
-        None => folded.map(|folded| folded.data).map_err(|error| reworded(&error)),
-    }
-}
-
-/// What is left of calls with constants has failed while it was simplified: it would fail for every record.
-pub(crate) fn refuse_failing_constants(expr: &Expr) -> Result<(), String> {
-    let mut fault = None;
-    let walked = expr.apply(|node| {
-        let Expr::ScalarFunction(call) = node else { return Ok(TreeNodeRecursion::Continue) };
-        if !call.args.iter().all(|arg| constant(arg).is_some()) {
-            return Ok(TreeNodeRecursion::Continue);
-        }
-        match physical(node, &DFSchema::empty()).and_then(|expr| expr.evaluate(&ONE_ROW)) {
-            Ok(_) => Ok(TreeNodeRecursion::Continue),
-            Err(error) => {
-                fault = Some(format!("`{}` has no value: {}", node.human_display(), reworded(&error)));
-                Ok(TreeNodeRecursion::Stop)
-            }
-        }
-    });
-    walked.map_err(|error| reworded(&error))?;
-    fault.map_or(Ok(()), Err)
-}
-
-/// Neither a column nor a parameter in it.
-fn is_constant(expr: &Expr) -> bool {
-    let varies = expr.exists(|node| {
-        Ok(!matches!(
-            node,
-            Expr::Literal(..)
-                | Expr::BinaryExpr(_)
-                | Expr::Cast(_)
-                | Expr::TryCast(_)
-                | Expr::Negative(_)
-                | Expr::Alias(_)
-        ))
-    });
-    matches!(varies, Ok(false))
-}
-
-static ONE_ROW: LazyLock<RecordBatch> = LazyLock::new(|| {
-    let options = RecordBatchOptions::new().with_row_count(Some(1));
-    RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)
-        .expect("a batch without columns has as many rows as it is told")
-});
-
-/// The expression to evaluate, with arithmetic that fails on overflow.
-pub(crate) fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>, DataFusionError> {
-    let mut props = ExecutionProps::new();
-    props.config_options = Some(NAMES.options());
-    let planned = datafusion_physical_expr::create_physical_expr(
-        expr,
-        schema,
-        &props,
-        &PhysicalPlanningContext::default(),
-    )?;
-    let checked = planned.transform_up(|node| {
-        Ok(match node.downcast_ref::<CheckedBinary>() {
-            Some(binary) => {
-                let checked = binary.clone().with_fail_on_overflow(true);
-                Transformed::yes(Arc::new(checked) as Arc<dyn PhysicalExpr>)
-            }
-            None => Transformed::no(node),
-        })
-    })?;
-    Ok(checked.data)
 }

@@ -3,7 +3,10 @@
 //! Owns which clauses exist. What needs more than one row (GROUP BY, ORDER BY, joins, …) is refused with the reason and a way out.
 //! Does not own expressions (`compile`).
 
+use std::ops::Range;
+
 use dataflow::Schema;
+use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::{
     ExceptSelectItem, ExcludeSelectItem, Expr as Written, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
@@ -12,9 +15,21 @@ use datafusion_sql::sqlparser::ast::{
 
 use crate::compile::{Scope, compile};
 use crate::fault::nearest;
-use crate::step::{Chosen, INPUT};
 use crate::text::Text;
 use crate::{Fault, Misnamed};
+
+/// The input's name in texts.
+pub(crate) const INPUT: &str = "input";
+
+/// One column of the result, by its expression.
+pub(crate) struct Chosen {
+    pub(crate) name: String,
+    pub(crate) expr: Expr,
+    /// The expression in the text.
+    pub(crate) at: Option<Range<usize>>,
+    /// The expression gives an Array, and each of its items makes a row.
+    pub(crate) unnested: bool,
+}
 
 const AGGREGATION: &str =
     "a step without state sees one row; use the step `window`, or a materialized view of the table";

@@ -4,7 +4,6 @@
 //! array (`unnest`).
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -17,11 +16,9 @@ use datafusion_sql::sqlparser::ast::Expr as Written;
 
 use crate::compile::{Scope, compile};
 use crate::program::{Compiled, Failed, Program};
+use crate::query::{Chosen, INPUT};
 use crate::text::Text;
 use crate::{Fault, query, unnest};
-
-/// The input's name in texts.
-pub(crate) const INPUT: &str = "input";
 
 /// A step made of SQL text.
 ///
@@ -268,16 +265,6 @@ fn condition(input: &Schema, text: &Text, written: Written, scope: &Scope) -> Re
             Err(Fault::new(message, place))
         }
     }
-}
-
-/// One column of the result, by its expression.
-pub(crate) struct Chosen {
-    pub(crate) name: String,
-    pub(crate) expr: Expr,
-    /// The expression in the text.
-    pub(crate) at: Option<Range<usize>>,
-    /// The expression gives an Array, and each of its items makes a row.
-    pub(crate) unnested: bool,
 }
 
 /// Computed columns take the place of those of the same name, and stand behind the others.

@@ -19,8 +19,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 
 use crate::Fault;
-use crate::query::{only_known_clauses, only_select};
-use crate::step::INPUT;
+use crate::query::{INPUT, only_known_clauses, only_select};
 use crate::text::Text;
 
 /// The first instant of a window.

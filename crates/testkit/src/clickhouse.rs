@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::dir::{TestDir, workspace_dir};
+use crate::dir::{TestDir, cached, workspace_dir};
 use crate::http::{HttpClient, HttpResponse, encode};
 use crate::process::{Exit, Process, Spawn, Usage};
-use crate::services::cached;
 use crate::wait::free_port;
 
 /// The engine starts within a second; loading half a gigabyte from a cold disk takes longer, and tests run side by side.

@@ -19,6 +19,11 @@ pub fn workspace_dir() -> PathBuf {
     crate_dir.ancestors().nth(2).expect("this crate is two levels below the workspace").to_path_buf()
 }
 
+/// A path below `.cache`, where `scripts/setup` puts what it fetches.
+pub(crate) fn cached(path: &str) -> PathBuf {
+    workspace_dir().join(".cache").join(path)
+}
+
 /// A directory of one test, or of one service of a test.
 ///
 /// Dropped while its thread panics, it stays and its path is printed; otherwise it is removed with everything in it.

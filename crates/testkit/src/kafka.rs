@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::dir::TestDir;
+use crate::dir::{TestDir, cached};
 use crate::process::{Exit, Process, Spawn, Usage};
 use crate::random::{Lcg, clock_seed};
-use crate::services::cached;
 use crate::wait::free_port;
 
 mod admin;

@@ -15,9 +15,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::dir::TestDir;
+use crate::dir::{TestDir, cached};
 use crate::process::{Exit, Process, Spawn};
-use crate::services::cached;
 use crate::wait::{free_port, wait_until};
 
 /// A start takes less than a second alone; tests run side by side.

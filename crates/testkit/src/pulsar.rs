@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::dir::TestDir;
+use crate::dir::{TestDir, cached};
 use crate::http::{HttpClient, HttpResponse};
 use crate::process::{Exit, Process, Spawn, Usage};
-use crate::services::cached;
 use crate::wait::{free_port, wait_until};
 
 /// A start takes 7 s alone on two cores; tests run side by side.

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::dir::TestDir;
+use crate::dir::{TestDir, cached};
 use crate::http::HttpClient;
 use crate::process::{Process, Spawn};
-use crate::services::cached;
 use crate::wait::{free_port, wait_until};
 
 /// A start takes 4 s alone on two cores; tests run side by side.

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::dir::TestDir;
+use crate::dir::{TestDir, cached};
 use crate::http::HttpClient;
 use crate::process::{Exit, Process, Spawn, Usage};
-use crate::services::cached;
 use crate::wait::{free_port, wait_until};
 
 /// The gateway listens within a tenth of a second; a busy machine gets this much.

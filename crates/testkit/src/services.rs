@@ -1,9 +1,7 @@
 //! Which services this machine can start.
 
 use std::io::Write;
-use std::path::PathBuf;
 
-use crate::dir::workspace_dir;
 use crate::{clickhouse, kafka, postgres, pulsar, registry, s3};
 
 /// A service that tests may ask for.
@@ -49,9 +47,4 @@ pub fn available(services: &[Service]) -> bool {
         }
     }
     true
-}
-
-/// A path below `.cache`, where `scripts/setup` puts what it fetches.
-pub(crate) fn cached(path: &str) -> PathBuf {
-    workspace_dir().join(".cache").join(path)
 }

@@ -20,17 +20,18 @@
 //!
 //! A file is checked by its first 1,024 bytes *after* each piece was read from it, so a piece of what has replaced it is never taken for its own.
 
+mod copied;
 mod reading;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 
-use files::{Identity, Node};
+use files::Identity;
 
-use super::copies::{Alike, compare, is_compressed};
-use super::find::{Found, Patterns, is_name_of_copy};
+use super::copies::is_compressed;
+use super::find::{Found, Patterns};
 use super::pieces::last_line;
-use super::scan::{Copied, Scan, is_young};
+use super::scan::{Copied, Scan};
 use super::table::{Known, Table};
 use crate::records::Parsed;
 
@@ -326,89 +327,6 @@ impl Follower {
         }
     }
 
-    /// A known file has been emptied or written over: its rest is in its copy, or lost.
-    fn replaced(&mut self, number: u64, scan: &mut Scan) {
-        // Whatever stands there now is a new file.
-        scan.give_back(self.table.files[&number].identity.node());
-        if let Some(copy) = self.find_copy(&self.copied(number), scan) {
-            return self.adopt(number, copy, scan);
-        }
-        let (Some(known), Some(live)) = (self.table.files.remove(&number), self.live.remove(&number)) else {
-            return;
-        };
-        self.is_changed = true;
-        // What it had when it was seen last; how much was added since nobody knows.
-        let bytes = known.bytes.saturating_sub(live.read);
-        if bytes > 0 {
-            tracing::error!(
-                stream = self.rules.stream,
-                file = known.path,
-                position = live.read,
-                bytes,
-                "a file was emptied or written over before it was read to its end, and there is no copy beside it; those bytes are lost"
-            );
-            self.lost.truncated += 1;
-            self.lost.bytes += bytes;
-        } else {
-            tracing::info!(
-                stream = self.rules.stream,
-                file = known.path,
-                position = live.read,
-                "a file was emptied or written over after it was read; it is read from its start"
-            );
-        }
-    }
-
-    fn copied(&self, number: u64) -> Copied {
-        let (known, live) = (&self.table.files[&number], &self.live[&number]);
-        Copied {
-            path: known.path.clone(),
-            at: known.at.clone(),
-            identity: known.identity.clone(),
-            read: live.read,
-            met_ms: known.met_ms,
-            bytes_min: 0,
-        }
-    }
-
-    /// The copy of a file that was replaced: beside it, called like a copy, not older, with all that was read of it.
-    fn find_copy(&self, of: &Copied, scan: &mut Scan) -> Option<(String, File, Identity)> {
-        let is_known = |node: Node| self.table.files.values().any(|known| known.identity.node().is(&node));
-        let copies = scan.folders.beside(&of.at).into_iter();
-        copies
-            .filter(|sibling| sibling.bytes >= of.read && is_name_of_copy(&of.path, &sibling.path))
-            .find_map(|sibling| {
-                let is_other = is_known(sibling.node) || !is_young(sibling.node, of.met_ms);
-                let file = if is_other { None } else { File::open(&sibling.path).ok() }?;
-                let identity = of.identity.begins_like(&file).ok()??;
-                (identity.covers() >= of.bytes_min).then_some((sibling.path, file, identity))
-            })
-    }
-
-    fn adopt(&mut self, number: u64, (path, file, identity): (String, File, Identity), scan: &mut Scan) {
-        scan.take(identity.node());
-        self.adopt_as(number, (path, file, identity));
-    }
-
-    /// A known file is read on in its copy.
-    fn adopt_as(&mut self, number: u64, (path, file, identity): (String, File, Identity)) {
-        let (Some(known), Some(live)) = (self.table.files.get_mut(&number), self.live.get_mut(&number))
-        else {
-            return;
-        };
-        tracing::info!(
-            stream = self.rules.stream,
-            file = known.path,
-            copy = path,
-            "a file is read on in its copy"
-        );
-        known.bytes = file.metadata().map_or(known.bytes, |metadata| metadata.len());
-        live.there = known.bytes;
-        (known.at, known.identity, known.is_lost) = (path, identity, false);
-        (live.file, live.is_over, live.gone_ms, live.is_judged) = (Some(file), false, 0, false);
-        self.is_changed = true;
-    }
-
     /// A file that is not known.
     fn meet(&mut self, found: &Found, from_end: bool, now_ms: i64) {
         let opened = File::open(&found.path).and_then(|file| Ok((Identity::of(&file)?, file)));
@@ -453,62 +371,6 @@ impl Follower {
         self.live
             .insert(number, Live { read: offset, there: found.bytes, active_ms: now_ms, ..Live::default() });
         self.must_note = true;
-    }
-
-    /// Whether a file that is not known is the copy of a known one, or may be.
-    fn is_copy(&mut self, found: &Found, file: &File) -> bool {
-        let folder = |path: &str| super::find::folder(std::path::Path::new(path));
-        let originals = self.table.files.iter().filter(|(_, known)| {
-            is_name_of_copy(&known.path, &found.path)
-                && is_young(found.node, known.met_ms)
-                && folder(&known.at) == folder(&found.path)
-        });
-        let originals: Vec<u64> = originals.map(|(number, _)| *number).collect();
-        for number in originals {
-            let (known, live) = (&self.table.files[&number], &self.live[&number]);
-            if live.is_gone() && !live.is_judged {
-                return true;
-            }
-            if live.is_gone() {
-                let was_held = self.held.contains_key(&(number, found.node.device, found.node.inode));
-                if let Ok(Some(identity)) = known.identity.begins_like(file)
-                    && (was_held || known.identity.covers() >= COPY_BYTES_MIN)
-                    && found.bytes >= live.read
-                    && let Ok(file) = file.try_clone()
-                {
-                    self.adopt_as(number, (found.path.clone(), file, identity));
-                    return true;
-                }
-                continue;
-            }
-            let opened = match &live.file {
-                Some(original) => original.try_clone(),
-                None => File::open(&known.at),
-            };
-            let is_it = |original: &File| {
-                original.metadata().is_ok_and(|metadata| Node::of(&metadata).is(&known.identity.node()))
-            };
-            let Some(original) = opened.ok().filter(is_it) else {
-                self.is_stale = true;
-                return true;
-            };
-            let pair = (number, found.node.device, found.node.inode);
-            let alike = compare(file, &original, self.held.entry(pair).or_default());
-            // Only now: while it is what it was, so is what was compared.
-            let is_intact = known.identity.begins_like(&original).is_ok_and(|identity| identity.is_some());
-            match (is_intact, alike) {
-                (true, Ok(Alike::Other)) => drop(self.held.remove(&pair)),
-                (true, Ok(Alike::SoFar) | Err(_)) => return true,
-                (false, _) => {
-                    // It was compared with what has replaced the original.
-                    self.held.remove(&pair);
-                    self.is_stale = true;
-                    self.live.entry(number).or_default().is_over = true;
-                    return true;
-                }
-            }
-        }
-        false
     }
 
     fn forget(&mut self, now_ms: i64) {

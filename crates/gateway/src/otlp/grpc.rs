@@ -31,11 +31,11 @@ use formats::otlp::Signal;
 use http_body_util::{BodyExt, Full};
 use tokio::time::Instant;
 
-use super::status::{self, Form};
-use super::{Service, Taking};
+use super::{Service, Taking, status};
 use crate::body::{self, BodyBounds, Inflated};
 use crate::gate::{self, Gate};
 use crate::records;
+use crate::records::otlp::Form;
 use crate::refusal::{Kind, Refusal};
 use crate::stream::Stream;
 

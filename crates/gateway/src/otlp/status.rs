@@ -9,27 +9,10 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use crate::records::otlp::Form;
 use crate::refusal::{Kind, Refusal};
 
-/// The encoding of a request and its response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// Protocol Buffers.
-    Protobuf,
-    /// JSON.
-    Json,
-}
-
 impl Form {
-    /// By a content type.
-    pub(crate) fn of(media: &str) -> Option<Self> {
-        match media {
-            "application/x-protobuf" | "application/protobuf" => Some(Self::Protobuf),
-            "application/json" => Some(Self::Json),
-            _ => None,
-        }
-    }
-
     fn media(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Protobuf => "application/x-protobuf",

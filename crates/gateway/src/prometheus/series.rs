@@ -12,23 +12,28 @@
 //! A body that is no message is refused whole. A series, or a part of one, that is none (a label twice, a text that 2.0's table does not have, buckets that do not
 //! match) is left out, and the others are taken. Labels of a series are rendered once, and only if one of its records is written.
 
+mod metadata;
+
 use std::collections::BTreeSet;
 use std::io::Write;
 
 use super::histogram::{Histogram, STALE};
-use super::labels::{NO_SYMBOL, Pair, Refs, TOO_MANY, fault, label, object, object_bytes, push};
+use super::labels::{Pair, Refs, TOO_MANY, fault, label, object, object_bytes, push};
 use crate::budget::Held;
-use crate::quoting::{quote, quoted_bytes};
+use crate::quoting::quote;
 use crate::records::{Parsed, Rows};
 use crate::refusal::{Kind, Refusal};
 use crate::wire::{Fields, Value};
 
 /// Bytes of the description of a family, with its name and unit.
 const METADATA_BYTES_MAX: usize = 64 << 10;
+
 /// Parts that are left out of one request before all of it is refused: looking at them is work for nothing.
 const REFUSED_MAX: u64 = 1_000;
+
 /// Families of one request whose metadata is written once in 2.0, where every series carries it.
 const FAMILIES_MAX: usize = 10_000;
+
 /// Bytes of a record beside its labels.
 const RECORD_BYTES: usize = 200;
 
@@ -347,80 +352,6 @@ impl<'a> Out<'a> {
             write_float(out, value);
             out.extend_from_slice(b",\"exemplar_labels\":");
             object(out, labels.iter());
-            out.push(b'}');
-        })
-    }
-
-    fn metadata_of_one(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
-        let (mut kind, mut name, mut help, mut unit) = (0, &b""[..], &b""[..], &b""[..]);
-        let mut fields = Fields::of("MetricMetadata", bytes);
-        while let Some((field, value)) = fields.next()? {
-            match (field, value) {
-                (1, Value::Varint(value)) => kind = value,
-                (2, Value::Bytes(bytes)) => name = bytes,
-                (4, Value::Bytes(bytes)) => help = bytes,
-                (5, Value::Bytes(bytes)) => unit = bytes,
-                (1 | 2 | 4 | 5, _) => return Err(fields.unexpected(field)),
-                _ => {}
-            }
-        }
-        self.metadata(kind, name, help, unit)
-    }
-
-    fn metadata_of_two(&mut self, bytes: &[u8], symbols: &[&'a [u8]]) -> Result<(), Refusal> {
-        let (mut kind, mut help, mut unit) = (0, 0, 0);
-        let mut fields = Fields::of("Metadata", bytes);
-        while let Some((field, value)) = fields.next()? {
-            match (field, value) {
-                (1, Value::Varint(value)) => kind = value,
-                (3, Value::Varint(value)) => help = u32::try_from(value).unwrap_or(u32::MAX),
-                (4, Value::Varint(value)) => unit = u32::try_from(value).unwrap_or(u32::MAX),
-                (1 | 3 | 4, _) => return Err(fields.unexpected(field)),
-                _ => {}
-            }
-        }
-        if (kind, help, unit) == (0, 0, 0) {
-            return Ok(());
-        }
-        let name =
-            self.labels.iter().find(|(name, _)| *name == b"__name__").map_or(&b""[..], |(_, name)| *name);
-        let family = (name, kind, help, unit);
-        if self.families.contains(&family) {
-            return Ok(());
-        }
-        let text = |number: u32| symbols.get(number as usize).copied();
-        let (Some(help), Some(unit)) = (text(help), text(unit)) else { return self.refuse(NO_SYMBOL) };
-        if self.families.len() < FAMILIES_MAX {
-            self.families.insert(family);
-        }
-        self.metadata(kind, name, help, unit)
-    }
-
-    fn metadata(&mut self, kind: u64, name: &[u8], help: &[u8], unit: &[u8]) -> Result<(), Refusal> {
-        if name.len() + help.len() + unit.len() > METADATA_BYTES_MAX {
-            return self.refuse("the metadata of a family is longer than 64 KiB");
-        }
-        let kind = match kind {
-            0 => "unknown",
-            1 => "counter",
-            2 => "gauge",
-            3 => "histogram",
-            4 => "gaugehistogram",
-            5 => "summary",
-            6 => "info",
-            7 => "stateset",
-            _ => return self.refuse("a family is of an unknown type"),
-        };
-        self.written.metadata += 1;
-        let bytes = quoted_bytes(name) + quoted_bytes(help) + quoted_bytes(unit);
-        self.rows.push_with(bytes + RECORD_BYTES, |out| {
-            out.extend_from_slice(b"{\"kind\":\"metadata\",\"name\":");
-            quote(out, name);
-            // Writing into memory does not fail.
-            let _ = write!(out, ",\"type\":\"{kind}\",\"help\":");
-            quote(out, help);
-            out.extend_from_slice(b",\"unit\":");
-            quote(out, unit);
             out.push(b'}');
         })
     }

@@ -1,3 +1,4 @@
+use crate::root::TAIL_MAX;
 use dataflow::Effect;
 
 use super::*;

@@ -1,5 +1,6 @@
 use super::*;
 use crate::decide;
+use crate::names::Written;
 use crate::support::{draft, root};
 
 /// A root with `objects` committed, whose full lists have been moved out.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 
+use files::Node;
 use testkit::{Lcg, seed};
 
 use super::super::super::find::Folders;

@@ -1,0 +1,134 @@
+//! Arithmetic that fails instead of wrapping.
+//!
+//! Owns what is computed before the first record, and what fails there already. Does not own the types of both sides ([`super`]).
+
+use std::sync::{Arc, LazyLock};
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::Schema;
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, DataFusionError, ScalarValue};
+use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion_expr::{BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator};
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::execution_props::ExecutionProps;
+use datafusion_physical_expr::expressions::BinaryExpr as CheckedBinary;
+
+use super::{constant, is_arithmetic};
+use crate::fault::reworded;
+use crate::names::NAMES;
+use crate::types::name;
+
+/// `-x` of an integer as `0 - x`, which fails where the least integer would wrap.
+pub(crate) fn negate_checked(expr: Expr, schema: &DFSchema) -> Result<Expr, String> {
+    let negated = expr.transform_up(|node| {
+        let Expr::Negative(inner) = node else { return Ok(Transformed::no(node)) };
+        let Ok(data_type) = inner.get_type(schema) else { return Ok(Transformed::no(Expr::Negative(inner))) };
+        if data_type.is_unsigned_integer() {
+            return datafusion_common::plan_err!(
+                "`-{0}` has no value in `{1}`; write `-CAST({0} AS Int64)`",
+                inner.human_display(),
+                name(&data_type)
+            );
+        }
+        if !data_type.is_signed_integer() {
+            return Ok(Transformed::no(Expr::Negative(inner)));
+        }
+        let zero = Box::new(Expr::Literal(ScalarValue::new_zero(&data_type)?, None));
+        Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(zero, Operator::Minus, inner))))
+    });
+    negated.map(|negated| negated.data).map_err(|error| reworded(&error))
+}
+
+/// Does the arithmetic between constants: DataFusion's own folding would wrap.
+pub(crate) fn fold_arithmetic(expr: Expr) -> Result<Expr, String> {
+    let mut fault = None;
+    let folded = expr.transform_up(|node| {
+        let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &node else {
+            return Ok(Transformed::no(node));
+        };
+        if !is_arithmetic(*op) || !is_constant(left) || !is_constant(right) {
+            return Ok(Transformed::no(node));
+        }
+        let value = physical(&node, &DFSchema::empty()).and_then(|expr| expr.evaluate(&ONE_ROW));
+        let value = value.and_then(|value| match value {
+            ColumnarValue::Scalar(value) => Ok(value),
+            ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0),
+        });
+        match value {
+            Ok(value) => Ok(Transformed::yes(Expr::Literal(value, None))),
+            Err(error) => {
+                fault = Some(format!("`{}` has no value: {}", node.human_display(), reworded(&error)));
+                datafusion_common::exec_err!("refused")
+            }
+        }
+    });
+    match fault {
+        Some(message) => Err(message),
+        None => folded.map(|folded| folded.data).map_err(|error| reworded(&error)),
+    }
+}
+
+/// What is left of calls with constants has failed while it was simplified: it would fail for every record.
+pub(crate) fn refuse_failing_constants(expr: &Expr) -> Result<(), String> {
+    let mut fault = None;
+    let walked = expr.apply(|node| {
+        let Expr::ScalarFunction(call) = node else { return Ok(TreeNodeRecursion::Continue) };
+        if !call.args.iter().all(|arg| constant(arg).is_some()) {
+            return Ok(TreeNodeRecursion::Continue);
+        }
+        match physical(node, &DFSchema::empty()).and_then(|expr| expr.evaluate(&ONE_ROW)) {
+            Ok(_) => Ok(TreeNodeRecursion::Continue),
+            Err(error) => {
+                fault = Some(format!("`{}` has no value: {}", node.human_display(), reworded(&error)));
+                Ok(TreeNodeRecursion::Stop)
+            }
+        }
+    });
+    walked.map_err(|error| reworded(&error))?;
+    fault.map_or(Ok(()), Err)
+}
+
+/// Neither a column nor a parameter in it.
+fn is_constant(expr: &Expr) -> bool {
+    let varies = expr.exists(|node| {
+        Ok(!matches!(
+            node,
+            Expr::Literal(..)
+                | Expr::BinaryExpr(_)
+                | Expr::Cast(_)
+                | Expr::TryCast(_)
+                | Expr::Negative(_)
+                | Expr::Alias(_)
+        ))
+    });
+    matches!(varies, Ok(false))
+}
+
+static ONE_ROW: LazyLock<RecordBatch> = LazyLock::new(|| {
+    let options = RecordBatchOptions::new().with_row_count(Some(1));
+    RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)
+        .expect("a batch without columns has as many rows as it is told")
+});
+
+/// The expression to evaluate, with arithmetic that fails on overflow.
+pub(crate) fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>, DataFusionError> {
+    let mut props = ExecutionProps::new();
+    props.config_options = Some(NAMES.options());
+    let planned = datafusion_physical_expr::create_physical_expr(
+        expr,
+        schema,
+        &props,
+        &PhysicalPlanningContext::default(),
+    )?;
+    let checked = planned.transform_up(|node| {
+        Ok(match node.downcast_ref::<CheckedBinary>() {
+            Some(binary) => {
+                let checked = binary.clone().with_fail_on_overflow(true);
+                Transformed::yes(Arc::new(checked) as Arc<dyn PhysicalExpr>)
+            }
+            None => Transformed::no(node),
+        })
+    })?;
+    Ok(checked.data)
+}
