@@ -3,79 +3,26 @@
 //! Owns the unsafe calls around one handle: settings, callbacks, topic descriptions, offsets. Does not own fetching
 //! (`fetch`). Every call here blocks up to its bound, so callers are threads, never async tasks.
 
+mod callbacks;
+mod conf;
+
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::ptr::{NonNull, null, null_mut};
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dataflow::{Partition, Position, Runtime, SourceError, SourceFault};
 use rdkafka_sys as ffi;
 
-use super::config::{self, Role, is_secret};
+use super::config::Role;
 use super::list::List;
-use super::{KafkaOptions, fault, reason};
-use crate::token::TokenSource;
+use super::{KafkaOptions, config, fault};
+use callbacks::{Context, on_error, on_log, on_token};
+use conf::Conf;
 
 /// Bytes for an error's text; librdkafka's own examples use 512.
 const ERROR_BYTES: usize = 512;
-
-/// Brokers whose failures are reported at a time: the first few say as much as all.
-const FAILURES_MAX: usize = 3;
-
-/// Why connections failed.
-#[derive(Clone, Default)]
-struct Failures {
-    /// The newest failure's code; one that needs an operator stays before one that passes.
-    code: Option<ffi::rd_kafka_resp_err_t>,
-    /// The newest reason of each broker; what concerns none of them under an empty address.
-    why: BTreeMap<String, String>,
-}
-
-impl Failures {
-    fn note(&mut self, code: ffi::rd_kafka_resp_err_t, sentence: &str) {
-        // "All brokers are down" follows the failures that tell why.
-        let is_summary = code == ffi::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
-        if is_summary && self.code.is_some() {
-            return;
-        }
-        let is_worse = self.code.is_some_and(|held| fault::of_call(held) == SourceFault::Config);
-        if !is_worse || fault::of_call(code) == SourceFault::Config {
-            self.code = Some(code);
-        }
-        let (address, why) = reason::of(sentence);
-        let address = address.unwrap_or_default();
-        if self.why.len() < FAILURES_MAX || self.why.contains_key(address) {
-            self.why.insert(address.to_owned(), why);
-        }
-        if !is_summary {
-            self.why.retain(|address, why| !address.is_empty() || !why.ends_with("brokers are down"));
-        }
-    }
-
-    fn reported(&self) -> Option<(ffi::rd_kafka_resp_err_t, String)> {
-        let each = |(address, why): (&String, &String)| {
-            if address.is_empty() { why.clone() } else { format!("broker `{address}`: {why}") }
-        };
-        Some((self.code?, self.why.iter().map(each).collect::<Vec<_>>().join("; ")))
-    }
-}
-
-/// What the callbacks of a handle see; lives in a box that outlives the handle.
-struct Context {
-    /// The newest failures of connections: what a mere "timed out" does not say.
-    failures: Mutex<Failures>,
-    /// The brokers that the pipeline names.
-    brokers: Vec<String>,
-    token: Option<TokenSource>,
-    runtime: Arc<dyn Runtime>,
-}
-
-impl Context {
-    fn note(&self, code: ffi::rd_kafka_resp_err_t, why: &str) {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).note(code, why);
-    }
-}
 
 /// A topic as the cluster describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +43,7 @@ pub(super) struct Client {
 
 // SAFETY: librdkafka's handles may be used by several threads at once; the context is behind a lock or never changes.
 unsafe impl Send for Client {}
+
 unsafe impl Sync for Client {}
 
 impl Client {
@@ -364,56 +312,6 @@ pub(super) fn check(options: &KafkaOptions) -> Result<(), SourceError> {
 /// Shorthand for librdkafka's success.
 pub(super) const NO_ERROR: ffi::rd_kafka_resp_err_t = ffi::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
 
-/// A configuration under construction.
-struct Conf(*mut ffi::rd_kafka_conf_t);
-
-impl Conf {
-    fn new(options: &KafkaOptions, role: Role) -> Result<Self, SourceError> {
-        // SAFETY: allocates.
-        let conf = Self(unsafe { ffi::rd_kafka_conf_new() });
-        for (name, value) in &config::properties(options, role)? {
-            conf.set(name, value)?;
-        }
-        Ok(conf)
-    }
-
-    fn set(&self, name: &str, value: &str) -> Result<(), SourceError> {
-        let (Ok(key), Ok(text)) = (CString::new(name), CString::new(value)) else {
-            return Err(config::config(format!("kafka property `{name}` contains a zero byte")));
-        };
-        let mut error = [0 as c_char; ERROR_BYTES];
-        // SAFETY: the configuration and the texts are live; librdkafka copies them.
-        let result = unsafe {
-            ffi::rd_kafka_conf_set(self.0, key.as_ptr(), text.as_ptr(), error.as_mut_ptr(), error.len())
-        };
-        if result == ffi::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK {
-            return Ok(());
-        }
-        // librdkafka's text may quote the value.
-        let why = if is_secret(name) { "its value is not accepted".into() } else { buffer(&error) };
-        Err(config::config(format!("kafka property `{name}`: {why}")))
-    }
-
-    fn into_handle(self) -> Result<NonNull<ffi::rd_kafka_t>, SourceError> {
-        let mut error = [0 as c_char; ERROR_BYTES];
-        let kind = ffi::rd_kafka_type_t::RD_KAFKA_CONSUMER;
-        // SAFETY: the configuration is live; on success the handle owns it.
-        let handle = unsafe { ffi::rd_kafka_new(kind, self.0, error.as_mut_ptr(), error.len()) };
-        let Some(handle) = NonNull::new(handle) else {
-            return Err(config::config(format!("kafka cannot be set up: {}", buffer(&error))));
-        };
-        std::mem::forget(self);
-        Ok(handle)
-    }
-}
-
-impl Drop for Conf {
-    fn drop(&mut self) {
-        // SAFETY: no handle has taken it over.
-        unsafe { ffi::rd_kafka_conf_destroy(self.0) };
-    }
-}
-
 /// # Safety
 /// `topic` is live.
 unsafe fn description(topic: *const ffi::rd_kafka_TopicDescription_t) -> Topic {
@@ -495,88 +393,4 @@ pub(super) fn name_of(code: ffi::rd_kafka_resp_err_t) -> String {
 fn buffer(error: &[c_char; ERROR_BYTES]) -> String {
     // SAFETY: librdkafka ends its texts with a zero within the size that it was given; the buffer began as zeros.
     unsafe { string(error.as_ptr()) }
-}
-
-/// librdkafka's log. Its own secrets are masked by itself.
-unsafe extern "C" fn on_log(
-    handle: *const ffi::rd_kafka_t,
-    level: c_int,
-    facility: *const c_char,
-    line: *const c_char,
-) {
-    // SAFETY: librdkafka hands over two live strings.
-    let (facility, line) = unsafe { (string(facility), string(line)) };
-    if reason::is_reported_elsewhere(&facility) {
-        // Connections that time out or are closed while they are set up are reported in the log only.
-        let is_new = reason::is_failure(&facility, level, &line) && !handle.is_null();
-        // SAFETY: the opaque is this handle's context, which outlives it, or null before it is set.
-        let context =
-            if is_new { unsafe { ffi::rd_kafka_opaque(handle).cast::<Context>().as_ref() } } else { None };
-        if let Some(context) = context {
-            let (code, sentence) = fault::of_connection(
-                ffi::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__TRANSPORT as c_int,
-                line.clone(),
-            );
-            context.note(code, &sentence);
-        }
-        tracing::debug!(target: "librdkafka", facility, "{line}");
-        return;
-    }
-    match level {
-        0..=3 => tracing::error!(target: "librdkafka", facility, "{line}"),
-        4 => tracing::warn!(target: "librdkafka", facility, "{line}"),
-        5 | 6 => tracing::info!(target: "librdkafka", facility, "{line}"),
-        _ => tracing::debug!(target: "librdkafka", facility, "{line}"),
-    }
-}
-
-unsafe extern "C" fn on_error(
-    _: *mut ffi::rd_kafka_t,
-    code: c_int,
-    reason: *const c_char,
-    opaque: *mut c_void,
-) {
-    // SAFETY: the opaque is this handle's context, which outlives it; the reason is a live string.
-    let (context, reason) = unsafe { (&*opaque.cast::<Context>(), string(reason)) };
-    let (code, reason) = fault::of_connection(code, reason);
-    context.note(code, &reason);
-}
-
-unsafe extern "C" fn on_token(handle: *mut ffi::rd_kafka_t, _: *const c_char, opaque: *mut c_void) {
-    // SAFETY: the opaque is this handle's context, which outlives it.
-    let context = unsafe { &*opaque.cast::<Context>() };
-    let Some(source) = &context.token else { return };
-    let token = source.get(context.runtime.wall_ms()).and_then(|token| hand_over(handle, &token));
-    if let Err(why) = token {
-        let why = format!("no token from {source}: {why}");
-        tracing::warn!(why, "kafka cannot be logged in to; a token is asked for again");
-        let text = CString::new(why.as_str()).unwrap_or_default();
-        // SAFETY: the handle is live inside its callback; the text is copied.
-        unsafe { ffi::rd_kafka_oauthbearer_set_token_failure(handle, text.as_ptr()) };
-        // librdkafka reports the same failure once only, however long it lasts.
-        context.note(ffi::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__AUTHENTICATION, &why);
-    }
-}
-
-fn hand_over(handle: *mut ffi::rd_kafka_t, token: &crate::token::Token) -> Result<(), String> {
-    let (Ok(value), Ok(principal)) =
-        (CString::new(token.value.as_str()), CString::new(token.principal.as_str()))
-    else {
-        return Err("the token contains a zero byte".into());
-    };
-    let mut error = [0 as c_char; ERROR_BYTES];
-    // SAFETY: the handle is live inside its callback; the texts are copied; there are no extensions.
-    let code = unsafe {
-        ffi::rd_kafka_oauthbearer_set_token(
-            handle,
-            value.as_ptr(),
-            token.expires_ms,
-            principal.as_ptr(),
-            null::<*const c_char>().cast_mut(),
-            0,
-            error.as_mut_ptr(),
-            error.len(),
-        )
-    };
-    if code == NO_ERROR { Ok(()) } else { Err(format!("the token is not accepted: {}", buffer(&error))) }
 }

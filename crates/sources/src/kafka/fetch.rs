@@ -7,6 +7,9 @@
 //! the ids of all topics were confirmed later than their fetch: librdkafka follows a topic that was created again by itself,
 //! and would return its records at the old offsets. The confirmation shows new partitions too.
 
+mod failures;
+mod handle;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
 use std::ptr::null_mut;
@@ -14,86 +17,29 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{BlockBuilder, Event, Partition, ReadFrom, Runtime, SourceError, SourceFault};
+use dataflow::{BlockBuilder, Event, Partition, ReadFrom, Runtime, SourceError};
 use rdkafka_sys as ffi;
 
-use super::client::{Client, NO_ERROR, Topic, name_of, string, take_error};
-use super::config::Role;
-use super::fault::{self, Meaning};
-use super::found;
-use super::list::List;
-use super::slot::{self, Slot};
-use super::{CALL_WAIT_MAX, KafkaOptions};
+use super::client::{Client, NO_ERROR, Topic, string};
+use super::slot::Slot;
+use super::{CALL_WAIT_MAX, KafkaOptions, found, slot};
 use crate::queue::{Closed, Sender};
+use failures::MISSES_MAX;
+pub(super) use handle::Handle;
 
 /// Messages taken by one call: enough to spread its cost, few enough to stay in the cache between fetch and copy.
 const BATCH_MESSAGES: usize = 1_024;
+
 /// Staged bytes that ask for a confirmation: 20 a second at 320 MB/s, while the bytes held stay few.
 const STAGED_BYTES_MAX: usize = 16 << 20;
+
 /// At a trickle, confirmations are no more frequent than this; it is also the latency that they may add.
 const CONFIRM_EVERY_MIN: Duration = Duration::from_millis(20);
+
 /// How long the thread waits for a message before it looks around.
 const LOOK_WAIT_MS: i32 = 100;
-/// A broker that is away is reported so often, and asked again so soon.
-const AWAY_EVERY: Duration = Duration::from_secs(5);
+
 const AGAIN: Duration = Duration::from_millis(500);
-/// A broker that has just started may not know a topic yet: so many confirmations in a row must miss it.
-const MISSES_MAX: u32 = 10;
-
-/// The handle and its queue, shared by the thread and the reader in front of it.
-pub(super) struct Handle {
-    // The queue is destroyed in `drop`, before the client.
-    queue: *mut ffi::rd_kafka_queue_t,
-    client: Client,
-}
-
-// SAFETY: librdkafka's queues may be used by several threads at once.
-unsafe impl Send for Handle {}
-unsafe impl Sync for Handle {}
-
-impl Handle {
-    pub(super) fn new(options: &KafkaOptions, runtime: Arc<dyn Runtime>) -> Result<Self, SourceError> {
-        let client = Client::new(options, Role::Read, runtime)?;
-        // SAFETY: the handle is live and outlives the queue.
-        let queue = unsafe { ffi::rd_kafka_queue_get_consumer(client.raw()) };
-        if queue.is_null() {
-            return Err(SourceError::new(SourceFault::Config, "kafka gives no queue to read from"));
-        }
-        Ok(Self { queue, client })
-    }
-
-    /// Ends the thread's wait.
-    pub(super) fn wake(&self) {
-        // SAFETY: the queue is live.
-        unsafe { ffi::rd_kafka_queue_yield(self.queue) };
-    }
-
-    fn assign<'a>(&self, slots: impl IntoIterator<Item = &'a Slot>) -> Result<(), SourceError> {
-        let mut list = List::new(0);
-        for slot in slots {
-            list.add(&slot.from.partition, i64::try_from(slot.next).unwrap_or(i64::MAX), slot.epoch());
-        }
-        // SAFETY: the handle and the list are live.
-        let result = unsafe { take_error(ffi::rd_kafka_incremental_assign(self.client.raw(), list.raw())) };
-        result.map_err(|(code, why)| self.client.failed("cannot assign partitions", code, &why))
-    }
-
-    /// Stops fetching a partition and drops what was fetched ahead.
-    fn unassign(&self, partition: &Partition) -> Result<(), SourceError> {
-        let mut list = List::new(1);
-        list.add(partition, 0, None);
-        // SAFETY: the handle and the list are live.
-        let result = unsafe { take_error(ffi::rd_kafka_incremental_unassign(self.client.raw(), list.raw())) };
-        result.map_err(|(code, why)| self.client.failed("cannot leave a partition", code, &why))
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        // SAFETY: nobody else has the queue any more.
-        unsafe { ffi::rd_kafka_queue_destroy(self.queue) };
-    }
-}
 
 /// What the reader wants of the thread.
 pub(super) enum Order {
@@ -369,88 +315,6 @@ impl Fetch {
         };
         self.newest = (key, slot);
         Some(slot)
-    }
-
-    /// # Safety
-    /// `message` is live and stands for an error.
-    unsafe fn take_error(
-        &mut self,
-        message: &ffi::rd_kafka_message_t,
-        slot: Option<usize>,
-    ) -> Result<(), Stop> {
-        // SAFETY: as promised.
-        let why = unsafe { string(ffi::rd_kafka_message_errstr(message)) };
-        let meaning = fault::of_message(message.err);
-        let Some(index) = slot else {
-            return match meaning {
-                Meaning::Denied => self.denied(&why),
-                _ => self.away(format!("kafka: {}: {why}", name_of(message.err))),
-            };
-        };
-        let partition = self.slots[index].from.partition.clone();
-        let refuse =
-            |message| Err(Stop::Failed(SourceError::new(SourceFault::Refused, message).at(&partition)));
-        match meaning {
-            Meaning::End => {
-                self.caught_up(index, u64::try_from(message.offset).unwrap_or(0));
-                Ok(())
-            }
-            Meaning::OutOfRange => {
-                // What came before is still good; and with another topic id, that is the reason to be reported.
-                self.confirm_and_send()?;
-                let range = self.look.watermarks(&partition, CALL_WAIT_MAX).ok();
-                let mut error = slot::out_of_range(&partition, self.slots[index].next.into(), range);
-                error.message = format!("{} ({why})", error.message);
-                Err(Stop::Failed(error))
-            }
-            Meaning::Unreadable => {
-                self.confirm_and_send()?;
-                refuse(format!(
-                    "`{partition}` cannot be read at or after offset `{}`: {why}",
-                    self.slots[index].next
-                ))
-            }
-            Meaning::Missing => {
-                self.must_confirm = true;
-                self.away(format!("kafka: `{partition}`: {why}"))
-            }
-            Meaning::Denied => self.denied(&why),
-            Meaning::Away => self.away(format!("kafka: `{partition}`: {why}")),
-        }
-    }
-
-    /// Notes that everything below `next` was fetched, control records at the tail included.
-    fn caught_up(&mut self, index: usize, next: u64) {
-        let slot = &mut self.slots[index];
-        slot.next = slot.next.max(next);
-        if !slot.block.is_empty() {
-            let block = slot.block.take();
-            self.staged_bytes += block.memory_bytes();
-            self.staged.push(Event::Block(block));
-        }
-        let (partition, next, leader_epoch) = (slot.from.partition.clone(), slot.next, slot.leader_epoch);
-        self.staged.push(Event::CaughtUp { partition, next: next.into(), leader_epoch });
-    }
-
-    fn denied(&mut self, why: &str) -> Result<(), Stop> {
-        Err(Stop::Failed(SourceError::new(SourceFault::Config, format!("kafka refuses: {why}"))))
-    }
-
-    /// Reports what the connections have to say.
-    fn tell_failure(&mut self) -> Result<(), Stop> {
-        match self.handle.client.take_failure() {
-            Some((_, why)) => self.away(format!("kafka is unavailable: {why}")),
-            None => Ok(()),
-        }
-    }
-
-    fn away(&mut self, message: String) -> Result<(), Stop> {
-        let now = self.runtime.elapsed();
-        if self.away_reported.is_none_or(|reported| now.saturating_sub(reported) >= AWAY_EVERY) {
-            self.away_reported = Some(now);
-            self.events.send(Err(SourceError::new(SourceFault::Away, message)), 0)?;
-        }
-        Ok(())
     }
 
     /// Asks for the topics' ids until there is an answer; sends all that was fetched before, and what is new.

@@ -1,6 +1,7 @@
 use jiff::civil;
 use proptest::prelude::*;
 
+use super::text::read_day;
 use super::*;
 
 #[test]

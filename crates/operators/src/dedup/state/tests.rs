@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use dataflow::{Column, ColumnType, Operator, Schema};
+use dataflow::{Column, ColumnType, Operator, Schema, StateError};
 
 use super::super::spilled::part::{Pair, Part};
 use super::super::{Dedup, DedupConfig, Late};
