@@ -11,6 +11,7 @@
 mod feed;
 pub mod live;
 pub(crate) mod peer;
+mod pipeline;
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,22 +19,25 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde_json::json;
 use workloads::content::Content;
-use workloads::flink::{METRICS, RECORD_BYTES_MEAN, SCHEMA, Workload, oracle};
+use workloads::flink::{RECORD_BYTES_MEAN, SCHEMA, Workload, oracle};
 
 use super::engine::{Accounts, Pipeline, Seen};
-use super::figure::{self, Figure, Figures, Shown};
+use super::figure::{Figure, Figures, Shown};
 use super::place::{Common, Place};
 use super::pulsar_topic::PulsarTopic;
 use super::report::{Arm, Goal, Report, Run, Setting, Verdict, of_content};
 use super::server::Server;
 use super::topic::Topic;
-use super::{RUN_MAX, child};
+use super::{RUN_MAX, child, figure};
 use peer::Flink;
+use pipeline::{kafka, pipeline_text, pulsar};
 
 /// Messages per engine CPU-second that the release build is to reach from a backlog.
 const RECORDS_PER_CPU_S_GOAL: f64 = 2_500_000.0;
+
 /// The same from Pulsar.
 const RECORDS_PER_CPU_S_GOAL_PULSAR: f64 = 1_000_000.0;
+
 /// Bytes of state that a pair of a sensor and an open window may take, with a count and sum, least, greatest and mean of four metrics: 96 for
 /// those of two, and 24 for each of the others.
 const STATE_BYTES_GOAL: f64 = 144.0;
@@ -41,19 +45,26 @@ const STATE_BYTES_GOAL: f64 = 144.0;
 /// Of the original's report: messages by the second and the processors of the machine, whoever used them.
 const RECORDS_PER_S_AND_CORE: Figure =
     Figure::new("records_per_s_per_core", "messages per second and core of the machine", Shown::Whole);
+
 /// Of the original's report: what is left for the database to do.
 const ROWS_PER_S: Figure =
     Figure::new("rows_per_s", "rows per second that ClickHouse received", Shown::Whole);
+
 const PUBLISH_S: Figure =
     Figure::new("publish_s", "time in which the messages were sent, s", Shown::Decimals(2));
+
 const FIRST_ROWS_S: Figure =
     Figure::new("first_rows_s", "from the start to the first results in the table, s", Shown::Decimals(2));
 
 const STATE_BYTES: Figure =
     Figure::new("state_bytes_max", "state of open windows at the most, MB", Shown::Megabytes);
+
 const SEALS: Figure = Figure::new("seals", "seals, which are Flink's checkpoints", Shown::Whole);
+
 const SEAL_P50_S: Figure = Figure::new("seal_p50_s", "  duration, p50, s", Shown::Decimals(3));
+
 const SEAL_P99_S: Figure = Figure::new("seal_p99_s", "  duration, p99, s", Shown::Decimals(3));
+
 const BACKPRESSURE: Figure =
     Figure::new("backpressure_share", "share of the time under back-pressure", Shown::Percent);
 
@@ -69,6 +80,7 @@ const STAGES: [(&str, Figure); 6] = [
 
 /// How much later than the batch's age a result may be, 99 times of 100.
 const P99_S_GOAL: f64 = 1.0;
+
 /// The age of a batch where the plan says none: the pipeline's default.
 const BATCH_AGE: Duration = Duration::from_secs(1);
 
@@ -410,59 +422,6 @@ fn goals(arms: &[Arm], plan: &Plan) -> Vec<Goal> {
         // The budget is ours alone.
         plan.common.memory_goal(&arms[..arms.len().min(1)]),
     ]
-}
-
-/// The pipeline file's text but for what every run has of its own. Windows wait as long as records are late.
-fn pipeline_text(
-    source: &str,
-    url: &str,
-    table: &str,
-    workload: &Workload,
-    batch_age: Option<Duration>,
-) -> String {
-    let spec = workload.spec();
-    let names = || METRICS.iter().flat_map(|metric| oracle::AGGREGATES.map(|name| (*metric, name)));
-    let fields: Vec<String> = METRICS.iter().map(|metric| format!("{metric}: Float64")).collect();
-    let aggregates: Vec<String> =
-        names().map(|(metric, name)| format!("        {metric}_{name}: {name}({metric})\n")).collect();
-    let columns: Vec<String> =
-        names().map(|(metric, name)| format!("        {metric}_{name}: Float64\n")).collect();
-    let batch = batch_age.map_or(String::new(), |age| format!("  batch: {{ age: {}ms }}\n", age.as_millis()));
-    format!(
-        "source:\n{source}  fields: {{ sensorId: Int32, timestamp: DateTime64(3), {} }}\n\
-         steps:\n  - window:\n      key: [sensorId]\n      time: timestamp\n      size: {}ms\n      lateness: {}ms\n      \
-         aggregates:\n        readings: count()\n{}\
-         columns: {{ sensor: sensorId }}\n\
-         sink:\n  clickhouse:\n    url: {url}\n    table: {table}\n    provenance: true\n    create:\n      columns:\n\
-         \u{20}       sensor: Int32\n        window_start: DateTime64(3, 'UTC')\n        readings: UInt64\n{}\
-         \u{20}     order_by: [window_start, sensor]\n{batch}",
-        fields.join(", "),
-        spec.window_ms,
-        spec.disorder_ms,
-        aggregates.concat(),
-        columns.concat(),
-    )
-}
-
-/// What `source:` says for a topic. The run's name makes a group of its own: every run begins with an empty store, and under one group
-/// the second would be taken for one whose store was lost.
-fn kafka(brokers: &str, topic: &str, run: &str, schema: &Path) -> String {
-    format!(
-        "  kafka: {{ brokers: '{brokers}', topic: {topic}, group: forebay-{run}, start: earliest }}\n  \
-         format: {{ avro: {{ schema_file: '{}' }} }}\n",
-        schema.display()
-    )
-}
-
-/// The same for a topic of Pulsar; the subscription is what a group is.
-fn pulsar(topic: &PulsarTopic, run: &str, schema: &Path) -> String {
-    format!(
-        "  pulsar: {{ service: '{}', topic: '{}', subscription: forebay-{run}, start: earliest }}\n  \
-         format: {{ avro: {{ schema_file: '{}' }} }}\n",
-        topic.service(),
-        topic.name(),
-        schema.display()
-    )
 }
 
 #[cfg(test)]

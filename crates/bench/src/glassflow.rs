@@ -5,55 +5,53 @@
 mod capacity;
 pub mod csv;
 mod feed;
+mod goals;
 pub mod joined;
 mod load;
 mod peer;
+mod topics;
 
+use anyhow::Context;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, bail};
 use serde_json::json;
 use workloads::content::Content;
 use workloads::glassflow::{RECORD_BYTES_MEAN, Workload, oracle};
 
 use super::engine::{Accounts, Pipeline, Seen};
-use super::figure::{self, Figure, Figures, Shown};
+use super::figure::{Figure, Figures, Shown};
 use super::peer::Peer;
 use super::place::{Common, Place};
-use super::report::{Arm, Goal, Report, Run, Setting, Verdict, of_content};
+use super::report::{Report, Run, Setting, Verdict, of_content};
 use super::server::Server;
-use super::topic::{Pace, Topic};
-use super::{RUN_MAX, START_MAX, child};
+use super::topic::Topic;
+use super::{RUN_MAX, child, figure};
 use capacity::Capacity;
 use feed::Prepared;
-
-/// Records per engine CPU-second that the release build is to reach from a backlog.
-const RECORDS_PER_CPU_S_GOAL: f64 = 1_000_000.0;
-/// From the start of `forebay run` over a backlog to the first rows in the table, at the most.
-const FIRST_ROWS_S_GOAL: f64 = 1.0;
-/// The engine's CPU with the step over that without it, at the most.
-const DEDUP_CPU_RATIO_GOAL: f64 = 1.15;
+use goals::{goals, goals_of_loads, load_name};
 
 /// From the start of the sender to the first record: a producer connects first.
 const LOAD_AHEAD: Duration = Duration::from_millis(500);
-/// The latency that is to be reached at half the capacity, with batches of up to 200 ms.
-const P99_S_GOAL: f64 = 1.0;
 
 const PUBLISH_S: Figure =
     Figure::new("publish_s", "time in which the records were sent, s", Shown::Decimals(2));
+
 /// To the look that saw them, 50 ms apart.
 const FIRST_ROWS_S: Figure =
     Figure::new("first_rows_s", "from the start to the first rows in the table, s", Shown::Decimals(2));
+
 const SETTLED_ROWS_PER_S: Figure =
     Figure::new("settled_rows_per_s", "rows per second, first to last", Shown::Whole);
+
 const LATENCY: [Figure; 4] = [
     Figure::new("latency_p50_s", "latency by the engine, p50, s", Shown::Decimals(3)),
     Figure::new("latency_p90_s", "latency by the engine, p90, s", Shown::Decimals(3)),
     Figure::new("latency_p99_s", "latency by the engine, p99, s", Shown::Decimals(3)),
     Figure::new("latency_p999_s", "latency by the engine, p99.9, s", Shown::Decimals(3)),
 ];
+
 const BACKLOG_AGE: [Figure; 4] = [
     Figure::new("latency_p50_s", "age of backlog, p50, s", Shown::Decimals(3)),
     Figure::new("latency_p90_s", "age of backlog, p90, s", Shown::Decimals(3)),
@@ -63,8 +61,11 @@ const BACKLOG_AGE: [Figure; 4] = [
 
 /// The arm that is measured, and the one that keeps the duplicates.
 const FOREBAY: &str = "forebay";
+
 const WITHOUT_DEDUP: &str = "forebay without dedup: duplicates stay";
+
 const OTHER: &str = "the other program";
+
 const FILTERED: &str = "forebay with a filter that half of the records pass";
 
 /// The steps of an arm.
@@ -367,69 +368,6 @@ impl Bench<'_> {
         figures
     }
 
-    /// Sends while the engine runs, and ends the engine when all is in the table.
-    async fn paced(
-        &self,
-        pipeline: &Pipeline,
-        topic: Topic,
-        rate: u64,
-        rows: u64,
-    ) -> anyhow::Result<(child::End, Seen, Duration)> {
-        let prepared = Prepared::new(&self.plan.workload)?;
-        let mut engine = pipeline.start(false)?;
-        if let Err(error) = engine.ready(START_MAX).await {
-            self.drop_topic(&topic).await;
-            return Err(error);
-        }
-        let (topic, sent) = {
-            let sending = tokio::task::spawn_blocking(move || {
-                let sent = topic.send(&prepared, Pace::new(rate, Instant::now() + LOAD_AHEAD));
-                (topic, sent)
-            });
-            let (watched, sent) = tokio::join!(engine.watch(Some(rows), RUN_MAX), sending);
-            let (topic, sent) = sent.context("the sender panicked")?;
-            (topic, sent.and_then(|sent| watched.map(|(end, seen)| (end, seen, sent.took))))
-        };
-        self.drop_topic(&topic).await;
-        sent
-    }
-
-    /// A topic for this run, filled unless it is filled at a pace later.
-    async fn topic(&self, name: &str, paced: bool) -> anyhow::Result<Topic> {
-        let Feed::Kafka { brokers, partitions, compression, .. } = &self.plan.feed else {
-            bail!("a generator has no topic");
-        };
-        let topic = Topic::create(brokers, name.to_owned(), *partitions, compression).await?;
-        if paced {
-            return Ok(topic);
-        }
-        self.place.say(&format!("filling topic `{name}`"));
-        let workload = self.plan.workload.clone();
-        let filling = tokio::task::spawn_blocking(move || {
-            let mut topic = topic;
-            topic.filled_in = Some(topic.fill(&workload)?);
-            Ok(topic)
-        });
-        filling.await.context("the sender panicked")?
-    }
-
-    async fn drop_topic(&self, topic: &Topic) {
-        if self.plan.common.keep {
-            return;
-        }
-        if let Err(error) = topic.delete().await {
-            // The measurement stands; what is left over is the broker's.
-            self.place.say(&format!("topic `{}` is left over: {error:#}", topic.name()));
-        }
-    }
-
-    fn brokers(&self) -> anyhow::Result<&str> {
-        match &self.plan.feed {
-            Feed::Kafka { brokers, .. } => Ok(brokers),
-            Feed::Generator { .. } => bail!("a load needs a topic"),
-        }
-    }
-
     fn rate(&self) -> Option<u64> {
         self.plan.rate()
     }
@@ -481,70 +419,6 @@ impl Bench<'_> {
         let sentences = vec![what, format!("from {source}: {how}")];
         self.place.setting("glassflow", server, sentences, facts.as_object().cloned().unwrap_or_default())
     }
-}
-
-fn goals(arms: &[Arm], common: &Common) -> Vec<Goal> {
-    let of = |figure| arms.first().and_then(|arm| arm.summary.get(figure));
-    let rate = of(figure::RECORDS_PER_CPU_S).map(|rate| rate.median >= RECORDS_PER_CPU_S_GOAL);
-    let mut goals = vec![
-        Goal {
-            text: format!("{} records per engine CPU-second", figure::whole(RECORDS_PER_CPU_S_GOAL)),
-            met: rate,
-        },
-        Goal {
-            text: format!("the first rows in the table within {FIRST_ROWS_S_GOAL} s of the start"),
-            met: of(FIRST_ROWS_S).map(|first| first.median < FIRST_ROWS_S_GOAL),
-        },
-        common.memory_goal(arms),
-    ];
-    goals.extend(goal_of_dedup(arms));
-    goals.extend(goal_of_filter(arms));
-    goals
-}
-
-/// The engine's CPU of the first arm over that of the second, by their medians.
-fn cpu_ratio(arms: &[Arm], name: &str, other: &str) -> Option<f64> {
-    let cpu_s = |name: &str| {
-        let arm = arms.iter().find(|arm| arm.name == name)?;
-        Some(arm.summary.get(figure::ENGINE_CPU_S)?.median)
-    };
-    Some(cpu_s(name)? / cpu_s(other)?)
-}
-
-/// What the filter saves, if there was one.
-fn goal_of_filter(arms: &[Arm]) -> Option<Goal> {
-    let ratio = cpu_ratio(arms, FILTERED, FOREBAY)?;
-    let text = format!("less engine CPU with the filter than without ({ratio:.2} times)");
-    Some(Goal { text, met: Some(ratio < 1.0) })
-}
-
-/// What the step costs, if the pipeline ran without it too: by the medians of both arms.
-fn goal_of_dedup(arms: &[Arm]) -> Option<Goal> {
-    let ratio = cpu_ratio(arms, FOREBAY, WITHOUT_DEDUP)?;
-    let text =
-        format!("with dedup up to {DEDUP_CPU_RATIO_GOAL} times the engine CPU without ({ratio:.2} times)");
-    Some(Goal { text, met: Some(ratio <= DEDUP_CPU_RATIO_GOAL) })
-}
-
-/// The name of a load's arm.
-fn load_name(load: f64) -> String {
-    format!("load {} %", figure::whole(load * 100.0))
-}
-
-fn goals_of_loads(arms: &[Arm], loads: &[f64], common: &Common) -> Vec<Goal> {
-    let judged = loads.iter().filter(|load| **load <= 0.5);
-    judged
-        .map(|load| {
-            let name = load_name(*load);
-            let of_load = arms.iter().find(|arm| arm.name == name);
-            let p99_s = of_load.and_then(|arm| arm.summary.get(load::LATENCY_P99));
-            Goal {
-                text: format!("99 of 100 records visible within {P99_S_GOAL} s of being produced ({name})"),
-                met: p99_s.map(|p99_s| p99_s.median < P99_S_GOAL),
-            }
-        })
-        .chain([common.memory_goal(arms)])
-        .collect()
 }
 
 fn pipeline_text(source: &str, url: &str, table: &str, batch_age: Option<Duration>, steps: Steps) -> String {

@@ -127,6 +127,19 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
         text(&report["journal_records"]),
         text(&report["epoch"])
     )?;
+    write_records(out, report)?;
+    write_kept(out, report)?;
+    write_tables(out, report)?;
+    write_questions(out, report)?;
+    write_partitions(out, report)?;
+    if let Some(problem) = report["source_problem"].as_str() {
+        writeln!(out, "source       {problem}")?;
+    }
+    write_running(out, report)
+}
+
+/// What became of the records, of all inputs together and of each.
+fn write_records(out: &mut String, report: &Value) -> std::fmt::Result {
     let records = &report["records"];
     for key in [
         "read",
@@ -155,6 +168,11 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
         let each: Vec<String> = kinds.iter().map(|kind| format!("{} {kind}", text(&of[*kind]))).collect();
         writeln!(out, "input        {name}: {}", each.join(", "))?;
     }
+    Ok(())
+}
+
+/// Whether the accounts add up, and what is kept in the store.
+fn write_kept(out: &mut String, report: &Value) -> std::fmt::Result {
     let verdict = if report["accounts_add_up"] == true { "add up" } else { "DO NOT ADD UP: report this" };
     writeln!(
         out,
@@ -183,6 +201,11 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
         text(&store["garbage"]["objects"]),
         text(&store["garbage"]["bytes"])
     )?;
+    Ok(())
+}
+
+/// How far each table is.
+fn write_tables(out: &mut String, report: &Value) -> std::fmt::Result {
     for table in report["tables"].as_array().into_iter().flatten() {
         writeln!(
             out,
@@ -197,6 +220,11 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
             text(&table["rows"]["pending"])
         )?;
     }
+    Ok(())
+}
+
+/// What is asked of the operator, and the commands that answer.
+fn write_questions(out: &mut String, report: &Value) -> std::fmt::Result {
     for asked in report["questions"].as_array().into_iter().flatten() {
         let frame = text(&asked["frame"]);
         writeln!(
@@ -217,7 +245,12 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
             }
         }
     }
-    let has_several = inputs.is_some_and(|inputs| inputs.len() > 1);
+    Ok(())
+}
+
+/// Where each partition is read, and how far behind that is.
+fn write_partitions(out: &mut String, report: &Value) -> std::fmt::Result {
+    let has_several = report["inputs"].as_object().is_some_and(|inputs| inputs.len() > 1);
     for partition in report["partitions"].as_array().into_iter().flatten() {
         let input = partition["input"].as_str().filter(|_| has_several);
         writeln!(
@@ -231,8 +264,5 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
             text(&partition["lag"])
         )?;
     }
-    if let Some(problem) = report["source_problem"].as_str() {
-        writeln!(out, "source       {problem}")?;
-    }
-    write_running(out, report)
+    Ok(())
 }

@@ -4,33 +4,36 @@
 //! exactly once: killed before it, nothing has happened; killed after it, the pipeline reads the records all the same, and the
 //! same command again tells the results.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod inputs;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admin::dead_letters::choose::{Choice, pieces, record};
+use admin::dead_letters::follow::{Follower, Progress};
+use admin::dead_letters::letters::{Head, batches};
+use admin::dead_letters::results::{Outcome, Results, failed_again, outcome};
+use admin::dead_letters::{Table, choose, clock, open_to_read, position_in_log};
+use admin::running;
 use anyhow::{Context, bail};
 use clap::Args;
 use dataflow::Runtime;
 use engine::Status;
-use pipeline::config::model::{Input, Pipeline};
+use pipeline::config::model::Pipeline;
 use pipeline::config::values::Period;
 use pipeline::replays::memory::Memory;
-use pipeline::replays::object::{self, Replay as Object};
-use pipeline::replays::{Log, STREAM};
-use pipeline::wiring::{self, Known, Reads};
+use pipeline::replays::object::Replay as Object;
+use pipeline::replays::{Log, STREAM, object};
+use pipeline::wiring;
+use pipeline::wiring::{Known, Reads};
 use protocol::Lane;
-use store::Store;
 
 use super::filter::Filter;
 use super::results;
 use crate::commands::run;
 use crate::console::{Exit, PipelineFile};
-use admin::dead_letters::choose::{self, Choice, pieces, record};
-use admin::dead_letters::follow::{Follower, Progress};
-use admin::dead_letters::letters::{Head, batches};
-use admin::dead_letters::results::{Outcome, Results, failed_again, outcome};
-use admin::dead_letters::{Table, clock, open_to_read, position_in_log};
-use admin::running;
+use inputs::Inputs;
 
 /// How often the journal is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
@@ -351,67 +354,6 @@ impl Replay {
             .iter()
             .any(|result| !result.is_already && matches!(result.outcome, Outcome::DeadLetter(_)));
         Ok(if has_failed { Exit::Failed } else { Exit::Done })
-    }
-}
-
-/// The inputs that records may belong to.
-struct Inputs {
-    /// By topic or file, the name of its input; empty in a pipeline with one.
-    of_streams: BTreeMap<String, String>,
-    /// The input that carries the log.
-    carrier: String,
-    /// Those that can take records of the log.
-    can: BTreeSet<String>,
-    /// Those whose schemas are fetched while they are read.
-    fetch: BTreeSet<String>,
-}
-
-impl Inputs {
-    async fn of(pipeline: &Pipeline, lane: &Lane, store: &Arc<dyn Store>) -> anyhow::Result<Self> {
-        let Some(carrier) = wiring::replayed::carrier(pipeline, store).await else {
-            let first = lane.inputs.first().map_or("", |input| input.name.as_str());
-            bail!(
-                "input `{first}` is no longer in the pipeline file, and replays are read through it, because it was the first input; add it \
-                 again, or send the records to their topics (`forebay dead-letters show` prints them)"
-            );
-        };
-        let mut of_streams = BTreeMap::new();
-        if pipeline.has_several_inputs() {
-            let name = |input: u32| lane.inputs.get(input as usize).map(|input| input.name.clone());
-            let named = lane.partitions.iter().filter_map(|p| Some((p.stream.clone(), name(p.input)?)));
-            of_streams.extend(named.filter(|(stream, _)| stream != STREAM));
-        }
-        let inputs = pipeline.inputs();
-        let fetches =
-            |input: &&Input<'_>| input.source.format.avro().is_some_and(|avro| avro.registry.is_some());
-        let fetch = inputs.iter().filter(fetches).map(|input| input.name.to_owned()).collect();
-        let can = inputs.iter().map(|input| input.name.to_owned()).collect();
-        Ok(Self { of_streams, carrier, can, fetch })
-    }
-
-    fn of_stream(&self, stream: &str) -> String {
-        // Letters of programs that did not say where a row came from are older than the second input.
-        let unknown = if self.of_streams.is_empty() { "" } else { self.carrier.as_str() };
-        self.of_streams.get(stream).map_or(unknown, String::as_str).to_owned()
-    }
-
-    /// Whether the pipeline can take these records.
-    fn check<'r>(&self, of_records: impl Iterator<Item = &'r str>) -> anyhow::Result<()> {
-        for name in of_records.filter(|name| !name.is_empty()) {
-            if !self.can.contains(name) {
-                bail!(
-                    "some of these records are of input `{name}`, which the pipeline file does not name any more; choose others by `--topic`"
-                );
-            }
-            if name != self.carrier && self.fetch.contains(name) {
-                bail!(
-                    "some of these records are of input `{name}`, whose schemas come from a registry: they cannot be replayed beside input `{}` \
-                     yet; choose others by `--topic`, or send them to their topic again",
-                    self.carrier
-                );
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,22 +1,20 @@
 //! What the source says to a start, and what becomes of some of its records.
 
-use admin::fields;
-use dataflow::position::{self, Position};
+mod sampler;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use admin::fields;
 use admin::plan::PartitionNow;
 use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::{
-    Event, Intake, Partition, Prepared, ReadFrom, Reader, RecordBlock, Router, Runtime, Schema, Selected,
-    SourceError, SourceFault,
-};
-use engine::change::{self, Composition, NewState};
+use dataflow::position::Position;
+use dataflow::{Event, Partition, ReadFrom, Reader, Runtime, SourceError, SourceFault, position};
+use engine::change::{Composition, NewState};
 use engine::inputs::Inlet;
-use engine::start;
 use engine::start::open::{Asking, Opened, Refusal, Shown, Standing};
-use engine::{EngineError, Settings, Status};
+use engine::{EngineError, Settings, Status, change, start};
 use pipeline::config::model::{Input, Pipeline};
 use pipeline::wiring;
 use pipeline::wiring::steps::{Chain, InputChain};
@@ -25,18 +23,14 @@ use serde_json::{Value, json};
 
 use super::stored::Stored;
 use super::{Found, Tables};
-use crate::commands::dead_letters::output::printable;
 use crate::console::Exit;
-use crate::progress::counted;
+use sampler::{SHOWN_MAX, Sampler};
 
 /// A source that takes longer than this to name its partitions would not start well either.
 const SOURCE_WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// How long the first records may take to come. What is refused is refused at once.
 const RECORDS_WAIT_MAX: Duration = Duration::from_secs(10);
-
-/// Partitions that are described to people one by one.
-const SHOWN_MAX: usize = 10;
 
 /// Asks the source where it stands, whether it can be read from where the lane stands, and for `sample` records.
 pub async fn look(
@@ -344,117 +338,6 @@ async fn read(
                 open.remove(&partition);
             }
             Ok(Ok(Event::Found(_) | Event::Removed { .. })) => {}
-        }
-    }
-}
-
-/// Decodes the first records that come.
-struct Sampler {
-    /// Without the steps of the lane: whether a record is a duplicate depends on all before it.
-    intake: Intake,
-    router: Option<Arc<dyn Router>>,
-    /// Name and columns of each table for rows.
-    tables: Vec<(String, Schema)>,
-    read_ms: i64,
-    wanted: usize,
-    seen: Vec<Value>,
-}
-
-impl Sampler {
-    fn new(
-        pipeline: &Pipeline,
-        (intake, router): (Intake, Option<Arc<dyn Router>>),
-        schemas: &[Schema],
-        (wanted, read_ms): (usize, i64),
-    ) -> Self {
-        let names = pipeline.targets().into_iter().map(|target| target.clickhouse.full_name());
-        let tables = names.zip(schemas.iter().cloned()).collect();
-        Self { intake, router, tables, read_ms, wanted, seen: Vec::new() }
-    }
-
-    /// Table and row, for each table that takes row `row`.
-    fn rows(&self, parts: &[(usize, Selected)], row: usize) -> serde_json::Map<String, Value> {
-        let is_in = |part: &Selected| part.stretches().iter().any(|rows| rows.contains(&(row as u32)));
-        let rows = parts.iter().filter(|(_, part)| is_in(part)).map(|(place, part)| {
-            let (name, columns) = &self.tables[*place];
-            let text = clickhouse::json::row(columns, part.batch(), row);
-            (name.clone(), serde_json::from_str(&text).unwrap_or(Value::Null))
-        });
-        rows.collect()
-    }
-
-    fn is_full(&self) -> bool {
-        self.seen.len() >= self.wanted
-    }
-
-    fn is_empty(&self) -> bool {
-        self.seen.is_empty()
-    }
-
-    /// What becomes of each record of a block, as long as more are wanted.
-    fn take(&mut self, block: &RecordBlock) {
-        if self.is_full() {
-            return;
-        }
-        let Ok(Prepared { batch, rejects, .. }) = self.intake.prepare(block, self.read_ms) else { return };
-        let all = Selected::all(batch.rows.clone());
-        let parts = self.router.as_ref().map_or_else(|| vec![(0, all.clone())], |router| router.route(&all));
-        for (row, position) in block.positions.iter().enumerate().take(self.wanted - self.seen.len()) {
-            let record = json!({
-                "stream": &*block.partition.stream, "index": block.partition.index,
-                "position": fields::position(block.position(row))
-            });
-            let became =
-                if let Some(reject) = rejects.iter().find(|reject| reject.position == block.position(row)) {
-                    json!({
-                        "becomes": "dead_letter", "reason": reject.reason.as_str(), "column": reject.column,
-                        "message": reject.message
-                    })
-                } else if let Ok(row) = batch.positions.binary_search(position) {
-                    json!({ "becomes": "row", "rows": self.rows(&parts, row) })
-                } else {
-                    json!({ "becomes": "filtered" })
-                };
-            let (mut all, became) = (record, became);
-            if let (Some(all), Value::Object(became)) = (all.as_object_mut(), became) {
-                all.extend(became);
-            }
-            self.seen.push(all);
-        }
-    }
-
-    fn tell(self, is_new: bool, input: Option<&str>, found: &mut Found) {
-        let of_input = input.map_or(String::new(), |input| format!(" of input `{input}`"));
-        let of = |word: &str| self.seen.iter().filter(|record| record["becomes"] == word).count() as u64;
-        let whence = if is_new {
-            "that a start would read next"
-        } else {
-            "that were read before, as there are no new ones"
-        };
-        found.notes.push(match self.seen.len() {
-            0 => format!("no sample{of_input}: the source holds no record"),
-            all => format!(
-                "sample of {}{of_input} {whence}: {}, {}, {} filtered (duplicates are not looked for)",
-                counted(all as u64, "record"),
-                counted(of("row"), "row"),
-                counted(of("dead_letter"), "dead letter"),
-                of("filtered")
-            ),
-        });
-        for record in &self.seen {
-            let text = |key: &str| printable(record[key].as_str().unwrap_or_default());
-            let at = format!("  {}/{}/{}", text("stream"), record["index"], record["position"]);
-            found.notes.push(match record["becomes"].as_str() {
-                Some("dead_letter") => format!("{at}: dead letter: {}: {}", text("reason"), text("message")),
-                // JSON escapes what a terminal would obey.
-                Some("row") => format!("{at}: row {}", record["rows"]),
-                _ => format!("{at}: filtered"),
-            });
-        }
-        let sample = json!({ "is_new": is_new, "records": self.seen });
-        match input {
-            Some(input) => found.json["sample"][input] = sample,
-            None => found.json["sample"] = sample,
         }
     }
 }
