@@ -5,7 +5,7 @@ use bytes::Bytes;
 use dataflow::Reader;
 use engine::TokioRuntime;
 use sources::memory::{MemoryHandle, MemorySource};
-use store::{Entry, Key, MemoryStore, Operation, Prefix, Put, Store, StoreError};
+use store::{Entry, ErrorKind, Key, MemoryStore, Operation, Prefix, Put, Store, StoreError};
 
 use super::super::tests::{log, replay};
 use super::*;
