@@ -1,4 +1,4 @@
-//! Seams that lie: what breaks the engine for a [`Variant`].
+//! Seams that lie: what breaks the engine for a [`Variant`](crate::variant::Variant).
 //!
 //! Owns one wrapper for each seam. Each passes everything on but for the one lie of its variant.
 

@@ -10,7 +10,7 @@
 //! them only, and one may lag behind what is there.
 //!
 //! What is assumed of the world around it, beside the facts, stands in docs/design/simulation.md; here it is [`TAIL_US_MAX`],
-//! [`State::is_beyond_reach`] and [`Server::room_for_others`].
+//! [`State::is_beyond_reach`](crate::world::State) and [`Server::room_for_others`].
 
 mod insert;
 mod tokens;

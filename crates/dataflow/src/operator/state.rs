@@ -165,7 +165,7 @@ pub trait State: Send {
 /// Keys that count as seen: later records of them are dropped. Only a step that drops records by their key has them.
 pub trait SeenKeys: Send {
     /// Forgets the keys of these rows (they became dead letters after all), and says so in the next delta (C10). The rows went
-    /// through [`Operator::probe`] first, and `answers` has one entry for each of its reads.
+    /// through [`Operator::probe`](super::Operator::probe) first, and `answers` has one entry for each of its reads.
     ///
     /// # Errors
     /// When the rows are not from `probe`, or what was read is damaged.

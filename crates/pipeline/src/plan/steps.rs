@@ -22,11 +22,11 @@ pub(super) enum Kind<'a> {
     /// The select list and the filter of a query that joins two inputs: over the joined rows.
     Joined(&'a JoinQuery),
     Dedup(&'a Dedup),
-    /// It is planned by itself ([`windows`]).
+    /// It is planned by itself ([`super::windows`]).
     Window,
-    /// So is this ([`joins`]).
+    /// So is this ([`super::joins`]).
     Join,
-    /// Columns of a row elsewhere ([`lookups`]).
+    /// Columns of a row elsewhere ([`super::lookups`]).
     Lookup(&'a LookupStep),
     /// A condition whose value is one more column, [`MARK`].
     Mark(&'a str),

@@ -26,9 +26,9 @@ impl<'a> Joins<'a> {
         let (mut outputs, mut exits) = (Vec::<Schema>::new(), Vec::<usize>::new());
         for (nth, join) in self.all.iter().enumerate() {
             let mut came = Vec::with_capacity(SIDES.len());
-            for place in 0..SIDES.len() {
+            for (place, side) in join.sides.iter().enumerate() {
                 let read = self.read_of((nth, place), &needed[nth], &outputs, &asides)?;
-                came.push(self.chain(&join.sides[place], read, &outputs, (&mut lane, &mut plans))?);
+                came.push(self.chain(side, read, &outputs, (&mut lane, &mut plans))?);
             }
             let [left, right] = &came[..] else { unreachable!("a join has two sides") };
             let sides = [left.columns.clone(), right.columns.clone()];
