@@ -36,11 +36,43 @@ pub enum Becomes {
     Undecided,
 }
 
+/// What a line of a plan is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum About {
+    /// An input.
+    Input,
+    /// A step.
+    Step,
+    /// What a step remembers.
+    State,
+    /// A table.
+    Table,
+    /// The columns of a table.
+    Columns,
+    /// A partition of an input.
+    Partition,
+}
+
+impl About {
+    /// The word in the plan.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Step => "step",
+            Self::State => "state",
+            Self::Table => "table",
+            Self::Columns => "columns",
+            Self::Partition => "partition",
+        }
+    }
+}
+
 /// One line of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Item {
-    /// What it is about: `input`, `step`, `state`, `table`, `columns`, `partition`.
-    pub about: &'static str,
+    /// What it is about.
+    pub about: About,
     /// Its name.
     pub name: String,
     /// What becomes of it.
@@ -50,7 +82,7 @@ pub struct Item {
 }
 
 impl Item {
-    fn new(about: &'static str, name: &str, becomes: Becomes, words: impl Into<String>) -> Self {
+    fn new(about: About, name: &str, becomes: Becomes, words: impl Into<String>) -> Self {
         Self { about, name: name.to_owned(), becomes, words: words.into() }
     }
 
@@ -93,14 +125,14 @@ pub fn compare(
     partitions: &[PartitionNow],
 ) -> Vec<Item> {
     let mut items = Vec::new();
-    items.extend(named(lane, said, parts::INPUT, "input"));
+    items.extend(named(lane, said, parts::INPUT, About::Input));
     let is_one_input = partitions.windows(2).all(|two| two[0].input == two[1].input);
     items.extend(partitions.iter().map(|partition| of_partition(lane, partition, is_one_input)));
     items.extend(steps(lane, said));
     if let Some(made) = made {
         items.extend(states(lane, made));
     }
-    items.extend(named(lane, said, parts::TABLE, "table"));
+    items.extend(named(lane, said, parts::TABLE, About::Table));
     items.extend(tables.iter().filter_map(|table| columns(lane, table)));
     items
 }
@@ -110,7 +142,7 @@ fn of_kind<'a>(all: &'a [Part], kind: &str) -> Vec<&'a Part> {
 }
 
 /// Parts that are known by their names: inputs and tables.
-fn named(lane: &Lane, said: &[Part], kind: &str, about: &'static str) -> Vec<Item> {
+fn named(lane: &Lane, said: &[Part], kind: &str, about: About) -> Vec<Item> {
     let (before, now) = (of_kind(&lane.parts, kind), of_kind(said, kind));
     let mut items = Vec::new();
     for part in &now {
@@ -128,7 +160,7 @@ fn named(lane: &Lane, said: &[Part], kind: &str, about: &'static str) -> Vec<Ite
     }
     let is_gone = |was: &&&Part| !now.iter().any(|part| part.name == was.name);
     items.extend(before.iter().filter(is_gone).map(|was| {
-        let words = if about == "table" { "it gets no more rows; those that it has stay" } else { "" };
+        let words = if about == About::Table { "it gets no more rows; those that it has stay" } else { "" };
         Item::new(about, &was.name, Becomes::Gone, words)
     }));
     items
@@ -142,7 +174,7 @@ fn steps(lane: &Lane, said: &[Part]) -> Vec<Item> {
     for (at, to) in pairs.into_iter().chain([(before.len(), now.len())]) {
         items.extend(between(&before[b..at], &now[n..to], n));
         if let Some(same) = now.get(to) {
-            items.push(Item::new("step", &place(to, same), Becomes::Same, ""));
+            items.push(Item::new(About::Step, &place(to, same), Becomes::Same, ""));
         }
         (b, n) = (at + 1, to + 1);
     }
@@ -162,12 +194,12 @@ fn between(before: &[&Part], now: &[&Part], first: usize) -> Vec<Item> {
         items.push(match left.iter().position(|was| was.name == part.name) {
             Some(was) => {
                 let words = format!("was: {}; is: {}", left.remove(was).text, part.text);
-                Item::new("step", &name, Becomes::Changed, words)
+                Item::new(About::Step, &name, Becomes::Changed, words)
             }
-            None => Item::new("step", &name, Becomes::New, &*part.text),
+            None => Item::new(About::Step, &name, Becomes::New, &*part.text),
         });
     }
-    items.extend(left.into_iter().map(|was| Item::new("step", &was.name, Becomes::Gone, &*was.text)));
+    items.extend(left.into_iter().map(|was| Item::new(About::Step, &was.name, Becomes::Gone, &*was.text)));
     items
 }
 
@@ -199,7 +231,9 @@ fn common(before: &[&Part], now: &[&Part]) -> Vec<(usize, usize)> {
 fn states(lane: &Lane, made: &Composition) -> Vec<Item> {
     if lane.pipeline.is_empty() {
         let new = change::labels(&made.steps).into_iter().zip(&made.steps);
-        return new.map(|(label, step)| Item::new("state", &label, Becomes::New, &*step.shape)).collect();
+        return new
+            .map(|(label, step)| Item::new(About::State, &label, Becomes::New, &*step.shape))
+            .collect();
     }
     let item = |fate: change::StepFate| {
         let (becomes, words) = match &fate.fate {
@@ -208,7 +242,7 @@ fn states(lane: &Lane, made: &Composition) -> Vec<Item> {
             Fate::Added { now } => (Becomes::Undecided, format!("is new at its place: {now}")),
             Fate::Removed { was } => (Becomes::Undecided, format!("is no longer in the file: {was}")),
         };
-        Item::new("state", &fate.label, becomes, words)
+        Item::new(About::State, &fate.label, becomes, words)
     };
     change::fates(lane, made).into_iter().map(item).collect()
 }
@@ -218,7 +252,7 @@ fn columns(lane: &Lane, table: &TableNow) -> Option<Item> {
     let known = &lane.tables[lane.table(&table.name)?];
     let before = layouts::from_record(&*known.newest_layout()?);
     let words = before.difference(table.layout.as_ref()?);
-    (!words.is_empty()).then(|| Item::new("columns", &table.name, Becomes::Changed, words))
+    (!words.is_empty()).then(|| Item::new(About::Columns, &table.name, Becomes::Changed, words))
 }
 
 fn of_partition(lane: &Lane, now: &PartitionNow, is_one_input: bool) -> Item {
@@ -235,7 +269,7 @@ fn of_partition(lane: &Lane, now: &PartitionNow, is_one_input: bool) -> Item {
         },
         None => format!("read from {from} to its end, which is not known"),
     };
-    Item::new("partition", &name, becomes, words)
+    Item::new(About::Partition, &name, becomes, words)
 }
 
 #[cfg(test)]

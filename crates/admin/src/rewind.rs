@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::{Partition, PartitionStart, Position, ReadFrom, Runtime, Source};
+use dataflow::{Partition, PartitionStart, Position, ReadFrom, Runtime, Source, Streams};
 use engine::inputs::Inlet;
 use engine::rewind::Target;
 use pipeline::config::model::source::LogStart;
@@ -168,17 +168,17 @@ async fn of_input(
     to: &To,
     own: &[&Partition],
 ) -> anyhow::Result<Vec<Target>> {
-    let is_known = match source.kind() {
-        "kafka" | "pulsar" => true,
+    match (source.streams(), to) {
+        (Streams::Topics, _) | (_, To::Start(Start::Earliest | Start::Latest)) => {}
         // The number of a record always stands at its beginning.
-        "log" => !matches!(to, To::Start(Start::At { .. })),
-        _ => matches!(to, To::Start(Start::Earliest | Start::Latest)),
-    };
-    ensure!(
-        is_known,
-        "this source knows no times, and its positions may lie within a record: use `--to earliest` or `--to latest`{}",
-        if source.kind() == "log" { ", or a position" } else { "" }
-    );
+        (Streams::Logs, To::Positions(_)) => {}
+        (Streams::Logs, To::Start(Start::At { .. })) => {
+            bail!("this source knows no times: use `--to earliest`, `--to latest` or a position")
+        }
+        (Streams::Files | Streams::Others, To::Start(Start::At { .. }) | To::Positions(_)) => bail!(
+            "this source knows no times, and its positions may lie within a record: use `--to earliest` or `--to latest`"
+        ),
+    }
     let known: Vec<ReadFrom> = lane
         .reading()
         .filter_map(|(_, p)| {

@@ -29,7 +29,7 @@ mod upsert;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dataflow::{Column, ColumnType, Remedy, Schema};
+use dataflow::{Column, ColumnType, Remedy, Schema, TableFault};
 use tokens::trust;
 
 use crate::config::{CreateTable, TableConfig, Upsert};
@@ -66,8 +66,8 @@ const VIEW_PARTITIONS_MAX: u32 = 100;
 pub struct Fault {
     /// `Resend` if it is worth asking again (the server is away), `Stop` if an operator is needed.
     pub remedy: Remedy,
-    /// A short label as of [`dataflow::InsertError::kind`]: `table` for whatever is wrong with a table that is there.
-    pub kind: &'static str,
+    /// [`TableFault::Differs`] for whatever is wrong with a table that is there.
+    pub kind: TableFault,
     /// What is wrong.
     pub message: String,
     /// The statement that fixes it, if one does.
@@ -76,7 +76,7 @@ pub struct Fault {
 
 impl Fault {
     pub(crate) fn stop(message: impl Into<String>) -> Self {
-        Self { remedy: Remedy::Stop, kind: "table", message: message.into(), fix: None }
+        Self { remedy: Remedy::Stop, kind: TableFault::Differs, message: message.into(), fix: None }
     }
 
     fn fixed_by(message: impl Into<String>, fix: impl Into<String>) -> Self {
@@ -362,7 +362,7 @@ fn no_table(config: &TableConfig) -> Fault {
         Some(create) => Fault::fixed_by(message, create_statement(config, create)),
         None => Fault::stop(format!("{message}; {}", config.if_missing)),
     };
-    Fault { kind: "table_missing", ..fault }
+    Fault { kind: TableFault::TableMissing, ..fault }
 }
 
 fn check_engine(table: &TableRow, name: &str, faults: &mut Vec<Fault>) -> Option<Engine> {

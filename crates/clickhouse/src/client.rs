@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use dataflow::{Remedy, Runtime};
+use dataflow::{Remedy, Runtime, TableFault};
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Response, Url};
 use serde::de::DeserializeOwned;
@@ -47,14 +47,14 @@ pub struct QueryError {
     pub remedy: Remedy,
     /// The server's code; 0 if it gave none.
     pub code: i32,
-    /// A short label as of [`dataflow::InsertError::kind`].
-    pub kind: &'static str,
+    /// What went wrong.
+    pub kind: TableFault,
     /// The whole sentence; no secrets.
     pub message: String,
 }
 
 impl QueryError {
-    fn new(remedy: Remedy, kind: &'static str, message: String) -> Self {
+    fn new(remedy: Remedy, kind: TableFault, message: String) -> Self {
         Self { remedy, code: 0, kind, message }
     }
 }
@@ -83,7 +83,7 @@ impl Client {
     }
 
     fn build(config: ServerConfig, runtime: Arc<dyn Runtime>, keep: bool) -> Result<Self, QueryError> {
-        let stop = |message: String| QueryError::new(Remedy::Stop, "request", message);
+        let stop = |message: String| QueryError::new(Remedy::Stop, TableFault::Request, message);
         let url = Url::parse(&config.url).map_err(|e| stop(format!("`url` is not an address: {e}")))?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(stop("`url` holds a user or a password; put them into `user` and `password`".into()));
@@ -171,7 +171,7 @@ impl Client {
             let answer = self.send_query(url, sql).await.map_err(|e| {
                 let what = if e.is_connect() { "no connection" } else { "no answer" };
                 let text = self.of_server(&format!("{what}: {}", self.clean(e)));
-                QueryError::new(Remedy::Resend, "connection", text)
+                QueryError::new(Remedy::Resend, TableFault::Connection, text)
             })?;
             self.read_answer(answer, bytes_max).await
         };
@@ -181,7 +181,7 @@ impl Client {
                 let seconds = self.config.query_timeout.as_secs_f64();
                 let what = format!("no answer within {seconds} s to `{}`", shorten(sql, 100));
                 let text = self.of_server(&what);
-                Err(QueryError::new(Remedy::Resend, "timeout", text))
+                Err(QueryError::new(Remedy::Resend, TableFault::Timeout, text))
             }
         }
     }
@@ -242,7 +242,7 @@ impl Client {
                      changes answers",
                     shorten(sql, 100)
                 );
-                Err(QueryError::new(Remedy::Resend, "uncertain", text))
+                Err(QueryError::new(Remedy::Resend, TableFault::Uncertain, text))
             }
         }
     }
@@ -282,7 +282,7 @@ impl Client {
                 shorten(sql, 100),
                 self.password.scrub(&shorten(line, 200))
             ));
-            QueryError::new(Remedy::Stop, "request", text)
+            QueryError::new(Remedy::Stop, TableFault::Request, text)
         })
     }
 
@@ -353,10 +353,10 @@ enum Unread {
 }
 
 impl Unread {
-    fn kind(&self) -> &'static str {
+    fn kind(&self) -> TableFault {
         match self {
-            Self::Broken(_) => "broken",
-            Self::TooLong(_) => "too_long",
+            Self::Broken(_) => TableFault::Broken,
+            Self::TooLong(_) => TableFault::TooLong,
         }
     }
 }

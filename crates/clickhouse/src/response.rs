@@ -19,7 +19,7 @@
 //!
 //! A code that is not in the table is unknown and resent: a resend under the same token is always safe.
 
-use dataflow::{Effect, InsertError, Remedy};
+use dataflow::{Effect, InsertError, Remedy, TableFault};
 
 use crate::types::shorten;
 
@@ -81,12 +81,12 @@ pub fn classify_answer(answer: Answer<'_>, views: bool) -> Result<(), InsertErro
     match answer.status {
         200 if answer.body.contains("__exception__") => {
             let message = format!("the server answered 200 with a failure in the body: {text}");
-            Err(error(Effect::Unknown, Remedy::Resend, 0, "exception_in_body", message))
+            Err(error(Effect::Unknown, Remedy::Resend, 0, TableFault::ExceptionInBody, message))
         }
         200 if answer.from_clickhouse && text.is_empty() => Ok(()),
         200 => {
             let message = format!("the answer is not one of ClickHouse to an insert: status 200, `{text}`");
-            Err(error(Effect::Unknown, Remedy::Resend, 0, "not_clickhouse", message))
+            Err(error(Effect::Unknown, Remedy::Resend, 0, TableFault::NotTheServer, message))
         }
         status => Err(of_status(status, &text)),
     }
@@ -100,19 +100,19 @@ pub fn classify_no_answer(fault: NoAnswer, complete: bool, detail: &str) -> Inse
     let after = if complete { "after" } else { "before" };
     match fault {
         NoAnswer::Connect => {
-            error(Effect::None, Remedy::Resend, 0, "connection", format!("no connection: {detail}"))
+            error(Effect::None, Remedy::Resend, 0, TableFault::Connection, format!("no connection: {detail}"))
         }
         NoAnswer::Timeout => {
             let message = format!("no answer in time, {after} the last bytes were sent: {detail}");
-            error(effect, Remedy::Resend, 0, "timeout", message)
+            error(effect, Remedy::Resend, 0, TableFault::Timeout, message)
         }
         NoAnswer::Broken => {
             let message = format!("the connection broke {after} the last bytes were sent: {detail}");
-            error(effect, Remedy::Resend, 0, "broken", message)
+            error(effect, Remedy::Resend, 0, TableFault::Broken, message)
         }
         NoAnswer::Fenced => {
             let message = "the insert was given up before its last bytes: the lane has another owner".into();
-            error(Effect::None, Remedy::Stop, 0, "fenced", message)
+            error(Effect::None, Remedy::Stop, 0, TableFault::Fenced, message)
         }
     }
 }
@@ -126,59 +126,59 @@ pub fn code_in(text: &str) -> Option<i32> {
 }
 
 fn of_code(code: i32, text: &str, views: bool) -> InsertError {
-    use {Effect as E, Remedy as R};
+    use {Effect as E, Remedy as R, TableFault as F};
     // A view is fed after or beside the table, whose part may be there already.
     if views && text.contains("while pushing to view") {
         let message = format!("a materialized view failed on the rows; fix or drop the view: {text}");
         let remedy = if meaning(code) == Meaning::BadContent { R::Stop } else { R::Resend };
-        return error(E::Unknown, remedy, code, "view", message);
+        return error(E::Unknown, remedy, code, TableFault::View, message);
     }
     // 252 stands for two things. Too many partitions in one block is our mistake, and waiting does not help.
     if code == 252 && text.contains("partitions") {
         let message =
             format!("the frame touches several partitions of the table, against the cut made here: {text}");
         let effect = if views { E::Unknown } else { E::None };
-        return error(effect, R::Stop, code, "too_many_partitions", message);
+        return error(effect, R::Stop, code, TableFault::TooManyPartitions, message);
     }
     let (effect, remedy, kind, advice) = match meaning(code) {
         Meaning::Overloaded if code == 252 => {
-            (E::None, R::Resend, "too_many_parts", "the table has too many parts; merges must catch up")
+            (E::None, R::Resend, F::TooManyParts, "the table has too many parts; merges must catch up")
         }
-        Meaning::Overloaded => (E::None, R::Resend, "overloaded", "the server takes no more work now"),
-        Meaning::NoSpace => (E::None, R::Resend, "no_space", "the server's disk is full"),
+        Meaning::Overloaded => (E::None, R::Resend, F::Overloaded, "the server takes no more work now"),
+        Meaning::NoSpace => (E::None, R::Resend, F::NoSpace, "the server's disk is full"),
         Meaning::ReadOnly => (
             E::None,
             R::Resend,
-            "read_only",
+            F::ReadOnly,
             "the table is read-only (its keeper is unavailable, or its setting `table_readonly` is on)",
         ),
-        Meaning::NoQuorum => (E::None, R::Resend, "no_quorum", "too few replicas are there for the quorum"),
-        Meaning::Damaged => (E::None, R::Resend, "damaged", "the request was damaged on its way"),
+        Meaning::NoQuorum => (E::None, R::Resend, F::NoQuorum, "too few replicas are there for the quorum"),
+        Meaning::Damaged => (E::None, R::Resend, F::Damaged, "the request was damaged on its way"),
         // Every attempt has an id of its own, so the query that runs is a copy of this very request, which a proxy has sent twice.
         Meaning::AlreadyRunning => (
             E::Unknown,
             R::Resend,
-            "already_running",
+            F::AlreadyRunning,
             "this insert is still running; a proxy that repeats requests has sent it twice",
         ),
         Meaning::SessionLocked => {
-            (E::None, R::Resend, "already_running", "the session is locked by another request")
+            (E::None, R::Resend, F::AlreadyRunning, "the session is locked by another request")
         }
-        Meaning::BadContent => (E::None, R::Divert, "bad_content", "the server refused the rows"),
-        Meaning::TableMissing => (E::None, R::Stop, "table_missing", "the table is not there; bring it back"),
-        Meaning::Table => (E::None, R::Stop, "table", "the table is not the one that was checked; fix it"),
+        Meaning::BadContent => (E::None, R::Divert, F::BadContent, "the server refused the rows"),
+        Meaning::TableMissing => (E::None, R::Stop, F::TableMissing, "the table is not there; bring it back"),
+        Meaning::Table => (E::None, R::Stop, F::Differs, "the table is not the one that was checked; fix it"),
         Meaning::Access => {
-            (E::None, R::Stop, "access", "the server refuses this user; fix the user's password or grants")
+            (E::None, R::Stop, F::Access, "the server refuses this user; fix the user's password or grants")
         }
-        Meaning::Request => (E::None, R::Stop, "request", "the server does not understand the request"),
+        Meaning::Request => (E::None, R::Stop, F::Request, "the server does not understand the request"),
         Meaning::Forbidden => (
             E::None,
             R::Stop,
-            "access",
+            F::Access,
             "a profile of this user forbids a setting that every insert must name; allow the user to change it",
         ),
         Meaning::Uncertain => {
-            (E::Unknown, R::Resend, "uncertain", "the server does not say whether rows were written")
+            (E::Unknown, R::Resend, F::Uncertain, "the server does not say whether rows were written")
         }
     };
     error(effect, remedy, code, kind, format!("{advice}: code {code}: {text}"))
@@ -279,34 +279,34 @@ fn meaning(code: i32) -> Meaning {
 }
 
 fn of_status(status: u16, text: &str) -> InsertError {
-    use {Effect as E, Remedy as R};
+    use {Effect as E, Remedy as R, TableFault as F};
     let (effect, remedy, kind, advice) = match status {
         // Something in front of the server refuses: the insert never reached it.
         401 | 403 => (
             E::None,
             R::Stop,
-            "access",
+            F::Access,
             "a proxy in front of the server refuses the request; fix its access rules",
         ),
-        404 => (E::None, R::Stop, "request", "nothing answers at this address; correct `url`"),
+        404 => (E::None, R::Stop, F::Request, "nothing answers at this address; correct `url`"),
         413 => (
             E::None,
             R::Stop,
-            "too_large",
+            F::TooLarge,
             "a proxy in front of the server refuses the size; lower `batch.bytes` or raise its limit",
         ),
         429 => {
-            (E::None, R::Resend, "overloaded", "a proxy in front of the server accepts no more requests now")
+            (E::None, R::Resend, F::Overloaded, "a proxy in front of the server accepts no more requests now")
         }
-        300..=399 => (E::None, R::Stop, "request", "the server redirects; put the final address into `url`"),
+        300..=399 => (E::None, R::Stop, F::Request, "the server redirects; put the final address into `url`"),
         // A balancer answers so when it has lost the server, before or after the insert.
-        408 | 500..=599 => (E::Unknown, R::Resend, "bad_status", "the server or a balancer failed"),
-        _ => (E::Unknown, R::Resend, "bad_status", "the answer is not expected"),
+        408 | 500..=599 => (E::Unknown, R::Resend, F::BadStatus, "the server or a balancer failed"),
+        _ => (E::Unknown, R::Resend, F::BadStatus, "the answer is not expected"),
     };
     error(effect, remedy, 0, kind, format!("{advice}: status {status}: {text}"))
 }
 
-fn error(effect: Effect, remedy: Remedy, code: i32, kind: &'static str, message: String) -> InsertError {
+fn error(effect: Effect, remedy: Remedy, code: i32, kind: TableFault, message: String) -> InsertError {
     InsertError { effect, remedy, code, kind, message }
 }
 

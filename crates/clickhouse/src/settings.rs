@@ -20,6 +20,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use dataflow::TableFault;
+
 use crate::checks::{Fault, VERSION_MIN};
 use crate::types::{identifier, quote};
 
@@ -198,7 +200,7 @@ impl Known {
         } else {
             format!("ALTER USER {user} SETTINGS {name} = {value} /* repeat the user's other settings */")
         };
-        Fault { kind: "access", fix: Some(fix), ..Fault::stop(message) }
+        Fault { kind: TableFault::Access, fix: Some(fix), ..Fault::stop(message) }
     }
 }
 

@@ -14,7 +14,7 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use dataflow::{
     Attempt, Column, Encoded, Fit, FrameId, InsertError, Layout, Presence, Remedy, Runtime, Schema, Selected,
-    Sighting, Spares, Table, TableError, Tokens,
+    Sighting, Spares, Table, TableError, TableFault, Tokens,
 };
 use tokens::{ClickHouseTokens, Facts};
 
@@ -220,7 +220,7 @@ impl ClickHouseTable {
     fn decode_error(&self, reason: String) -> TableError {
         TableError {
             remedy: Remedy::Stop,
-            kind: "request",
+            kind: TableFault::Request,
             message: format!("a frame for table `{}` cannot be read back: {reason}", self.name),
         }
     }
@@ -228,7 +228,7 @@ impl ClickHouseTable {
     fn encode_error(&self, reason: String) -> TableError {
         TableError {
             remedy: Remedy::Stop,
-            kind: "request",
+            kind: TableFault::Request,
             message: format!("rows for table `{}` cannot be encoded: {reason}", self.name),
         }
     }
@@ -276,7 +276,7 @@ impl ClickHouseTable {
         }
         Err(TableError {
             remedy: Remedy::Stop,
-            kind: "table",
+            kind: TableFault::Differs,
             message: format!(
                 "server `{server}` answers where server `{home}` did, and table `{}.{}` is not replicated: each server has rows and \
                  insert tokens of its own. Nothing is sent. Point `url` at one server; if the server was replaced together with its \
@@ -287,12 +287,13 @@ impl ClickHouseTable {
     }
 
     fn seen(&self, plan: &Plan, sight: &Sight) -> Result<Sighting, TableError> {
-        let uncertain = |message: String| TableError { remedy: Remedy::Resend, kind: "uncertain", message };
+        let uncertain =
+            |message: String| TableError { remedy: Remedy::Resend, kind: TableFault::Uncertain, message };
         let mut view_blocks = sight.blocks(&plan.places).map_err(uncertain)?;
         let block_number = view_blocks.remove(0);
         let Some(table_uuid) = sight.table_identity() else {
             let message = format!("table `{}` was there a moment ago and is not now", self.name);
-            return Err(TableError { remedy: Remedy::Resend, kind: "table_missing", message });
+            return Err(TableError { remedy: Remedy::Resend, kind: TableFault::TableMissing, message });
         };
         let bounded = |bound: u64| (bound != u64::MAX).then_some(bound);
         let facts = Facts {
@@ -481,7 +482,7 @@ impl Table for ClickHouseTable {
         if let Some(why) = sight.lag(&plan.places) {
             return Err(TableError {
                 remedy: Remedy::Resend,
-                kind: "replica_lags",
+                kind: TableFault::ReplicaLags,
                 message: format!(
                     "{why}; the rows of an insert in doubt are looked for once it has caught up"
                 ),
@@ -490,7 +491,7 @@ impl Table for ClickHouseTable {
         let Some(found) = sight.count else {
             return Err(TableError {
                 remedy: Remedy::Resend,
-                kind: "uncertain",
+                kind: TableFault::Uncertain,
                 message: format!(
                     "the answer holds no count of the rows of an insert in table `{}`",
                     self.name
@@ -505,7 +506,7 @@ impl Table for ClickHouseTable {
         if prefix.is_empty() || !prefix.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
         {
             let message = format!("`{prefix}` is no beginning of a query id of ours");
-            return Err(TableError { remedy: Remedy::Stop, kind: "request", message });
+            return Err(TableError { remedy: Remedy::Stop, kind: TableFault::Request, message });
         }
         let kill = format!("KILL QUERY WHERE startsWith(query_id, '{prefix}') ASYNC");
         self.client.query(&kill, &[], &[]).await.map_err(query_error)?;
@@ -547,14 +548,14 @@ impl ClickHouseTable {
              partitions; set `session_timezone` of the user back, or restart the pipeline once nothing waits",
             now.zone, self.plan.zone, self.name
         );
-        Err(TableError { remedy: Remedy::Stop, kind: "table", message })
+        Err(TableError { remedy: Remedy::Stop, kind: TableFault::Differs, message })
     }
 
     fn all_faults(&self, faults: &[Fault]) -> TableError {
         let remedy =
             if faults.iter().any(|f| f.remedy == Remedy::Stop) { Remedy::Stop } else { Remedy::Resend };
         let texts: Vec<String> = faults.iter().map(Fault::to_string).collect();
-        let kind = faults.first().map_or("table", |fault| fault.kind);
+        let kind = faults.first().map_or(TableFault::Differs, |fault| fault.kind);
         TableError { remedy, kind, message: texts.join("; ") }
     }
 }

@@ -11,7 +11,7 @@ use arrow_array::builder::{BinaryBuilder, Int32Builder, ListBuilder, MapBuilder,
 use arrow_array::*;
 use bytes::Bytes;
 use clickhouse::{ClickHouseTable, CreateTable, Fault, ServerConfig, TableConfig, Upsert};
-use dataflow::{Attempt, Effect, FrameId, InsertError, Presence, Remedy, Selected, Table};
+use dataflow::{Attempt, Effect, FrameId, InsertError, Presence, Remedy, Selected, Table, TableFault};
 use testing::{Fixed, RealTime};
 use testkit::{ClickHouse, ClickHouseOptions, Fault as Trouble, FaultProxy, Lcg, Rule, seed};
 
@@ -548,7 +548,7 @@ async fn frames_touch_one_partition_and_a_mistake_is_refused() {
     let error = send(&table, "uncut", &frames(&plain, &[rows])[0].body).await.unwrap_err();
     assert_eq!(
         (error.code, error.kind, error.effect, error.remedy),
-        (252, "too_many_partitions", Effect::None, Remedy::Stop)
+        (252, TableFault::TooManyPartitions, Effect::None, Remedy::Stop)
     );
     assert_eq!(
         server.query("SELECT count() FROM t").unwrap(),
@@ -594,7 +594,7 @@ async fn a_shut_gate_leaves_no_rows() {
         gate: &Fixed(false),
     };
     let error = table.insert(attempt).await.unwrap_err();
-    assert_eq!((error.effect, error.kind), (Effect::None, "fenced"));
+    assert_eq!((error.effect, error.kind), (Effect::None, TableFault::Fenced));
     assert_eq!(server.query("SELECT count() FROM t").unwrap(), "0\n");
     send(&table, "a", &frame.body).await.unwrap();
     assert_eq!(server.query("SELECT count() FROM t").unwrap(), "100000\n");
@@ -1067,7 +1067,7 @@ async fn a_lost_answer_is_unknown_and_the_resend_is_a_no_op() {
 
     proxy.refuse().unwrap();
     // The connection that was kept breaks; a new one is refused. Neither reached the server.
-    for kind in ["broken", "connection"] {
+    for kind in [TableFault::Broken, TableFault::Connection] {
         let error = send(&table, "b", &frame.body).await.unwrap_err();
         assert_eq!((error.effect, error.remedy, error.kind), (Effect::None, Remedy::Resend, kind), "{error}");
     }
@@ -1085,7 +1085,11 @@ async fn a_view_that_fails_leaves_the_effect_unknown() {
     let table = open(&server, "t").await;
     let frame = frames(&table, &[batch(vec![("n", ints(0..10))])]).remove(0);
     let error = send(&table, "a", &frame.body).await.unwrap_err();
-    assert_eq!((error.effect, error.remedy, error.kind), (Effect::Unknown, Remedy::Stop, "view"), "{error}");
+    assert_eq!(
+        (error.effect, error.remedy, error.kind),
+        (Effect::Unknown, Remedy::Stop, TableFault::View),
+        "{error}"
+    );
     eprintln!(
         "after a view's failure the table has {} rows",
         server.query("SELECT count() FROM t").unwrap().trim()

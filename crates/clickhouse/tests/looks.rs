@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use arrow_array::{Int32Array, RecordBatch};
 use clickhouse::{ClickHouseTable, Fault, ServerConfig, TableConfig};
-use dataflow::{Attempt, Effect, Encoded, FrameId, Presence, Remedy, Selected, Table};
+use dataflow::{Attempt, Effect, Encoded, FrameId, Presence, Remedy, Selected, Table, TableFault};
 use testing::{Fixed, RealTime};
 use testkit::{Answer, ClickHouse, ClickHouseOptions, Fault as Trouble, FaultProxy, Rule};
 
@@ -58,7 +58,7 @@ async fn a_table_that_becomes_asynchronous_is_seen_at_the_next_look_and_its_stat
     for value in ["1", "true"] {
         server.query(&format!("ALTER TABLE t MODIFY SETTING async_insert = {value}")).unwrap();
         let error = table.see().await.unwrap_err();
-        assert_eq!((error.remedy, error.kind), (Remedy::Stop, "table"));
+        assert_eq!((error.remedy, error.kind), (Remedy::Stop, TableFault::Differs));
         let (_, statement) = error.message.split_once("fix it with: ").unwrap();
         let refused = open(&server.url()).await.err().unwrap();
         assert_eq!(refused[0].fix.as_deref(), Some(statement), "{refused:?}");
@@ -133,7 +133,11 @@ async fn an_empty_answer_to_any_question_of_a_look_is_an_error_and_never_no_rows
     ] {
         proxy.add(Rule::always(Trouble::Answer(empty())).query(question));
         let error = table.look_for(frame.id, 10, &frame.probe).await.unwrap_err();
-        assert_eq!((error.remedy, error.kind), (Remedy::Resend, "uncertain"), "{question}: {error}");
+        assert_eq!(
+            (error.remedy, error.kind),
+            (Remedy::Resend, TableFault::Uncertain),
+            "{question}: {error}"
+        );
         assert!(
             error.message.contains("answer") && error.message.contains("is empty"),
             "{question}: {error}"
@@ -141,7 +145,7 @@ async fn an_empty_answer_to_any_question_of_a_look_is_an_error_and_never_no_rows
         proxy.clear();
     }
     proxy.add(Rule::always(Trouble::Answer(empty())).query("uptime()"));
-    assert_eq!(table.see().await.unwrap_err().kind, "uncertain", "no facts");
+    assert_eq!(table.see().await.unwrap_err().kind, TableFault::Uncertain, "no facts");
     proxy.clear();
     proxy.add(Rule::always(Trouble::Answer(empty())).query("FROM system.processes"));
     let error = table.end_attempts("forebay-looks").await.unwrap_err();
@@ -200,7 +204,7 @@ async fn a_copy_of_an_insert_that_still_runs_leaves_the_effect_unknown() {
     let error = table.insert(attempt).await.unwrap_err();
     assert_eq!(
         (error.effect, error.remedy, error.kind),
-        (Effect::Unknown, Remedy::Resend, "already_running")
+        (Effect::Unknown, Remedy::Resend, TableFault::AlreadyRunning)
     );
     assert_eq!(table.probe(frame.id, 10, &frame.probe).await.unwrap(), Presence::All);
 }

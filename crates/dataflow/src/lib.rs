@@ -66,8 +66,10 @@ pub use reject::{Reason, Reject};
 pub use router::Router;
 pub use runtime::{Runtime, Task};
 pub use sighting::{Basis, Budget, Meter, Sighting, Tokens};
-pub use source::{Event, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault};
+pub use source::{Event, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault, Streams};
 pub use spare::{PAGE_BYTES, Spares};
-pub use table::{Attempt, Encoded, FrameId, Gate, InsertError, Presence, RowsFrom, Table, TableError};
+pub use table::{
+    Attempt, Encoded, FrameId, Gate, InsertError, Presence, RowsFrom, Table, TableError, TableFault,
+};
 pub use transform::{Transform, Transformed};
 pub use types::{Column, ColumnType, Schema};

@@ -134,6 +134,20 @@ impl SourceError {
     }
 }
 
+/// What the streams of a source are, by what can be done with them. It decides how the command line names one, and from where a stopped pipeline may have
+/// it read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// Topics of a broker: each position is that of a record, and the broker knows the first record of a time.
+    Topics,
+    /// Files: a position may lie within a record.
+    Files,
+    /// Logs of numbered records, whose times are not indexed.
+    Logs,
+    /// Anything else, such as what only this process has: all that is known is where it begins and ends.
+    Others,
+}
+
 /// A set of partitions that can be read again from any position that is still held.
 ///
 /// 1. Reading from the same position gives the same records in the same order, as long as the source holds them.
@@ -145,8 +159,8 @@ impl SourceError {
 /// Every implementation runs `dataflow::conformance::source`.
 #[async_trait]
 pub trait Source: Send + Sync {
-    /// The word in the pipeline file (`kafka`, `file`, …).
-    fn kind(&self) -> &'static str;
+    /// What its streams are.
+    fn streams(&self) -> Streams;
 
     /// Begins to connect for a pipeline that is about to start, and waits for nothing: failures show at the first request.
     /// Most sources have nothing to do here.

@@ -3,11 +3,15 @@
 //! Owns the contract between the engine and a server. Does not own when a frame may be sent, or what a lost answer means
 //! (`protocol`), nor retries and back-off (`engine::deliver`).
 
+mod fault;
+
 use std::ops::Range;
 
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
+
+pub use fault::TableFault;
 
 use crate::{Column, Effect, Fit, Layout, Remedy, Schema, Selected, Sighting, Tokens};
 
@@ -124,8 +128,8 @@ pub struct InsertError {
     pub remedy: Remedy,
     /// The server's error code; 0 if it gave none.
     pub code: i32,
-    /// A short label for metrics (`connection`, `timeout`, `too_many_parts`, …).
-    pub kind: &'static str,
+    /// What went wrong.
+    pub kind: TableFault,
     /// The whole sentence, with the way out; no secrets.
     pub message: String,
 }
@@ -134,8 +138,7 @@ impl InsertError {
     /// The words for logs and status: without values of rows, which the server may quote where it turned rows down. The dead
     /// letter has the whole message.
     pub fn redacted(&self) -> String {
-        let quotes_rows = self.remedy == Remedy::Divert
-            || matches!(self.kind, "view" | "uncertain" | "exception_in_body" | "not_clickhouse");
+        let quotes_rows = self.remedy == Remedy::Divert || self.kind.may_quote_rows();
         if quotes_rows { crate::printing::without_values(&self.message) } else { self.message.clone() }
     }
 }
@@ -146,8 +149,8 @@ impl InsertError {
 pub struct TableError {
     /// `Resend` if the query is worth repeating, `Stop` if an operator must act.
     pub remedy: Remedy,
-    /// A short label as of [`InsertError::kind`], for status (`access`, `table_missing`, …).
-    pub kind: &'static str,
+    /// What went wrong.
+    pub kind: TableFault,
     /// The whole sentence, with the statement that fixes it.
     pub message: String,
 }
@@ -216,8 +219,8 @@ pub trait Table: Send + Sync {
 
     /// Encodes rows that [`Table::decode`] gave, or a part of them, as one frame, however many they are: they were one frame of one
     /// table partition before. It is made for the columns that these rows have, with the types that the table has now (as
-    /// [`Table::see`] saw it last). `made_for` are the columns that the frame was made for, if they are known. An error of the
-    /// kind `table` if a value would be lost.
+    /// [`Table::see`] saw it last). `made_for` are the columns that the frame was made for, if they are known. Fails with
+    /// [`TableFault::Differs`] if a value would be lost.
     fn encode_again(
         &self,
         rows: &RecordBatch,
@@ -228,7 +231,7 @@ pub trait Table: Send + Sync {
         let frames = self.encode(&[Selected::all(rows.clone())], &mut || id)?;
         <[Encoded; 1]>::try_from(frames).map(|[frame]| (frame, self.layout())).map_err(|frames| TableError {
             remedy: Remedy::Stop,
-            kind: "request",
+            kind: TableFault::Request,
             message: format!("rows of one frame of table `{}` became {} frames", self.name(), frames.len()),
         })
     }

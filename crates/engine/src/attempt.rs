@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataflow::{Attempt, Effect, Fit, Gate, InsertError, Layout, Remedy, Sighting};
+use dataflow::{Attempt, Effect, Fit, Gate, InsertError, Layout, Remedy, Sighting, TableFault};
 use metrics::{counter, histogram};
 use protocol::doubt::StopReason;
 use protocol::lane::Piece;
@@ -232,7 +232,7 @@ impl Sending<'_> {
             let is_refused = error.remedy == Remedy::Divert
                 && error.effect == Effect::None
                 && !self.target.takes_dead_letters;
-            let is_misfit = error.kind == "table" && error.effect == Effect::None;
+            let is_misfit = error.kind == TableFault::Differs && error.effect == Effect::None;
             if (is_refused || is_misfit) && self.in_doubt && !self.refused {
                 // An earlier attempt's rows may be in the table, so nothing is split before that is known.
                 self.refused = true;
@@ -422,17 +422,17 @@ impl Sending<'_> {
 
     fn tell_error(&self, error: &InsertError) {
         let table = self.target.table.name();
-        counter!("forebay_insert_retries_total", "table" => table.to_owned(), "kind" => error.kind)
+        counter!("forebay_insert_retries_total", "table" => table.to_owned(), "kind" => error.kind.word())
             .increment(1);
         let message = error.redacted();
         // Of refused rows each piece of their frame has an error of its own: the problem below is logged once for all of them.
         if error.remedy != Remedy::Divert && self.backoff.should_log() {
-            tracing::warn!(table, frame = self.ordinal, kind = error.kind, effect = ?error.effect, error = %message,
+            tracing::warn!(table, frame = self.ordinal, kind = error.kind.word(), effect = ?error.effect, error = %message,
                 "an insert has no positive answer");
         }
         // An insert that was held back ran into nothing at the table: the next append tells whether there is another owner.
-        if error.kind != "fenced" {
-            self.tell_problem(State::of_table(error.kind), &message, error.effect);
+        if let Some(state) = State::of_table(error.kind) {
+            self.tell_problem(state, &message, error.effect);
         }
     }
 

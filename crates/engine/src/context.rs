@@ -142,8 +142,8 @@ impl Context {
 
     /// The server or a table could not be seen; `effect` is that of the frame for which it was looked at.
     pub fn not_seen(&self, place: usize, error: &TableError, effect: Effect) {
-        let (name, state) = (self.targets[place].table.name(), State::of_table(error.kind));
-        self.status.met(name, state, &error.message, effect, Noticed::Asking, self.runtime.wall_ms());
+        let (name, now_ms) = (self.targets[place].table.name(), self.runtime.wall_ms());
+        self.status.unanswered(name, error.kind, &error.message, effect, now_ms);
     }
 
     /// The place of the table for dead letters.

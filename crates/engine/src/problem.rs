@@ -16,7 +16,7 @@
 //! |-------------------|------------------|----------------------------------------------------------------|
 //! | `forebay_problem` | `place`, `state` | 1 while it stands, 0 once it has ended                         |
 
-use dataflow::Effect;
+use dataflow::{Effect, TableFault};
 use metrics::gauge;
 use store::ErrorKind;
 
@@ -105,25 +105,32 @@ impl State {
         Self::StoreAccess,
     ];
 
-    /// The state behind the kind of a table's error ([`dataflow::InsertError::kind`], [`dataflow::TableError::kind`]). Kinds
-    /// are finer, and those of tables that are not known here are unclear.
-    pub fn of_table(kind: &str) -> Self {
-        match kind {
-            "access" => Self::Access,
-            "table_missing" => Self::TableMissing,
-            "table" => Self::TableDiffers,
-            "no_space" => Self::NoSpace,
-            "read_only" => Self::ReadOnly,
-            "too_many_parts" => Self::TooManyParts,
-            "no_quorum" => Self::NoQuorum,
-            "overloaded" | "already_running" => Self::Overloaded,
-            "connection" | "timeout" | "broken" | "bad_status" => Self::ServerAway,
-            "replica_lags" => Self::ReplicaLags,
-            "view" => Self::View,
-            "request" | "too_large" | "too_many_partitions" => Self::Request,
-            "bad_content" => Self::RowsRefused,
-            _ => Self::Unclear,
-        }
+    /// The state behind what went wrong at a table, which is finer. An insert that was [fenced](TableFault::Fenced) ran
+    /// into nothing at the table, and has none.
+    pub fn of_table(fault: TableFault) -> Option<Self> {
+        Some(match fault {
+            TableFault::Fenced => return None,
+            TableFault::Access => Self::Access,
+            TableFault::TableMissing => Self::TableMissing,
+            TableFault::Differs => Self::TableDiffers,
+            TableFault::NoSpace => Self::NoSpace,
+            TableFault::ReadOnly => Self::ReadOnly,
+            TableFault::TooManyParts => Self::TooManyParts,
+            TableFault::NoQuorum => Self::NoQuorum,
+            TableFault::Overloaded | TableFault::AlreadyRunning => Self::Overloaded,
+            TableFault::Connection | TableFault::Timeout | TableFault::Broken | TableFault::BadStatus => {
+                Self::ServerAway
+            }
+            TableFault::ReplicaLags => Self::ReplicaLags,
+            TableFault::View => Self::View,
+            TableFault::Request | TableFault::TooLarge | TableFault::TooManyPartitions => Self::Request,
+            TableFault::BadContent => Self::RowsRefused,
+            TableFault::Uncertain
+            | TableFault::ExceptionInBody
+            | TableFault::NotTheServer
+            | TableFault::Damaged
+            | TableFault::TooLong => Self::Unclear,
+        })
     }
 
     /// The state behind the kind of a store's error.

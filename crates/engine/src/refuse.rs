@@ -11,7 +11,7 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 use bytes::Bytes;
 use dataflow::position;
-use dataflow::{Encoded, FrameId, Layout, Partition, RecordBlock, Table, TableError};
+use dataflow::{Encoded, FrameId, Layout, Partition, RecordBlock, Table, TableError, TableFault};
 use protocol::lane::{PIECES_MAX, Piece};
 use protocol::names;
 use protocol::record::{Body, RecordPlace, Refusal, Split};
@@ -215,7 +215,7 @@ async fn replace(
     let encoded = context.runtime.run(move || encode(&*table, &parts, id)).await;
     let encoded = match encoded.ok_or(EngineError::Internal("encode of a split"))? {
         Ok(encoded) => encoded,
-        Err(error) if error.kind == "table" => return Ok(Outcome::Differs(error.message)),
+        Err(error) if error.kind == TableFault::Differs => return Ok(Outcome::Differs(error.message)),
         Err(error) => return Err(EngineError::Mismatch(error.message)),
     };
     let (mut segment, mut frames) = (Segment::default(), Vec::new());

@@ -23,7 +23,7 @@ use store::Store;
 use crate::change::Composition;
 use crate::inputs::{self, Inlet};
 use crate::journal::Journal;
-use crate::problem::{Noticed, State};
+use crate::problem::Noticed;
 use crate::retry::Backoff;
 use crate::tables::Tables;
 use crate::{EngineError, Settings, Status, segment, state_files};
@@ -48,8 +48,8 @@ pub async fn check_rows(
             Ok(None) => return Ok(()),
             Ok(Some(why)) => return Err(EngineError::Mismatch(why)),
             Err(error) if error.remedy == Remedy::Resend => {
-                let (state, now_ms) = (State::of_table(error.kind), runtime.wall_ms());
-                status.met(table.name(), state, &error.message, Effect::None, Noticed::Asking, now_ms);
+                let now_ms = runtime.wall_ms();
+                status.unanswered(table.name(), error.kind, &error.message, Effect::None, now_ms);
                 if backoff.should_log() {
                     tracing::warn!(table = table.name(), "{}; trying again", error.message);
                 }

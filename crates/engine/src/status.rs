@@ -55,7 +55,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use dataflow::position::{self, Position};
-use dataflow::{Budget, Effect};
+use dataflow::{Budget, Effect, TableFault};
 use protocol::record::Counts;
 
 use crate::problem::{self, Noticed, Problem, STORE, State};
@@ -246,6 +246,13 @@ impl Status {
         if place != STORE && self.should_log(place, state, now_ms) {
             let (effect, remedy) = (problem::effect_word(now.effect), state.remedy());
             tracing::warn!(place, state = state.word(), effect, remedy, "waiting: {}", now.words);
+        }
+    }
+
+    /// As [`Status::met`], for a question about a table that has no answer; `effect` is that of the insert for which it was asked.
+    pub fn unanswered(&self, table: &str, fault: TableFault, words: &str, effect: Effect, now_ms: i64) {
+        if let Some(state) = State::of_table(fault) {
+            self.met(table, state, words, effect, Noticed::Asking, now_ms);
         }
     }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dataflow::{
     Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Runtime, Source, SourceError,
-    SourceFault,
+    SourceFault, Streams,
 };
 use formats::avro::{Schemas, Writer, schema_ids};
 use futures::future::BoxFuture;
@@ -146,8 +146,8 @@ fn fault(error: RegistryError) -> SourceError {
 
 #[async_trait]
 impl Source for WithSchemas {
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
+    fn streams(&self) -> Streams {
+        self.inner.streams()
     }
 
     fn connect(&self) {

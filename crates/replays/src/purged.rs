@@ -4,6 +4,7 @@
 //! letters that are known as purged and still there, which means the same. Objects are those of [`super::taken`], with the number
 //! of the purge as their position.
 
+use dataflow::Reason;
 use store::Put;
 
 use super::object::Letter;
@@ -27,7 +28,7 @@ pub struct Purged {
 
 /// True for the reasons of letters whose records were rows first.
 pub fn is_of_a_row(reason: &str) -> bool {
-    matches!(reason, "refused" | "late")
+    [Reason::Refused, Reason::Late].iter().any(|of_row| of_row.as_str() == reason)
 }
 
 impl Purged {

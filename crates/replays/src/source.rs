@@ -25,7 +25,7 @@ use async_trait::async_trait;
 use dataflow::block::{HEAD_HEADER, NO_LEADER_EPOCH, headers};
 use dataflow::{
     BlockBuilder, Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Runtime, Source,
-    SourceError, SourceFault,
+    SourceError, SourceFault, Streams,
 };
 use futures::future::BoxFuture;
 
@@ -129,8 +129,8 @@ impl WithReplays {
 
 #[async_trait]
 impl Source for WithReplays {
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
+    fn streams(&self) -> Streams {
+        self.inner.streams()
     }
 
     fn connect(&self) {
@@ -493,8 +493,8 @@ struct Silence {
 
 #[async_trait]
 impl Source for Aside {
-    fn kind(&self) -> &'static str {
-        "aside"
+    fn streams(&self) -> Streams {
+        Streams::Others
     }
 
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::{
     Attempt, Effect, Encoded, Fit, FrameId, InsertError, Layout, LayoutColumn, Presence, Remedy, RowsFrom,
-    Schema, Selected, Sighting, Table, TableError, Tokens,
+    Schema, Selected, Sighting, Table, TableError, TableFault, Tokens,
 };
 use futures::future::{Either, select};
 use tokens::{ClickHouseTokens, Facts};
@@ -27,9 +27,6 @@ use crate::server::{DEAD, Insert, PLACES, VIEW};
 use crate::world::{State, World};
 pub use travel::crash;
 use travel::{arrive_late, serve};
-
-/// What a server says to a request whose query id it works on already.
-pub const ALREADY_RUNNING: &str = "already_running";
 
 /// How long a table that inserts asynchronously keeps rows in memory, microseconds.
 const FLUSH_US: u64 = 3_000_000;
@@ -52,12 +49,16 @@ pub struct SimTable {
 
 type Answer = Result<(), InsertError>;
 
-fn failed(effect: Effect, remedy: Remedy, kind: &'static str) -> Answer {
+fn failed(effect: Effect, remedy: Remedy, kind: TableFault) -> Answer {
     Err(InsertError { effect, remedy, code: 0, kind, message: format!("made to fail: {kind}") })
 }
 
 fn table_error() -> TableError {
-    TableError { remedy: Remedy::Resend, kind: "connection", message: "the server does not answer".into() }
+    TableError {
+        remedy: Remedy::Resend,
+        kind: TableFault::Connection,
+        message: "the server does not answer".into(),
+    }
 }
 
 /// The column that a person may drop.
@@ -190,7 +191,7 @@ impl Table for SimTable {
         let mut insert = {
             let mut state = world.state();
             if !state.server.is_there_at(self.place, state.now_us()) {
-                return failed(Effect::None, Remedy::Resend, "connection");
+                return failed(Effect::None, Remedy::Resend, TableFault::Connection);
             }
             let State { server, random, .. } = &mut *state;
             let node = server.choose_node(random);
@@ -216,7 +217,7 @@ impl Table for SimTable {
         if late.is_none() {
             let since_us = insert.since_us;
             if !world.state().server.begin(&insert, since_us, false, since_us) {
-                return failed(Effect::Unknown, Remedy::Resend, ALREADY_RUNNING);
+                return failed(Effect::Unknown, Remedy::Resend, TableFault::AlreadyRunning);
             }
         }
         if let Some(InsertFault::OnTheWay { ms, others, at_once }) = fault {
@@ -233,7 +234,7 @@ impl Table for SimTable {
         world.state().server.at_gate(attempt.query_id);
         if !attempt.gate.may_complete().await {
             world.state().server.end(attempt.query_id);
-            return failed(Effect::None, Remedy::Stop, "not_owner");
+            return failed(Effect::None, Remedy::Stop, TableFault::Fenced);
         }
         world.state().gate_opened(self.pid, asked_us);
         world.pause(5, 200).await;
@@ -241,7 +242,7 @@ impl Table for SimTable {
         if let Some(ms) = late {
             let copy = world.clone();
             world.spawn(async move { arrive_late(&copy, insert, ms).await });
-            return failed(Effect::Unknown, Remedy::Resend, "reset");
+            return failed(Effect::Unknown, Remedy::Resend, TableFault::Broken);
         }
         insert.since_us = asked_us;
         if self.world.plan.token_age_ms.is_some() || self.world.plan.replicas > 1 {
@@ -263,13 +264,13 @@ impl Table for SimTable {
                 let _ = serve(first.clone(), insert, None).await;
             });
             world.pause(50, 500).await;
-            return failed(Effect::Unknown, Remedy::Resend, ALREADY_RUNNING);
+            return failed(Effect::Unknown, Remedy::Resend, TableFault::AlreadyRunning);
         }
         let serve = world.run_as(WORLD, serve(world.clone(), insert, fault));
         let patience = world.executor.sleep_us(world.plan.insert_time_us());
         match select(std::pin::pin!(serve), std::pin::pin!(patience)).await {
             Either::Left((answer, _)) => answer,
-            Either::Right(((), _)) => failed(Effect::Unknown, Remedy::Resend, "timeout"),
+            Either::Right(((), _)) => failed(Effect::Unknown, Remedy::Resend, TableFault::Timeout),
         }
     }
 
@@ -350,7 +351,7 @@ impl SimTable {
         let shown = state.server.shown(node, self.place, now_us);
         if shown.is_some() && !state.server.is_lag_anothers {
             let message = "the replica is behind".into();
-            return Err(TableError { remedy: Remedy::Resend, kind: "replica_lags", message });
+            return Err(TableError { remedy: Remedy::Resend, kind: TableFault::ReplicaLags, message });
         }
         let parts = state.server.tables[self.place].parts.iter().take(shown.unwrap_or(usize::MAX));
         let parts = parts.filter(|(id, _)| *id == frame.0);

@@ -47,7 +47,7 @@ use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::source::first_record;
 use dataflow::{
     BlockBuilder, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError,
-    SourceFault,
+    SourceFault, Streams,
 };
 
 use crate::thread;
@@ -166,8 +166,8 @@ impl FileSource {
 
 #[async_trait]
 impl Source for FileSource {
-    fn kind(&self) -> &'static str {
-        "file"
+    fn streams(&self) -> Streams {
+        Streams::Files
     }
 
     fn covers(&self, stream: &str) -> bool {

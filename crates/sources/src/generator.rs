@@ -13,7 +13,7 @@ use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::position;
 use dataflow::{
     BlockBuilder, Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Runtime, Source,
-    SourceError, SourceFault,
+    SourceError, SourceFault, Streams,
 };
 use futures::future::BoxFuture;
 use workloads::glassflow;
@@ -124,8 +124,8 @@ fn check(workload: &dyn Workload, from: &ReadFrom) -> Result<(), SourceError> {
 
 #[async_trait]
 impl Source for GeneratorSource {
-    fn kind(&self) -> &'static str {
-        "generator"
+    fn streams(&self) -> Streams {
+        Streams::Others
     }
 
     fn covers(&self, stream: &str) -> bool {

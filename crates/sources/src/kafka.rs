@@ -39,7 +39,7 @@ use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::source::first_record;
 use dataflow::{
     Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Runtime, Source, SourceError,
-    SourceFault,
+    SourceFault, Streams,
 };
 
 use crate::thread;
@@ -295,8 +295,8 @@ impl Shared {
 
 #[async_trait]
 impl Source for KafkaSource {
-    fn kind(&self) -> &'static str {
-        "kafka"
+    fn streams(&self) -> Streams {
+        Streams::Topics
     }
 
     /// Makes the handle that commits, which finds its group's coordinator meanwhile, and has it meet the leaders.

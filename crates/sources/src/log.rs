@@ -25,7 +25,7 @@ use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
     Partition, PartitionStart, Position, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault,
-    position,
+    Streams, position,
 };
 use object_log::acks::{self, Acknowledger};
 use object_log::names::QueueId;
@@ -164,8 +164,8 @@ fn queue_of(identity: &str) -> Option<QueueId> {
 
 #[async_trait]
 impl Source for LogSource {
-    fn kind(&self) -> &'static str {
-        "log"
+    fn streams(&self) -> Streams {
+        Streams::Logs
     }
 
     fn covers(&self, stream: &str) -> bool {

@@ -20,6 +20,7 @@ use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::position::{self, Position};
 use dataflow::{
     BlockBuilder, Event, Partition, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault,
+    Streams,
 };
 use tokio::sync::watch;
 
@@ -231,8 +232,8 @@ impl State {
 
 #[async_trait]
 impl Source for MemorySource {
-    fn kind(&self) -> &'static str {
-        "memory"
+    fn streams(&self) -> Streams {
+        Streams::Others
     }
 
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {

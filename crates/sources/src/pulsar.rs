@@ -61,7 +61,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
-    Partition, PartitionStart, Position, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault,
+    Partition, PartitionStart, Position, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault, Streams,
 };
 
 use crate::thread;
@@ -306,8 +306,8 @@ fn named(topics: &BTreeMap<String, Topic>) -> Vec<(Partition, String)> {
 
 #[async_trait]
 impl Source for PulsarSource {
-    fn kind(&self) -> &'static str {
-        "pulsar"
+    fn streams(&self) -> Streams {
+        Streams::Topics
     }
 
     fn covers(&self, stream: &str) -> bool {

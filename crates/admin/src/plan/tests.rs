@@ -17,7 +17,9 @@ fn lines(items: &[Item]) -> Vec<String> {
     items
         .iter()
         .map(|item| {
-            format!("{} {} {:?} {}", item.about, item.name, item.becomes, item.words).trim_end().to_owned()
+            format!("{} {} {:?} {}", item.about.word(), item.name, item.becomes, item.words)
+                .trim_end()
+                .to_owned()
         })
         .collect()
 }

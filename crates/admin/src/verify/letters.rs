@@ -6,7 +6,7 @@
 use anyhow::Context;
 use clickhouse::reconcile::{self, KeyPlan, Letter};
 use dataflow::block::{BlockBuilder, TIME_UNKNOWN_MS};
-use dataflow::{Intake, Partition, RecordBlock, Schema};
+use dataflow::{Intake, Partition, Reason, RecordBlock, Schema};
 use pipeline::replays::purged::{Purged, is_of_a_row};
 use pipeline::replays::taken::Taken;
 use pipeline::wiring::{self, sink};
@@ -198,7 +198,7 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
 }
 
 fn judge(letters: &mut Letters, expected: &mut Places, lane: &Lane, ranges: &Ranges, letter: &Letter) {
-    if letter.reason == "refused" {
+    if letter.reason == Reason::Refused.as_str() {
         letters.report.refused += letter.copies;
     }
     let Some(n) = number(lane, &letter.source, letter.partition) else { return };

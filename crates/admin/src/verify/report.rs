@@ -293,18 +293,18 @@ impl Report {
             "compared     {} records ({all}), {} of {} buckets key by key",
             self.records, self.buckets.1, self.buckets.0
         )?;
-        self.write_kind(out, "missing", &self.missing)?;
+        self.write_kind(out, "missing", &self.missing, false)?;
         match self.duplicates_untold {
             true => writeln!(out, "duplicate    not known")?,
-            false => self.write_kind(out, "duplicate", &self.duplicate)?,
+            false => self.write_kind(out, "duplicate", &self.duplicate, true)?,
         }
         match self.is_all {
-            true => self.write_kind(out, "foreign", &self.foreign)?,
+            true => self.write_kind(out, "foreign", &self.foreign, false)?,
             false => writeln!(out, "foreign      not looked for: a row of no record is in no range")?,
         }
         match &self.values {
             Some(columns) => {
-                self.write_kind(out, "different", &self.different)?;
+                self.write_kind(out, "different", &self.different, false)?;
                 writeln!(out, "             compared by {}", columns.join(", "))?;
                 if !self.values_left_out.is_empty() {
                     writeln!(out, "             not compared: {}", self.values_left_out.join(", "))?;
@@ -337,12 +337,13 @@ impl Report {
         writeln!(out, "verdict      {}", if self.is_right() { "right" } else { "NOT RIGHT" })
     }
 
-    fn write_kind(&self, out: &mut String, name: &str, kind: &Kind) -> std::fmt::Result {
+    /// `has_max` says that the number of rows that a key may have is shown beside those that it has.
+    fn write_kind(&self, out: &mut String, name: &str, kind: &Kind, has_max: bool) -> std::fmt::Result {
         writeln!(out, "{name:<12} {} keys", kind.keys)?;
         for named in &kind.named {
             let key = named.key.as_deref().unwrap_or("(key not to be had)");
             write!(out, "             {key}: {} rows", named.rows)?;
-            if name == "duplicate" {
+            if has_max {
                 write!(out, ", {} at the most", named.rows_max)?;
             }
             if let Some(source) = &named.source {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dataflow::Remedy;
+use dataflow::{Remedy, TableFault};
 use futures::future::{join, join3, try_join_all};
 use serde::de::DeserializeOwned;
 
@@ -263,7 +263,7 @@ async fn version(client: &Client) -> Result<(u32, u32), Fault> {
     let text = text.trim();
     if text.is_empty() {
         let message = "the answer to `SELECT version()` is empty: look for a proxy that changes answers";
-        return Err(Fault { remedy: Remedy::Resend, kind: "uncertain", ..Fault::stop(message) });
+        return Err(Fault { remedy: Remedy::Resend, kind: TableFault::Uncertain, ..Fault::stop(message) });
     }
     let mut numbers = text.split('.').map(|n| n.parse().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
@@ -291,7 +291,7 @@ async fn known(client: &Client) -> Result<Known, QueryError> {
         return Err(QueryError {
             remedy: Remedy::Resend,
             code: 0,
-            kind: "uncertain",
+            kind: TableFault::Uncertain,
             message: "the server shows none of its settings in `system.settings`, so that inserts cannot name those that they rest on; \
                       look for a proxy, or for a setting of this user, that changes answers"
                 .into(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use dataflow::{Attempt, InsertError};
+use dataflow::{Attempt, InsertError, TableFault};
 use futures::channel::oneshot;
 use futures::future::{Either, select};
 use futures::stream::{self, StreamExt};
@@ -64,7 +64,7 @@ impl Client {
         };
         result.map_err(|failure| match failure {
             Failure::Judged(mut error) => {
-                if error.kind != "fenced" {
+                if error.kind != TableFault::Fenced {
                     error.message = self.located(error.code, &error.message);
                 }
                 error.message = self.password.scrub(&error.message);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataflow::{Attempt, Effect, InsertError};
+use dataflow::{Attempt, Effect, InsertError, TableFault};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -135,7 +135,10 @@ async fn a_shut_gate_leaves_the_request_incomplete() {
     for body_bytes in [10, 1024, 1025, 700_000] {
         let (url, server) = serve(Play::Answer(OK)).await;
         let error = insert(&url, body_bytes, false).await.unwrap_err();
-        assert_eq!((error.effect, error.remedy, error.kind), (Effect::None, Remedy::Stop, "fenced"));
+        assert_eq!(
+            (error.effect, error.remedy, error.kind),
+            (Effect::None, Remedy::Stop, TableFault::Fenced)
+        );
         let seen = server.await.unwrap();
         assert!(!whole(&seen), "the last bytes of {body_bytes} must not have left");
         if body_bytes > 1024 {
@@ -148,16 +151,22 @@ async fn a_shut_gate_leaves_the_request_incomplete() {
 async fn a_lost_answer_leaves_the_effect_unknown() {
     let (url, _server) = serve(Play::Close).await;
     let error = insert(&url, 5000, true).await.unwrap_err();
-    assert_eq!((error.effect, error.kind), (Effect::Unknown, "broken"));
+    assert_eq!((error.effect, error.kind), (Effect::Unknown, TableFault::Broken));
     let (url, _server) = serve(Play::Hang).await;
     let error = insert_by(&hasty(&url), 5000, true).await.unwrap_err();
-    assert_eq!((error.effect, error.remedy, error.kind), (Effect::Unknown, Remedy::Resend, "timeout"));
+    assert_eq!(
+        (error.effect, error.remedy, error.kind),
+        (Effect::Unknown, Remedy::Resend, TableFault::Timeout)
+    );
 }
 
 #[tokio::test]
 async fn no_connection_means_no_effect() {
     let error = insert("http://127.0.0.1:1", 5000, true).await.unwrap_err();
-    assert_eq!((error.effect, error.remedy, error.kind), (Effect::None, Remedy::Resend, "connection"));
+    assert_eq!(
+        (error.effect, error.remedy, error.kind),
+        (Effect::None, Remedy::Resend, TableFault::Connection)
+    );
 }
 
 #[tokio::test]
@@ -220,7 +229,7 @@ async fn an_answer_that_breaks_off_is_not_a_success() {
     ))
     .await;
     let error = insert(&url, 5000, true).await.unwrap_err();
-    assert_eq!((error.effect, error.kind), (Effect::Unknown, "broken"));
+    assert_eq!((error.effect, error.kind), (Effect::Unknown, TableFault::Broken));
 }
 
 #[tokio::test]
@@ -273,7 +282,7 @@ async fn an_empty_answer_to_a_question_of_one_row_is_an_error_and_never_zero() {
     let empty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let (url, _server) = serve(Play::Answer(empty)).await;
     let error = client(&url).one::<(u64,)>("SELECT count() FROM t", &[], &[]).await.unwrap_err();
-    assert_eq!((error.remedy, error.kind), (Remedy::Resend, "uncertain"));
+    assert_eq!((error.remedy, error.kind), (Remedy::Resend, TableFault::Uncertain));
     assert!(error.message.starts_with("the answer is empty"), "{error}");
     let two = "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n[1]\n[2]\n";
     let (url, _server) = serve(Play::Answer(two)).await;
@@ -284,7 +293,7 @@ async fn an_empty_answer_to_a_question_of_one_row_is_an_error_and_never_zero() {
 #[tokio::test]
 async fn https_needs_no_provider_of_the_process_and_a_real_ca() {
     let error = insert("https://127.0.0.1:1", 5000, true).await.unwrap_err();
-    assert_eq!((error.effect, error.kind), (Effect::None, "connection"), "{error}");
+    assert_eq!((error.effect, error.kind), (Effect::None, TableFault::Connection), "{error}");
     let bad = ServerConfig { ca_pem: Some(b"not a certificate".to_vec()), ..config("https://h:1") };
     let error = Client::new(bad, RealTime::shared()).err().unwrap();
     assert!(error.message.contains("`ca` holds no certificates"), "{error}");

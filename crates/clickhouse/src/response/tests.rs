@@ -86,7 +86,7 @@ fn only_an_empty_answer_of_clickhouse_is_a_success() {
     assert!(classify_answer(answer(200, None, ""), false).is_ok());
     assert!(classify_answer(answer(200, Some(0), "\n"), false).is_ok());
     let stranger = Answer { from_clickhouse: false, ..answer(200, None, "") };
-    assert_eq!(classify_answer(stranger, false).unwrap_err().kind, "not_clickhouse");
+    assert_eq!(classify_answer(stranger, false).unwrap_err().kind, TableFault::NotTheServer);
     assert_eq!(classify_answer(answer(200, None, "<html>"), false).unwrap_err().effect, Effect::Unknown);
 }
 
@@ -97,7 +97,10 @@ fn status_200_with_an_exception_is_a_failure() {
     let in_body = classify_answer(answer(200, None, "Code: 60. DB::Exception: no table"), false).unwrap_err();
     assert_eq!(in_body.code, 60);
     let marked = "__exception__\r\nabcd\r\nsomething broke\r\n__exception__";
-    assert_eq!(classify_answer(answer(200, None, marked), false).unwrap_err().kind, "exception_in_body");
+    assert_eq!(
+        classify_answer(answer(200, None, marked), false).unwrap_err().kind,
+        TableFault::ExceptionInBody
+    );
 }
 
 #[test]

@@ -15,7 +15,9 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use dataflow::{Column, Encoded, Fit, FrameId, Layout, LayoutColumn, Remedy, Schema, Selected, TableError};
+use dataflow::{
+    Column, Encoded, Fit, FrameId, Layout, LayoutColumn, Remedy, Schema, Selected, TableError, TableFault,
+};
 
 use super::given::Given;
 use super::{ClickHouseTable, Making};
@@ -231,7 +233,7 @@ fn spread(rows: &RecordBatch, schema: &Schema) -> Result<RecordBatch, String> {
 }
 
 fn differs(message: String) -> TableError {
-    TableError { remedy: Remedy::Stop, kind: "table", message }
+    TableError { remedy: Remedy::Stop, kind: TableFault::Differs, message }
 }
 
 #[cfg(test)]

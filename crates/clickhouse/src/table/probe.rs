@@ -33,7 +33,7 @@ use arrow_array::types::{
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, TimeUnit};
 use bytes::Bytes;
-use dataflow::{ColumnType, FrameId, Presence, Remedy, Schema, TableError};
+use dataflow::{ColumnType, FrameId, Presence, Remedy, Schema, TableError, TableFault};
 
 use crate::checks::PROVENANCE;
 use crate::native::{RowRef, Rows};
@@ -95,7 +95,7 @@ impl Question {
     ) -> Result<Option<Self>, TableError> {
         let damaged = || TableError {
             remedy: Remedy::Stop,
-            kind: "request",
+            kind: TableFault::Request,
             message: "a frame's sample of keys cannot be read".into(),
         };
         if probe.is_empty() {

@@ -4,7 +4,7 @@
 //! ([`super`]).
 
 use bytes::Bytes;
-use dataflow::{Basis, Effect, FrameId, Gate, Presence, Remedy, Sighting};
+use dataflow::{Basis, Effect, FrameId, Gate, Presence, Remedy, Sighting, TableFault};
 use metrics::counter;
 use protocol::doubt::{self, Decision, Facts, Found, StopReason, Verdict};
 use protocol::names;
@@ -171,7 +171,7 @@ impl Sending<'_> {
         };
         self.tell_error(&error);
         let is_refused = error.remedy == Remedy::Divert && !self.target.takes_dead_letters;
-        if error.effect == Effect::None && (is_refused || error.kind == "table") {
+        if error.effect == Effect::None && (is_refused || error.kind == TableFault::Differs) {
             self.refused = true;
         }
         self.after(error).await?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use dataflow::{
-    Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError,
+    Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError, Streams,
 };
 
 /// See the module.
@@ -46,8 +46,8 @@ fn numbered(error: SourceError, input: u32) -> SourceError {
 
 #[async_trait]
 impl Source for Numbered {
-    fn kind(&self) -> &'static str {
-        self.source.kind()
+    fn streams(&self) -> Streams {
+        self.source.streams()
     }
 
     fn connect(&self) {

@@ -1,3 +1,4 @@
+use dataflow::Streams;
 use protocol::lane::InputState;
 use sources::memory::MemorySource;
 
@@ -87,8 +88,8 @@ struct Releasing(MemorySource);
 
 #[async_trait::async_trait]
 impl Source for Releasing {
-    fn kind(&self) -> &'static str {
-        "releasing"
+    fn streams(&self) -> Streams {
+        Streams::Others
     }
 
     async fn partitions(&self) -> Result<Vec<dataflow::PartitionStart>, SourceError> {

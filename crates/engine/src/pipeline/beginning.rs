@@ -15,7 +15,7 @@ use crate::inputs::{self, Inlet, Input};
 use crate::journal;
 use crate::lane::Opening;
 use crate::patient::Patient;
-use crate::problem::{Noticed, State};
+use crate::problem::Noticed;
 use crate::retry::Backoff;
 use crate::start::NewlyOpened;
 use crate::start::open::{Asking, Opened, Refusal, Standing};
@@ -284,8 +284,8 @@ async fn see_table(
                 return seen;
             }
             Err(error) => {
-                let (state, now_ms) = (State::of_table(error.kind), runtime.wall_ms());
-                status.met(table.name(), state, &error.message, Effect::None, Noticed::Asking, now_ms);
+                let now_ms = runtime.wall_ms();
+                status.unanswered(table.name(), error.kind, &error.message, Effect::None, now_ms);
                 if backoff.should_log() {
                     tracing::warn!(table = table.name(), %error, "the table does not answer; trying again");
                 }

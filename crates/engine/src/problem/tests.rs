@@ -17,6 +17,27 @@ fn every_state_has_a_word_of_its_own_and_a_way_out_and_is_in_the_document() {
 }
 
 #[test]
+fn the_page_of_metrics_has_the_word_of_each_fault_of_an_insert_with_its_state() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
+    let text = std::fs::read_to_string(path).expect("the document is there");
+    let (_, kinds) = text.split_once("### Kinds of errors").expect("a section of the page");
+    let (kinds, _) = kinds.split_once("\n## ").expect("the section behind it");
+    let rows = kinds.lines().filter(|line| line.starts_with("| ")).skip(1).map(|line| {
+        let cells = line.trim_matches('|').split('|').skip(1);
+        cells.map(|cell| cell.trim_matches([' ', '`']).to_owned()).collect()
+    });
+    let rows: BTreeSet<Vec<String>> = rows.collect();
+    // Questions alone have these.
+    let of_questions = [TableFault::TooLong, TableFault::ReplicaLags];
+    let faults = TableFault::ALL.into_iter().filter(|fault| !of_questions.contains(fault));
+    let state = |fault| State::of_table(fault).map_or("none", State::word);
+    let known = faults.map(|fault| vec![fault.word().to_owned(), state(fault).to_owned()]).collect();
+    assert_eq!(rows, known, "left: docs/reference/metrics.md; right: the code");
+    let words: BTreeSet<&str> = TableFault::ALL.into_iter().map(TableFault::word).collect();
+    assert_eq!(words.len(), TableFault::ALL.len(), "each has a word of its own");
+}
+
+#[test]
 fn a_problem_stands_since_it_was_met_first_and_keeps_the_newest_words() {
     let (first, begun) = met(None, State::Access, "no", Effect::None, Noticed::Inserting, 7);
     assert!(begun);

@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use dataflow::{BlockBuilder, PartitionStart, Position, Reader};
+use dataflow::{BlockBuilder, PartitionStart, Position, Reader, Streams};
 
 use super::*;
 
@@ -8,8 +8,8 @@ struct Cut(u64);
 
 #[async_trait]
 impl Source for Cut {
-    fn kind(&self) -> &'static str {
-        "cut"
+    fn streams(&self) -> Streams {
+        Streams::Others
     }
 
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {

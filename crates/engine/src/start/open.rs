@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::position::{self, Position};
 use dataflow::{
-    Event, Partition, PartitionStart, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault,
+    Event, Partition, PartitionStart, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault, Streams,
 };
 use futures::future::{BoxFuture, join};
 use protocol::Lane;
@@ -433,10 +433,10 @@ fn check_named(lane: &Lane, input: &Inlet) -> Result<(), String> {
     if gone.is_empty() {
         return Ok(());
     }
-    let flag = match source.kind() {
-        "kafka" => "--topic",
-        "file" => "--file",
-        _ => "--stream",
+    let flag = match source.streams() {
+        Streams::Topics => "--topic",
+        Streams::Files => "--file",
+        Streams::Logs | Streams::Others => "--stream",
     };
     let named: Vec<String> = gone.iter().map(|stream| format!("`{stream}`")).collect();
     let flags: Vec<String> = gone.iter().map(|stream| format!("{flag} {}", quoted(stream))).collect();

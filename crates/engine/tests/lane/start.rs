@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use dataflow::{
     Effect, Event, Partition, PartitionStart, Position, ReadFrom, Reader, Remedy, Source, SourceError,
-    SourceFault,
+    SourceFault, Streams, TableFault,
 };
 use engine::{EngineError, Outcome, Pipeline};
 use sources::memory::MemorySource;
@@ -71,8 +71,8 @@ struct RefusingReader {
 
 #[async_trait]
 impl Source for Refusing {
-    fn kind(&self) -> &'static str {
-        "kafka"
+    fn streams(&self) -> Streams {
+        Streams::Topics
     }
 
     fn covers(&self, stream: &str) -> bool {
@@ -366,7 +366,7 @@ fn an_owner_that_has_nothing_to_record_while_its_inserts_wait_is_not_taken_for_g
         bench.settings.owner_check_every = Duration::from_millis(50);
         bench.settings.owner_quiet_min = Duration::from_secs(1);
         bench.table.world.lock().expect("no panic").says =
-            Some(("too_many_parts", Remedy::Resend, Effect::None, false));
+            Some((TableFault::TooManyParts, Remedy::Resend, Effect::None, false));
         bench.push(0..50);
         let (stop, asked) = watch::channel(false);
         let owner = tokio::spawn(engine::run(bench.pipeline(false), asked));

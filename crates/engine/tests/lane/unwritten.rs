@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use dataflow::{Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError};
+use dataflow::{
+    Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError, Streams,
+};
 use engine::{EngineError, Outcome, Pipeline};
 use protocol::lane::Piece;
 use sources::memory::{MemoryHandle, MemorySource};
@@ -23,8 +25,8 @@ struct Releasing {
 
 #[async_trait]
 impl Source for Releasing {
-    fn kind(&self) -> &'static str {
-        "log"
+    fn streams(&self) -> Streams {
+        Streams::Logs
     }
 
     fn releases(&self) -> bool {

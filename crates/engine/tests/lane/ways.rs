@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use dataflow::{Effect, Partition, PartitionStart, Position, ReadFrom, Reader, Remedy, Source, SourceError};
+use dataflow::{
+    Effect, Partition, PartitionStart, Position, ReadFrom, Reader, Remedy, Source, SourceError, Streams,
+    TableFault,
+};
 use engine::problem::{STORE, State};
 use engine::{EngineError, Outcome, Pipeline};
 use store::{Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
@@ -21,8 +24,8 @@ struct OtherGroup(Arc<sources::memory::MemorySource>);
 
 #[async_trait]
 impl Source for OtherGroup {
-    fn kind(&self) -> &'static str {
-        self.0.kind()
+    fn streams(&self) -> Streams {
+        self.0.streams()
     }
 
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
@@ -189,16 +192,16 @@ fn every_way_out_of_a_store_that_is_not_the_newest_lets_it_start() {
 fn every_state_of_a_table_ends_when_its_way_out_was_taken_and_nothing_is_lost() {
     run(async {
         let kinds = [
-            ("no_space", State::NoSpace),
-            ("read_only", State::ReadOnly),
-            ("too_many_parts", State::TooManyParts),
-            ("no_quorum", State::NoQuorum),
-            ("overloaded", State::Overloaded),
-            ("timeout", State::ServerAway),
-            ("replica_lags", State::ReplicaLags),
-            ("view", State::View),
-            ("request", State::Request),
-            ("uncertain", State::Unclear),
+            (TableFault::NoSpace, State::NoSpace),
+            (TableFault::ReadOnly, State::ReadOnly),
+            (TableFault::TooManyParts, State::TooManyParts),
+            (TableFault::NoQuorum, State::NoQuorum),
+            (TableFault::Overloaded, State::Overloaded),
+            (TableFault::Timeout, State::ServerAway),
+            (TableFault::ReplicaLags, State::ReplicaLags),
+            (TableFault::View, State::View),
+            (TableFault::Request, State::Request),
+            (TableFault::Uncertain, State::Unclear),
         ];
         for (kind, state) in kinds {
             // The last: a proxy has sent the insert twice, and hands on the refusal of the second.

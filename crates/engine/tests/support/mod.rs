@@ -15,7 +15,7 @@ use dataflow::{
     Attempt, Batch, BlockBuilder, Column, ColumnType, Decoded, Decoder, Effect, Encoded, Event, Fit, FrameId,
     InsertError, Intake, Layout, LayoutColumn, Operator, Partition, PartitionStart, Position, Presence,
     ReadFrom, Reader, Reason, RecordBlock, Reject, Remedy, RowsFrom, Runtime, Schema, Selected, Sighting,
-    Source, SourceError, SourceFault, TYPE_DEFAULT, Table, TableError, Tokens,
+    Source, SourceError, SourceFault, Streams, TYPE_DEFAULT, Table, TableError, TableFault, Tokens,
 };
 use engine::problem::SOURCE;
 use engine::totals::Totals;
@@ -129,7 +129,7 @@ pub struct World {
     /// Requests that ended before their last bytes.
     pub held_back: u64,
     /// While set, inserts end with an error of this kind; whether the rows were written all the same.
-    pub says: Option<(&'static str, Remedy, Effect, bool)>,
+    pub says: Option<(TableFault, Remedy, Effect, bool)>,
     /// The version of each row of each frame that was encoded, whether it was sealed or not.
     pub versions: BTreeMap<(FrameId, u64), u64>,
 }
@@ -270,7 +270,7 @@ fn world() -> Arc<Mutex<World>> {
     Arc::new(Mutex::new(World { now_ms: 1_000_000, facts_away: true, ..World::default() }))
 }
 
-fn error(effect: Effect, remedy: Remedy, kind: &'static str) -> InsertError {
+fn error(effect: Effect, remedy: Remedy, kind: TableFault) -> InsertError {
     InsertError { effect, remedy, code: 0, kind, message: format!("made to fail: {kind}") }
 }
 
@@ -394,12 +394,12 @@ impl Table for TokenTable {
         }
         if !attempt.gate.may_complete().await {
             self.world.lock().expect("no panic").held_back += 1;
-            return Err(error(Effect::None, Remedy::Stop, "not_owner"));
+            return Err(error(Effect::None, Remedy::Stop, TableFault::Fenced));
         }
         let mut world = self.world.lock().expect("no panic");
         world.attempts += 1;
         if world.away {
-            return Err(error(Effect::None, Remedy::Resend, "connection"));
+            return Err(error(Effect::None, Remedy::Resend, TableFault::Connection));
         }
         let known =
             world.bodies.entry(attempt.token.to_owned()).or_insert_with(|| attempt.body.clone()).clone();
@@ -407,8 +407,8 @@ impl Table for TokenTable {
         for column in &attempt.layout.unwrap_or(&self.opened).columns {
             match world.columns.iter().find(|(name, _)| *name == column.name) {
                 Some((_, type_name)) if *type_name == column.type_name => {}
-                Some(_) => return Err(error(Effect::None, Remedy::Divert, "bad_content")),
-                None => return Err(error(Effect::None, Remedy::Stop, "table")),
+                Some(_) => return Err(error(Effect::None, Remedy::Divert, TableFault::BadContent)),
+                None => return Err(error(Effect::None, Remedy::Stop, TableFault::Differs)),
             }
         }
         let rows = numbers(&attempt.body);
@@ -416,15 +416,19 @@ impl Table for TokenTable {
             world.poison = world.poison_after.take().expect("just looked at").1;
         }
         if rows.iter().any(|n| world.poison.contains(n)) {
-            return Err(error(Effect::None, Remedy::Divert, "constraint"));
+            return Err(error(Effect::None, Remedy::Divert, TableFault::BadContent));
         }
         if let Some((kind, remedy, effect, false)) = world.says {
             return Err(error(effect, remedy, kind));
         }
         let fault = world.faults.pop_front();
         match fault {
-            Some(Fault::Refused) => return Err(error(Effect::None, Remedy::Resend, "too_many_parts")),
-            Some(Fault::LostBefore) => return Err(error(Effect::Unknown, Remedy::Resend, "reset")),
+            Some(Fault::Refused) => {
+                return Err(error(Effect::None, Remedy::Resend, TableFault::TooManyParts));
+            }
+            Some(Fault::LostBefore) => {
+                return Err(error(Effect::Unknown, Remedy::Resend, TableFault::Broken));
+            }
             Some(Fault::LostAfter | Fault::TokenWithoutRows) | None => {}
         }
         if !world.tokens.iter().any(|t| t == attempt.token) {
@@ -445,13 +449,13 @@ impl Table for TokenTable {
             None => Ok(()),
             Some(Fault::TokenWithoutRows) => {
                 world.restart();
-                Err(error(Effect::Unknown, Remedy::Resend, "reset"))
+                Err(error(Effect::Unknown, Remedy::Resend, TableFault::Broken))
             }
             Some(_) => {
                 if std::mem::take(&mut world.dies_after_fault) {
                     world.restart();
                 }
-                Err(error(Effect::Unknown, Remedy::Resend, "reset"))
+                Err(error(Effect::Unknown, Remedy::Resend, TableFault::Broken))
             }
         }
     }
@@ -464,11 +468,15 @@ impl Table for TokenTable {
         let mut world = self.world.lock().expect("no panic");
         world.looks += 1;
         if world.away && world.facts_away {
-            return Err(TableError { remedy: Remedy::Resend, kind: "connection", message: "away".into() });
+            return Err(TableError {
+                remedy: Remedy::Resend,
+                kind: TableFault::Connection,
+                message: "away".into(),
+            });
         }
         if world.changed {
             let message = "column `id` has changed".into();
-            return Err(TableError { remedy: Remedy::Stop, kind: "table", message });
+            return Err(TableError { remedy: Remedy::Stop, kind: TableFault::Differs, message });
         }
         let facts = Facts {
             start_ms: world.start_ms,
@@ -740,8 +748,8 @@ struct OneByOne {
 
 #[async_trait]
 impl Source for Told {
-    fn kind(&self) -> &'static str {
-        "told"
+    fn streams(&self) -> Streams {
+        Streams::Others
     }
 
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
@@ -819,8 +827,8 @@ struct DamagedReader(Box<dyn Reader>);
 
 #[async_trait]
 impl Source for Damaged {
-    fn kind(&self) -> &'static str {
-        "damaged"
+    fn streams(&self) -> Streams {
+        Streams::Others
     }
 
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {

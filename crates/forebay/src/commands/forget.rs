@@ -44,7 +44,7 @@ pub struct Forget {
     #[command(flatten)]
     pipeline: PipelineFile,
 
-    /// A Kafka topic with all its partitions; may be given more than once.
+    /// A topic with all its partitions; may be given more than once.
     #[arg(long, value_name = "NAME")]
     topic: Vec<String>,
 

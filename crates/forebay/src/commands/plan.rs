@@ -8,7 +8,7 @@ mod capacity;
 use std::fmt::Write as _;
 
 use admin::pipelines::in_flight;
-use admin::plan::{Becomes, Item, compare};
+use admin::plan::{About, Becomes, Item, compare};
 use clap::Args;
 use pipeline::config::model::Pipeline;
 use pipeline::parts;
@@ -102,16 +102,16 @@ fn text(pipeline: &Pipeline, lane: &Lane, items: &[Item], found: &Found) -> anyh
         }
         false => writeln!(out, "pipeline `{name}`: what the next run changes")?,
     }
-    let partitions = items.iter().filter(|item| item.about == "partition").count();
+    let partitions = items.iter().filter(|item| item.about == About::Partition).count();
     let mut shown = 0;
     for item in items {
-        shown += usize::from(item.about == "partition");
-        if item.about == "partition" && shown > SHOWN_MAX {
+        shown += usize::from(item.about == About::Partition);
+        if item.about == About::Partition && shown > SHOWN_MAX {
             continue;
         }
         let colon = if item.words.is_empty() { "" } else { ": " };
-        writeln!(out, "{:10} {}{}{colon}{}", item.about, item.name, becomes(item), item.words)?;
-        if shown == SHOWN_MAX && item.about == "partition" && partitions > SHOWN_MAX {
+        writeln!(out, "{:10} {}{}{colon}{}", item.about.word(), item.name, becomes(item), item.words)?;
+        if shown == SHOWN_MAX && item.about == About::Partition && partitions > SHOWN_MAX {
             writeln!(out, "{:10} and {} more", "partition", partitions - SHOWN_MAX)?;
         }
     }
@@ -140,8 +140,8 @@ fn text(pipeline: &Pipeline, lane: &Lane, items: &[Item], found: &Found) -> anyh
 fn becomes(item: &Item) -> &'static str {
     match item.becomes {
         // Where it is read on is said beside it.
-        Becomes::Same if item.about == "partition" => "",
-        Becomes::Same if item.about == "state" => " is kept",
+        Becomes::Same if item.about == About::Partition => "",
+        Becomes::Same if item.about == About::State => " is kept",
         Becomes::Same => " stays",
         Becomes::New => " is new",
         Becomes::Gone => " is gone",

@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
     Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError,
-    SourceFault, position,
+    SourceFault, Streams, position,
 };
 
 use super::Direct;
@@ -50,8 +50,8 @@ impl DirectSource {
 
 #[async_trait]
 impl Source for DirectSource {
-    fn kind(&self) -> &'static str {
-        "listen"
+    fn streams(&self) -> Streams {
+        Streams::Others
     }
 
     fn covers(&self, stream: &str) -> bool {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use clickhouse::ServerConfig;
 use clickhouse::client::Client;
 use dataflow::printing::escaped;
-use dataflow::{Batch, BlockBuilder, Decoded, Partition, RecordBlock, Runtime};
+use dataflow::{Batch, BlockBuilder, Decoded, Partition, RecordBlock, Runtime, TableFault};
 use metrics::{counter, gauge};
 use operators::LookupTable;
 use operators::lookup::keys::Key;
@@ -265,7 +265,7 @@ impl Keyed {
                 settings.extend(long.as_deref().map(|bytes| ("max_query_size", bytes)));
                 match client.query_bytes(&sql, &settings, bytes_max).await {
                     Ok(text) => Ok(Some(text)),
-                    Err(error) if error.kind == "too_long" => Ok(None),
+                    Err(error) if error.kind == TableFault::TooLong => Ok(None),
                     Err(error) => {
                         // The table may have other types now.
                         locked(known).asked = None;

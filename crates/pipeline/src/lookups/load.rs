@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 use clickhouse::ServerConfig;
 use clickhouse::client::Client;
-use dataflow::{BlockBuilder, Decoded, Decoder, Partition, RecordBlock, Runtime};
+use dataflow::{BlockBuilder, Decoded, Decoder, Partition, RecordBlock, Runtime, TableFault};
 use operators::LookupTable;
 use operators::lookup::LookupKeyer;
 use sources::file::Csv;
@@ -116,9 +116,9 @@ impl Load {
                     Client::new(server.clone(), runtime.clone()).map_err(|error| error.to_string())?;
                 let bytes_max = usize::try_from(self.rules.bytes_max).unwrap_or(usize::MAX);
                 let answer = client.query_bytes(sql, &EXACT, bytes_max).await;
-                Some(answer.map_err(|error| match error.kind {
-                    "too_long" => too_long(bytes_max),
-                    _ => error.to_string(),
+                Some(answer.map_err(|error| match error.kind == TableFault::TooLong {
+                    true => too_long(bytes_max),
+                    false => error.to_string(),
                 })?)
             }
             #[cfg(feature = "postgres")]

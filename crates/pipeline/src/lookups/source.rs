@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use dataflow::block::Found;
 use dataflow::{
     Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Runtime, Source, SourceError,
+    Streams,
 };
 use futures::future::BoxFuture;
 
@@ -67,8 +68,8 @@ impl WithLookups {
 
 #[async_trait]
 impl Source for WithLookups {
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
+    fn streams(&self) -> Streams {
+        self.inner.streams()
     }
 
     fn connect(&self) {

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use dataflow::{
-    Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError,
+    Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError, Streams,
 };
 use engine::problem::SOURCE;
 use protocol::Lane;
@@ -155,8 +155,8 @@ fn remember(identities: &Identities, from: &ReadFrom) {
 
 #[async_trait]
 impl Source for Noted {
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
+    fn streams(&self) -> Streams {
+        self.inner.streams()
     }
 
     fn connect(&self) {

@@ -12,7 +12,7 @@ use clickhouse::{
 };
 use dataflow::{Effect, Remedy, Runtime};
 use engine::Status;
-use engine::problem::{Noticed, State};
+use engine::problem::Noticed;
 use protocol::record::FormerName;
 
 use super::{WiringError, bounds};
@@ -52,10 +52,11 @@ pub async fn open(
         if faults.iter().any(|fault| fault.remedy != Remedy::Resend) {
             return Err(refused(&config, &faults));
         }
-        let (why, kind) = faults.first().map(|fault| (fault.to_string(), fault.kind)).unwrap_or_default();
-        let state = State::of_table(kind);
-        status.met(&name, state, &why, Effect::None, Noticed::Asking, runtime.wall_ms());
-        tracing::warn!(table = name, "ClickHouse does not answer, trying again: {why}");
+        if let Some(fault) = faults.first() {
+            let why = fault.to_string();
+            status.unanswered(&name, fault.kind, &why, Effect::None, runtime.wall_ms());
+            tracing::warn!(table = name, "ClickHouse does not answer, trying again: {why}");
+        }
         runtime.sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }

@@ -1,4 +1,4 @@
-use dataflow::{ColumnType, block::NO_LEADER_EPOCH};
+use dataflow::{ColumnType, Streams, block::NO_LEADER_EPOCH};
 use engine::TokioRuntime;
 
 use super::*;
@@ -155,7 +155,11 @@ async fn kafka_takes_every_security_that_the_file_can_say() {
         let text = format!("{{ kafka: {{ brokers: \"127.0.0.1:1\", topic: t, security: {security} }} }}");
         let pipeline = with(&text, "");
         let source = source::source(&pipeline, &pipeline.inputs()[0], &runtime);
-        assert_eq!(source.map(|source| source.kind()).map_err(|e| e.to_string()), Ok("kafka"), "{security}");
+        assert_eq!(
+            source.map(|source| source.streams()).map_err(|e| e.to_string()),
+            Ok(Streams::Topics),
+            "{security}"
+        );
     }
 }
 

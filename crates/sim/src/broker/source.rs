@@ -9,7 +9,7 @@ use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::position::Position;
 use dataflow::{
     BlockBuilder, Event, Partition, PartitionStart, ReadFrom, Reader, Source, SourceError, SourceFault,
-    position,
+    Streams, position,
 };
 use tokio::sync::watch;
 
@@ -54,8 +54,8 @@ impl SimSource {
 
 #[async_trait]
 impl Source for SimSource {
-    fn kind(&self) -> &'static str {
-        "sim"
+    fn streams(&self) -> Streams {
+        Streams::Others
     }
 
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
     Decoded, Decoder, Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Schema,
-    Source, SourceError,
+    Source, SourceError, Streams,
 };
 
 use crate::variant::Variant;
@@ -26,8 +26,8 @@ pub struct LyingSource {
 
 #[async_trait]
 impl Source for LyingSource {
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
+    fn streams(&self) -> Streams {
+        self.inner.streams()
     }
 
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {

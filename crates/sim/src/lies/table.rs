@@ -9,14 +9,13 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use dataflow::{
     Attempt, Effect, Encoded, Fit, FrameId, Gate, InsertError, Layout, Presence, Router, RowsFrom, Schema,
-    Selected, Sighting, Table, TableError, Tokens,
+    Selected, Sighting, Table, TableError, TableFault, Tokens,
 };
 use tokens::Facts;
 
 use super::items;
 use crate::executor::lock;
 use crate::records::{from_body, to_body};
-use crate::table::ALREADY_RUNNING;
 use crate::variant::Variant;
 
 /// A table that lies.
@@ -149,7 +148,7 @@ impl Table for LyingTable {
                 effect: Effect::None,
                 remedy: dataflow::Remedy::Resend,
                 code: 0,
-                kind: "connection",
+                kind: TableFault::Connection,
                 message,
             });
         }
@@ -164,10 +163,15 @@ impl Table for LyingTable {
             _ => attempt,
         };
         match self.inner.insert(attempt).await {
-            Err(error) if self.variant == Variant::AlreadyRunningIsNone && error.kind == ALREADY_RUNNING => {
+            Err(error)
+                if self.variant == Variant::AlreadyRunningIsNone
+                    && error.kind == TableFault::AlreadyRunning =>
+            {
                 Err(InsertError { effect: Effect::None, ..error })
             }
-            Err(error) if self.variant == Variant::AwayIsAnswered && error.kind == "connection" => Ok(()),
+            Err(error) if self.variant == Variant::AwayIsAnswered && error.kind == TableFault::Connection => {
+                Ok(())
+            }
             Err(error) if self.variant == Variant::SettleOverAHole && error.effect == Effect::Unknown => {
                 Ok(())
             }

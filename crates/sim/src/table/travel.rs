@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dataflow::{Effect, Remedy};
+use dataflow::{Effect, Remedy, TableFault};
 
 use super::{Answer, failed};
 use crate::plan::InsertFault;
@@ -33,7 +33,7 @@ pub(super) async fn arrive_late(world: &Arc<World>, mut insert: Insert, ms: u64)
 
 /// The server at work on one whole request.
 pub(super) async fn serve(world: Arc<World>, insert: Insert, fault: Option<InsertFault>) -> Answer {
-    let unknown = || failed(Effect::Unknown, Remedy::Resend, "reset");
+    let unknown = || failed(Effect::Unknown, Remedy::Resend, TableFault::Broken);
     world.pause(100, 2_000).await;
     {
         let mut state = world.state();
@@ -46,7 +46,7 @@ pub(super) async fn serve(world: Arc<World>, insert: Insert, fault: Option<Inser
         }
         if fault == Some(InsertFault::Refused) {
             state.server.end(&insert.query_id);
-            return failed(Effect::None, Remedy::Resend, "too_many_parts");
+            return failed(Effect::None, Remedy::Resend, TableFault::TooManyParts);
         }
         if let Some(InsertFault::CrashBefore(ms)) = fault {
             drop(state);
@@ -65,7 +65,7 @@ pub(super) async fn serve(world: Arc<World>, insert: Insert, fault: Option<Inser
         world.state().server.written(&insert.query_id);
         if fault == Some(InsertFault::ViewFails) {
             world.state().server.end(&insert.query_id);
-            return failed(Effect::Unknown, Remedy::Resend, "view");
+            return failed(Effect::Unknown, Remedy::Resend, TableFault::View);
         }
         if let Some(InsertFault::CrashBeforeView(ms)) = fault {
             crash(&world, ms);
@@ -91,7 +91,7 @@ pub(super) async fn serve(world: Arc<World>, insert: Insert, fault: Option<Inser
 
 /// One table takes the rows, or knows their token; the answer if neither.
 async fn write(world: &Arc<World>, insert: &Insert, fault: Option<InsertFault>) -> Result<(), Answer> {
-    let unknown = || failed(Effect::Unknown, Remedy::Resend, "reset");
+    let unknown = || failed(Effect::Unknown, Remedy::Resend, TableFault::Broken);
     loop {
         let step = world.state().insert_begins(insert);
         match step {
@@ -100,7 +100,7 @@ async fn write(world: &Arc<World>, insert: &Insert, fault: Option<InsertFault>) 
             Step::Written => break,
             Step::Misfit => {
                 world.state().server.end(&insert.query_id);
-                return Err(failed(Effect::None, Remedy::Stop, "table"));
+                return Err(failed(Effect::None, Remedy::Stop, TableFault::Differs));
             }
             Step::Gone => {
                 world.state().server.end(&insert.query_id);
@@ -109,7 +109,7 @@ async fn write(world: &Arc<World>, insert: &Insert, fault: Option<InsertFault>) 
             Step::Poison => {
                 world.state().server.end(&insert.query_id);
                 world.pause(100, 1_000).await;
-                return Err(failed(Effect::None, Remedy::Divert, "constraint"));
+                return Err(failed(Effect::None, Remedy::Divert, TableFault::BadContent));
             }
         }
     }
@@ -129,7 +129,7 @@ pub(super) async fn answer(world: &Arc<World>, insert: &Insert, fault: Option<In
     world.pause(100, 2_000).await;
     let is_connected = world.state().server.is_connected(insert.run);
     if !is_connected || fault == Some(InsertFault::LostAfter) {
-        return failed(Effect::Unknown, Remedy::Resend, "reset");
+        return failed(Effect::Unknown, Remedy::Resend, TableFault::Broken);
     }
     Ok(())
 }

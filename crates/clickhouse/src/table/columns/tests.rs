@@ -1,5 +1,5 @@
 use arrow_array::{Array, Int32Array, Int64Array, StringArray, UInt32Array, UInt64Array};
-use dataflow::{TYPE_DEFAULT, Table};
+use dataflow::{TYPE_DEFAULT, Table, TableFault};
 
 use super::*;
 use crate::table::tests::{facts_of_columns, open_with};
@@ -77,7 +77,7 @@ fn a_frame_is_made_again_for_a_narrower_column_only_if_its_values_fit() {
         let made = table.encode_again(&frame(&table), Some(&made_for), FrameId(2));
         assert_eq!(made.is_ok(), fits, "{to}");
         if let Err(error) = made {
-            assert_eq!(error.kind, "table");
+            assert_eq!(error.kind, TableFault::Differs);
             assert!(error.message.contains("column `v` has changed"), "{error}");
             assert!(error.message.contains("ALTER TABLE `d`.`t` MODIFY COLUMN `v` UInt32"), "{error}");
             assert!(!error.message.contains("4294967295"), "no value of a row: {error}");

@@ -13,7 +13,7 @@ mod stored;
 
 use std::sync::Arc;
 
-use dataflow::{Remedy, Runtime, Schema, Table};
+use dataflow::{Remedy, Runtime, Schema, Table, TableFault};
 use engine::TokioRuntime;
 use engine::change::Composition;
 use pipeline::config::model::Pipeline;
@@ -197,14 +197,14 @@ async fn tables(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>, found: &mut Fou
     for ((table, faults), own) in all.iter().zip(&paths) {
         for fault in faults {
             // A server that is away is away for all tables; once is enough. So is a user that it refuses.
-            let is_of_server = fault.remedy == Remedy::Resend || fault.kind == "access";
+            let is_of_server = fault.remedy == Remedy::Resend || fault.kind == TableFault::Access;
             if is_of_server && std::mem::replace(&mut is_away, true) {
                 continue;
             }
-            let path = match fault.kind {
-                "access" => "sink.clickhouse.user",
-                _ if fault.remedy == Remedy::Resend => "sink.clickhouse.url",
-                _ => own,
+            let path = match fault.remedy {
+                _ if fault.kind == TableFault::Access => "sink.clickhouse.user",
+                Remedy::Resend => "sink.clickhouse.url",
+                Remedy::Divert | Remedy::Stop => own,
             };
             let exit = if fault.remedy == Remedy::Resend { Exit::Failed } else { Exit::Person };
             let fault = fault.to_string();
