@@ -219,27 +219,29 @@ impl Intake {
                 made = only(made, item, block)?;
             }
             let dropped = made.filtered as usize + made.rejects.len();
-            if !step.multiplies() && made.batch.len() + dropped != rows {
-                let message =
-                    format!("of `{rows}` rows it lets `{}` pass and drops `{dropped}`", made.batch.len());
+            // Of the rows put in, those that are still there, as one row or as several.
+            let kept = match &multiplied {
+                _ if !step.multiplies() => made.batch.len(),
+                None => records_of(&made.batch),
+                // Rows of one record share its position already, so they are told apart by no more than their number.
+                Some(_) => made.batch.len().min(rows.saturating_sub(dropped)),
+            };
+            if kept + dropped != rows {
+                let message = format!("of `{rows}` rows it lets `{kept}` pass and drops `{dropped}`");
                 return Err(OperatorError { step: step.name().to_owned(), message });
             }
-            let Some(added) = (made.batch.len() + dropped).checked_sub(rows) else {
-                let message = format!("of `{rows}` rows some are neither passed on nor dropped");
-                return Err(OperatorError { step: step.name().to_owned(), message });
-            };
             batch = made.batch;
+            let added = (batch.len() - kept) as u64;
             match &mut multiplied {
                 Some(multiplied) => {
-                    multiplied.added += added as u64;
+                    multiplied.added += added;
                     multiplied.filtered += made.filtered;
                     multiplied.rejects += made.rejects.len();
                 }
                 None => filtered += made.filtered,
             }
             if added > 0 && multiplied.is_none() {
-                let (records, added) = ((batch.len() - added) as u64, added as u64);
-                multiplied = Some(Multiplied { records, added, ..Multiplied::default() });
+                multiplied = Some(Multiplied { records: kept as u64, added, ..Multiplied::default() });
             }
             match multiplied {
                 Some(_) => of_rows.extend(made.rejects),
@@ -307,6 +309,11 @@ impl Intake {
         let message = format!("of `{rows}` rows it lets `{}` pass, and has to keep all", timed.len());
         Err(OperatorError { step: time.name().to_owned(), message })
     }
+}
+
+/// Records that a step has made the rows of: those of one record stand side by side and share its position.
+fn records_of(rows: &Batch) -> usize {
+    rows.positions.chunk_by(|one, next| one == next).count()
 }
 
 /// The row of one item, out of what a step made of the only record of a block. If there is none, the record is a reject, whatever else the step made of it:

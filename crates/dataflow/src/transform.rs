@@ -29,7 +29,8 @@ impl Transformed {
 
 /// A step without state.
 ///
-/// 1. Every record of the batch is kept (as one row or more), filtered, or rejected: the three counts add up to the records put in.
+/// 1. Every record of the batch is kept (as one row or more, side by side), filtered, or rejected: the three counts add up to the records put in. A step that
+///    makes rows drops none of those by itself; the step behind it does.
 /// 2. Pure: the same batch gives the same result, on any thread, any number of times. So a replay after a crash makes the same rows.
 /// 3. A record that the step fails on becomes a reject, and the other records are processed as if it had not been there.
 /// 4. An error is a fault of the pipeline or of the program, never of one record.

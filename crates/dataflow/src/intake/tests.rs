@@ -401,6 +401,57 @@ fn rows_of_items_are_counted_beside_their_records_and_each_dead_letter_names_its
     assert_eq!(prepared.rejects[0].headers, b"");
 }
 
+/// Gives the rows at these places of the batch, and says that it has filtered so many.
+struct Claims(Schema, Vec<u32>, u64);
+
+impl Transform for Claims {
+    fn name(&self) -> &str {
+        "claims"
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.0
+    }
+
+    fn multiplies(&self) -> bool {
+        true
+    }
+
+    fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
+        let all = numbers(&batch);
+        let of = |at: &u32| *at as usize;
+        let values: Vec<i64> = self.1.iter().map(|at| all[of(at)]).collect();
+        let column: ArrayRef = Arc::new(Int64Array::from(values));
+        let made = Batch {
+            rows: RecordBatch::try_new(self.0.arrow().clone(), vec![column]).unwrap(),
+            positions: self.1.iter().map(|at| batch.positions[of(at)]).collect(),
+            times_ms: self.1.iter().map(|at| batch.times_ms[of(at)]).collect(),
+            items: self.1.clone(),
+            ..batch
+        };
+        Ok(Transformed { batch: made, filtered: self.2, rejects: Vec::new() })
+    }
+}
+
+#[test]
+fn a_step_that_makes_rows_accounts_for_each_of_its_records_once() {
+    let claims = |texts: &[&str], rows: &[u32], filtered: u64| {
+        let step = Arc::new(Claims(schema(), rows.to_vec(), filtered));
+        let prepared = intake().with_steps(vec![step]).prepare(&block(texts), 0);
+        prepared.map(|prepared| prepared.multiplied.as_deref().copied()).map_err(|error| error.to_string())
+    };
+    let expected = Multiplied { records: 2, added: 1, ..Multiplied::default() };
+    assert_eq!(claims(&["1", "2", "3"], &[0, 0, 2], 1), Ok(Some(expected)));
+    assert_eq!(claims(&["1", "2", "3"], &[], 3), Ok(None));
+    let broken = |kept: u64, dropped: u64| {
+        Err(format!("step `claims`: of `{}` rows it lets `{kept}` pass and drops `{dropped}`", 2))
+    };
+    // Every item dropped by itself; a record dropped that has rows; one lost behind the rows of another.
+    assert_eq!(claims(&["1", "2"], &[], 5), broken(0, 5));
+    assert_eq!(claims(&["1", "2"], &[0, 0, 1], 1), broken(2, 1));
+    assert_eq!(claims(&["1", "2"], &[0, 0, 0], 0), broken(1, 0));
+}
+
 #[test]
 fn a_record_that_is_read_again_for_one_item_becomes_its_row_alone() {
     let again = |text: &str, item: u32| {
