@@ -1,7 +1,8 @@
 //! Which record each row of a frame was: kept beside the frame until it is settled, and asked for one row that the server
 //! refuses.
 //!
-//! Owns the bytes. Does not own where they stand ([`crate::segment`]) or what a refused row becomes ([`crate::refuse`]).
+//! Owns what is written of each row. Does not own how numbers become bytes ([`numbers`]), where they stand ([`crate::segment`]) or what a refused row
+//! becomes ([`crate::refuse`]).
 //! Written for every row and read for almost none, so writing is one pass and the bytes are few:
 //!
 //! | what                      | how                                                          | bytes a row                      |
@@ -19,10 +20,14 @@
 //! Behind the times stand the items, behind their length too: a number for every row. An item counts from 1, and 0 is none; the number is what it is more
 //! than the next one of the row before, if that is of the same record in the same stretch, and the item itself otherwise.
 
+mod numbers;
+
 use std::ops::Range;
 
 use dataflow::RowsFrom;
 use dataflow::position::{self, Position};
+
+use numbers::{Bytes, Gaps, Order, Ungaps, pack, put, unzigzag, zigzag};
 
 /// The version that is written.
 const VERSION: u8 = 2;
@@ -313,7 +318,7 @@ fn parse(bytes: &[u8], rows: u64) -> Result<Parsed<'_>, String> {
         return Err(format!("not for `{rows}` rows"));
     }
     let stretches = stretches(&mut from, rows)?;
-    let mut gaps = || Ok::<_, String>(Ungaps { from: Bytes(from.part()?), zeros: 0, value: None });
+    let mut gaps = || Ok::<_, String>(Ungaps::new(from.part()?));
     let (positions, times) = (gaps()?, gaps()?);
     let (least, items) = if has_items { (0, Some(gaps()?)) } else { (1, None) };
     let order = if flags & PERMUTED == 0 { None } else { Some(Order::new(from.0, rows)?) };
@@ -401,234 +406,6 @@ fn encode(head: Head, origins: impl Iterator<Item = Origin>, order: Option<&[u32
     let crc = crc32c::crc32c(&out);
     out.extend_from_slice(&crc.to_le_bytes());
     out
-}
-
-/// Numbers that are mostly 0, as runs: a byte holds the length of a run of zeros (low half) and the number after it (high half);
-/// 15 says that a varint with the rest follows.
-#[derive(Default)]
-struct Gaps {
-    bytes: Vec<u8>,
-    zeros: u64,
-}
-
-impl Gaps {
-    #[inline]
-    fn push(&mut self, value: u64) {
-        if value == 0 {
-            self.zeros += 1;
-        } else {
-            self.end(value);
-        }
-    }
-
-    fn end(&mut self, value: u64) {
-        self.bytes.push((value.min(15) << 4 | self.zeros.min(15)) as u8);
-        for number in [self.zeros, value] {
-            if number >= 15 {
-                put(&mut self.bytes, number - 15);
-            }
-        }
-        self.zeros = 0;
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        if self.zeros > 0 {
-            self.end(0);
-        }
-        self.bytes
-    }
-}
-
-struct Ungaps<'a> {
-    from: Bytes<'a>,
-    zeros: u64,
-    /// What follows the zeros.
-    value: Option<u64>,
-}
-
-impl Ungaps<'_> {
-    fn next(&mut self) -> Result<u64, String> {
-        loop {
-            if self.zeros > 0 {
-                self.zeros -= 1;
-                return Ok(0);
-            }
-            if let Some(value) = self.value.take() {
-                return Ok(value);
-            }
-            self.run()?;
-        }
-    }
-
-    /// The sum of the next `count` numbers, in one step for each run.
-    fn sum(&mut self, count: u64) -> Result<u64, String> {
-        let mut sum = 0_u64;
-        self.each_run(count, |value| {
-            sum = sum.checked_add(value).ok_or("numbers beyond any")?;
-            Ok(())
-        })?;
-        Ok(sum)
-    }
-
-    /// Steps over the next `count` numbers, in one step for each run.
-    fn skip(&mut self, count: u64) -> Result<(), String> {
-        self.each_run(count, |_| Ok(()))
-    }
-
-    fn each_run(
-        &mut self,
-        count: u64,
-        mut each: impl FnMut(u64) -> Result<(), &'static str>,
-    ) -> Result<(), String> {
-        let mut left = count;
-        while left > 0 {
-            let zeros = self.zeros.min(left);
-            (self.zeros, left) = (self.zeros - zeros, left - zeros);
-            if left == 0 {
-                break;
-            }
-            match self.value.take() {
-                Some(value) => {
-                    each(value)?;
-                    left -= 1;
-                }
-                None => self.run()?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the next run.
-    fn run(&mut self) -> Result<(), String> {
-        let byte = u64::from(self.from.byte()?);
-        let (mut zeros, mut value) = (byte & 15, byte >> 4);
-        for number in [&mut zeros, &mut value] {
-            if *number == 15 {
-                *number = self.from.number()?.checked_add(15).ok_or("a number beyond any")?;
-            }
-        }
-        if zeros == 0 && value == 0 {
-            return Err("a run of nothing".into());
-        }
-        (self.zeros, self.value) = (zeros, Some(value).filter(|value| *value > 0));
-        Ok(())
-    }
-}
-
-/// Bits that number `rows` rows.
-fn width(rows: u64) -> u32 {
-    u64::BITS - rows.saturating_sub(1).leading_zeros()
-}
-
-fn pack(order: &[u32], out: &mut Vec<u8>) {
-    let width = width(order.len() as u64);
-    let (mut held, mut bits) = (0u64, 0);
-    for number in order {
-        held |= u64::from(*number) << bits;
-        bits += width;
-        while bits >= 8 {
-            out.push(held as u8);
-            held >>= 8;
-            bits -= 8;
-        }
-    }
-    if bits > 0 {
-        out.push(held as u8);
-    }
-}
-
-/// Which of the records, in their order, each row of the frame is.
-struct Order<'a> {
-    packed: std::slice::Iter<'a, u8>,
-    width: u32,
-    rows: u64,
-    /// Rows that were not read.
-    left: u64,
-    held: u64,
-    bits: u32,
-}
-
-impl<'a> Order<'a> {
-    fn new(packed: &'a [u8], rows: u64) -> Result<Self, String> {
-        let width = width(rows);
-        // Rows are numbered in 32 bits, as everywhere.
-        let bits = rows.checked_mul(u64::from(width)).filter(|_| width <= u32::BITS);
-        if bits.is_none_or(|bits| packed.len() as u64 != bits.div_ceil(8)) {
-            return Err("an order of another length".into());
-        }
-        Ok(Self { packed: packed.iter(), width, rows, left: rows, held: 0, bits: 0 })
-    }
-
-    fn read(&mut self) -> Result<u64, String> {
-        while self.bits < self.width {
-            self.held |= u64::from(*self.packed.next().ok_or("an order that ends early")?) << self.bits;
-            self.bits += 8;
-        }
-        let at = self.held & ((1 << self.width) - 1);
-        self.held >>= self.width;
-        self.bits -= self.width;
-        if at < self.rows { Ok(at) } else { Err("an order beyond the rows".into()) }
-    }
-}
-
-impl Iterator for Order<'_> {
-    type Item = Result<u64, String>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        Some(self.read())
-    }
-}
-
-fn put(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn zigzag(number: i64) -> u64 {
-    ((number << 1) ^ (number >> 63)) as u64
-}
-
-fn unzigzag(number: u64) -> i64 {
-    (number >> 1) as i64 ^ -((number & 1) as i64)
-}
-
-/// Bytes that are read from the front.
-struct Bytes<'a>(&'a [u8]);
-
-impl<'a> Bytes<'a> {
-    fn byte(&mut self) -> Result<u8, String> {
-        let (first, rest) = self.0.split_first().ok_or("it ends early")?;
-        self.0 = rest;
-        Ok(*first)
-    }
-
-    fn number(&mut self) -> Result<u64, String> {
-        let mut number = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            let part = u64::from(byte & 0x7f);
-            if shift == 63 && part > 1 {
-                break;
-            }
-            number |= part << shift;
-            if byte < 0x80 {
-                return Ok(number);
-            }
-        }
-        Err("a number beyond any".into())
-    }
-
-    /// A part behind its length.
-    fn part(&mut self) -> Result<&'a [u8], String> {
-        let len = usize::try_from(self.number()?).map_err(|_| "a part beyond its end")?;
-        let (part, rest) = self.0.split_at_checked(len).ok_or("a part beyond its end")?;
-        self.0 = rest;
-        Ok(part)
-    }
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ use futures::future::{Either, select, try_join_all};
 
 use crate::config::model::sink::Target;
 use crate::config::model::{self as config, Pipeline};
-use crate::replays::source::Aside;
+use crate::replays::aside::Aside;
 use noted::{Note, Noted};
 use steps::{Chain, InputChain};
 

@@ -13,6 +13,7 @@
 //! | [`purged`]  | which dead letters `purge` has deleted, for `verify`                     |
 //! | [`inspect`] | reading and verifying all of it                                         |
 //! | [`source`] | the log as a further partition beside the pipeline's own source          |
+//! | [`aside`]  | what stands in for that source where it must not be read                 |
 //!
 //! ```text
 //! <lane>/replays/00000000000000000000     records 0 to 2 of the log
@@ -23,6 +24,7 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test that waits does so by the real clock"))]
 
+pub mod aside;
 pub mod inspect;
 pub mod memory;
 pub mod object;

@@ -9,6 +9,7 @@ use store::{Entry, ErrorKind, Key, MemoryStore, Operation, Prefix, Put, Store, S
 
 use super::super::tests::{log, replay};
 use super::*;
+use crate::aside::Aside;
 
 /// A source with one partition beside an empty log.
 fn world() -> (MemoryHandle, Log, WithReplays) {
