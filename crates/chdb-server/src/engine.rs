@@ -14,6 +14,7 @@ use crate::locate;
 use crate::request::Asked;
 use crate::response::{Failure, STD_EXCEPTION};
 use crate::settings::{self, Known};
+use crate::wall::Wall;
 
 /// The file whose lock says that the folder is in use. A killed process loses its lock with its life.
 const LOCK_FILE: &str = "chdb-server.lock";
@@ -84,7 +85,9 @@ impl Engine {
         }
         std::fs::write(path.join(CONFIG_FILE), "<clickhouse></clickhouse>\n").map_err(folder)?;
         std::fs::write(path.join(USERS_FILE), gate::users_config()).map_err(folder)?;
-        let api = Api::load(&locate::library()?).map_err(StartError::Library)?;
+        let library = locate::library()?;
+        let wall = if open { None } else { wall_around(&path, &library) };
+        let api = Api::load(&library, wall).map_err(StartError::Library)?;
         let failed = |reason: String| StartError::Engine { path: path.clone(), reason };
         let mut anchor = api
             .connect(&connection_arguments(&path, open, &[]))
@@ -171,6 +174,22 @@ impl Engine {
         let anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(anchor);
         self.api.shutdown()
+    }
+}
+
+/// The wall, where the system has one. Without it the gate stands alone, and whoever runs the server should know.
+fn wall_around(path: &Path, library: &Path) -> Option<Wall> {
+    // Without a name of its own, the program's functions are nameless in the engine's stack traces, and that is all.
+    let program = std::env::current_exe().unwrap_or_default();
+    match Wall::around(path, &[library, &program]) {
+        Ok(wall) => Some(wall),
+        Err(error) => {
+            tracing::warn!(
+                %error,
+                "this system has no Landlock to keep the engine from files and the network; only the check of each statement does"
+            );
+            None
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The seam to libchdb: the only module of this crate with `unsafe` in it.
+//! The seam to libchdb. `unsafe` stands in this module and in `wall`.
 //!
 //! Owns the library's function table, connections and results. Does not own where the library file is
 //! (`locate`) or what is asked of it (`engine`). The library ships without a header, so the functions are looked
@@ -11,6 +11,8 @@ use std::ptr;
 use std::sync::Arc;
 
 use libloading::Library;
+
+use crate::wall::Wall;
 
 /// What `chdb_connect` returns: the address of a cell that holds the connection, or null.
 type ConnectionCell = *mut RawConnection;
@@ -43,6 +45,9 @@ pub enum FfiError {
     /// The engine gave no connection. It says why only on its standard error.
     #[error("the engine refused a connection")]
     Refused,
+    /// This thread cannot be put behind the wall.
+    #[error("this thread cannot be kept from files and the network: {0}")]
+    Wall(#[from] std::io::Error),
 }
 
 /// The functions of libchdb that this crate calls.
@@ -62,6 +67,8 @@ pub struct Api {
     written_rows: CountOf,
     written_bytes: CountOf,
     shutdown: unsafe extern "C" fn() -> c_int,
+    /// Behind it goes every thread before it opens a connection or runs a statement.
+    wall: Option<Wall>,
     /// Keeps the code mapped. Never unloaded: the engine leaves thread-local destructors and exit handlers behind, and
     /// a process that ends without their code dies of a segmentation fault.
     _library: ManuallyDrop<Library>,
@@ -104,7 +111,8 @@ pub struct Answer {
 impl Api {
     /// Loads the library at `path` (a file, or a bare name for the loader's own search) and turns its signal
     /// handlers off, so that SIGTERM stays with the process.
-    pub fn load(path: &Path) -> Result<Arc<Api>, FfiError> {
+    /// With a `wall`, statements run behind it.
+    pub fn load(path: &Path, wall: Option<Wall>) -> Result<Arc<Api>, FfiError> {
         let shown = path.display().to_string();
         // SAFETY: loading runs the library's initialisers. libchdb's are made for being loaded into a foreign process.
         let library = unsafe { Library::new(path) }.map_err(|error| {
@@ -142,6 +150,7 @@ impl Api {
             written_rows: function!(b"chdb_result_rows_written\0"),
             written_bytes: function!(b"chdb_result_bytes_written\0"),
             shutdown: function!(b"chdb_shutdown\0"),
+            wall,
             _library: ManuallyDrop::new(library),
         };
         // SAFETY: takes an int and touches only the library's own flag; no connection exists yet.
@@ -152,6 +161,7 @@ impl Api {
     /// Opens a connection with `arguments`, the first of which plays the part of a program's name. The first
     /// connection of the process starts the engine.
     pub fn connect(self: &Arc<Api>, arguments: &[String]) -> Result<Connection, FfiError> {
+        self.enter_wall()?;
         let owned: Vec<CString> = arguments
             .iter()
             .map(|argument| CString::new(argument.as_str()).map_err(|_| FfiError::ZeroByte))
@@ -169,6 +179,10 @@ impl Api {
             return Err(FfiError::Refused);
         }
         Ok(Connection { api: Arc::clone(self), cell })
+    }
+
+    fn enter_wall(&self) -> std::io::Result<()> {
+        self.wall.as_ref().map_or(Ok(()), Wall::enter)
     }
 
     /// Ends the engine's threads once every connection is closed; says whether that was done.
@@ -207,6 +221,10 @@ impl Connection {
         format: &str,
         parameters: &[(String, String)],
     ) -> Result<Answer, String> {
+        // The thread may be another than the one that opened the connection.
+        self.api.enter_wall().map_err(|error| {
+            format!("Code: 1001. DB::Exception: {} (STD_EXCEPTION)", FfiError::from(error))
+        })?;
         let names: Vec<*const c_char> = parameters.iter().map(|(name, _)| name.as_ptr().cast()).collect();
         let name_lengths: Vec<usize> = parameters.iter().map(|(name, _)| name.len()).collect();
         let values: Vec<*const c_char> = parameters.iter().map(|(_, value)| value.as_ptr().cast()).collect();

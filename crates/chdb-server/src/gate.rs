@@ -13,130 +13,51 @@
 //! | settings that name a file or a server      | `format_template_row = '/etc/passwd'`                |
 //! | caches of dictionaries on a disk           | `LAYOUT(SSD_CACHE(PATH '/path'))`                    |
 //! | statements that run others unchecked       | `DROP TABLE t PARALLEL WITH CREATE TABLE …`          |
+//! | SQL in strings, which the engine may read  | `additional_result_filter = 'file(…)'`               |
+//! | text that the engine may read otherwise    | a no-break space between `file` and `(`              |
+//!
+//! It knows names, and a reader of text can be deceived; where the kernel can hold the engine back, [`wall`](crate::wall) stands
+//! behind it. The gate is what gives a clear answer, and what keeps statements from this server's own files.
 
 use crate::sql::{Kind, Lexer, Token, is, name};
 
-/// Functions by their lower-case names.
-const FUNCTIONS: [&str; 14] = [
-    "aiclassify",
-    "aiembed",
-    "aiextract",
-    "aigenerate",
-    "aitranslate",
-    "arrowstream",
-    "catboostevaluate",
-    "disk",
-    "eval",
-    "executable",
-    "file",
-    "prometheusquery",
-    "prometheusqueryrange",
-    "reversednsquery",
-];
+mod names;
+mod text;
 
-/// Engines whose tables or databases are files elsewhere, programs or other servers, in lower case. The engine's grants
-/// refuse most of them too.
-const ENGINES: [&str; 54] = [
-    "arrowflight",
-    "arrowstream",
-    "azureblobstorage",
-    "azurequeue",
-    "backup",
-    "cosn",
-    "datalakecatalog",
-    "deltalake",
-    "deltalakeazure",
-    "deltalakelocal",
-    "deltalakes3",
-    "distributed",
-    "embeddedrocksdb",
-    "executable",
-    "executablepool",
-    "file",
-    "filelog",
-    "filesystem",
-    "gcs",
-    "hdfs",
-    "hive",
-    "hudi",
-    "iceberg",
-    "icebergazure",
-    "iceberghdfs",
-    "iceberglocal",
-    "icebergs3",
-    "jdbc",
-    "kafka",
-    "keepermap",
-    "logfile",
-    "materializedmysql",
-    "materializedpostgresql",
-    "mongodb",
-    "mysql",
-    "nats",
-    "odbc",
-    "oss",
-    "paimon",
-    "paimonazure",
-    "paimonhdfs",
-    "paimonlocal",
-    "paimons3",
-    "postgresql",
-    "queryrunner",
-    "rabbitmq",
-    "redis",
-    "remote",
-    "remotesecure",
-    "s3",
-    "s3queue",
-    "sqlite",
-    "url",
-    "ytsaurus",
-];
-
-/// Settings that make a format read or write a file, or ask a server.
-const SETTINGS: [&str; 6] = [
-    "format_avro_schema_registry_url",
-    "format_schema",
-    "format_template_resultset",
-    "format_template_row",
-    "input_format_record_errors_file_path",
-    "output_format_schema",
-];
-
-/// Engines that may be made. Each keeps its data in the server's own folder, or has none.
-const ENGINES_GRANTED: [&str; 24] = [
-    "AggregatingMergeTree",
-    "Alias",
-    "Buffer",
-    "CoalescingMergeTree",
-    "CollapsingMergeTree",
-    "Dictionary",
-    "FuzzJSON",
-    "GenerateRandom",
-    "GraphiteMergeTree",
-    "Join",
-    "Log",
-    "MaterializedView",
-    "Memory",
-    "Merge",
-    "MergeTree",
-    "Null",
-    "ReplacingMergeTree",
-    "Set",
-    "StripeLog",
-    "SummingMergeTree",
-    "TimeSeries",
-    "TinyLog",
-    "VersionedCollapsingMergeTree",
-    "View",
-];
+use names::{DATABASES, ENGINES, ENGINES_GRANTED, FUNCTIONS, SETTINGS, SOURCE_KEYS, STRUCTURED};
 
 /// What is refused, as it is told to the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` reaches files or the network, which this server allows only when it is started with --allow-files-and-network"
-)]
-pub struct Gated(pub String);
+pub enum Gated {
+    /// It reaches files or the network.
+    #[error(
+        "`{0}` reaches files or the network, which this server allows only when it is started with --allow-files-and-network"
+    )]
+    Reaches(String),
+    /// A string that would do so if the engine read it as SQL, as it does in some places.
+    #[error(
+        "a string of this statement holds a call of `{0}`, and some functions and settings read strings as SQL; send it as the data of \
+         an INSERT, or start the server with --allow-files-and-network"
+    )]
+    InString(&'static str),
+    /// Columns as text that this server cannot see before the engine does.
+    #[error(
+        "`{0}()` takes only literals here, since the columns that it names may hold any SQL; write them out, or start the server \
+         with --allow-files-and-network"
+    )]
+    NotLiteral(String),
+    /// The engine may read it otherwise than this server does.
+    #[error(
+        "the statement has {0} outside of its strings and comments, which may hide what it does; leave that out, or start the server \
+         with --allow-files-and-network"
+    )]
+    Unclear(String),
+}
+
+/// Something by the name `what` reaches beyond the server's folder.
+fn reaches<T>(what: impl Into<String>) -> Result<T, Gated> {
+    Err(Gated::Reaches(what.into()))
+}
 
 /// The engine's configuration of its one user: everything in its own folder, and nothing beyond.
 pub fn users_config() -> String {
@@ -159,9 +80,21 @@ pub fn users_config() -> String {
 /// Names the first that reaches beyond the server's folder.
 pub fn settings(settings: &[(String, String)]) -> Result<(), Gated> {
     match settings.iter().find(|(name, _)| SETTINGS.contains(&name.as_str())) {
-        Some((name, _)) => Err(Gated(name.clone())),
+        Some((name, _)) => reaches(name.as_str()),
         None => Ok(()),
     }
+}
+
+/// Checks the substitutions `{name:Type}` of a request. One of the type `Identifier` can stand where a function is named.
+///
+/// # Errors
+/// Names the first that is the name of a function that reaches beyond the server's folder.
+pub fn parameters(sql: &[u8], parameters: &[(String, String)]) -> Result<(), Gated> {
+    if !text::contains(sql, b"identifier") {
+        return Ok(());
+    }
+    let found = parameters.iter().find_map(|(_, value)| text::function_named(value.as_bytes()));
+    found.map_or(Ok(()), reaches)
 }
 
 /// Checks a statement, without the data of an insert.
@@ -170,58 +103,175 @@ pub fn settings(settings: &[(String, String)]) -> Result<(), Gated> {
 /// Names the first thing that reaches beyond the server's folder.
 pub fn statement(sql: &[u8]) -> Result<(), Gated> {
     let tokens: Vec<Token> = Lexer::new(sql).collect();
+    clear(sql, &tokens)?;
     functions(sql, &tokens)?;
-    let defines = starts_with(sql, &tokens, &["CREATE", "ATTACH", "REPLACE"]);
-    let sets = tokens.iter().any(|token| is(sql, *token, "SET") || is(sql, *token, "SETTINGS"));
+    structures(sql, &tokens)?;
+    strings(sql, &tokens)?;
+    settings_in(sql, &tokens)?;
+    definitions(sql, &tokens)?;
     // The engine runs the statements behind it without asking what its user may do.
     if tokens.windows(2).any(|pair| is(sql, pair[0], "PARALLEL") && is(sql, pair[1], "WITH")) {
-        return Err(Gated("PARALLEL WITH".to_owned()));
-    }
-    for (index, token) in tokens.iter().enumerate() {
-        let text = lower(sql, *token);
-        if SETTINGS.contains(&text.as_str()) {
-            return Err(Gated(text));
-        }
-        if sets && is_escaped(sql, *token) && kind_at(&tokens, index + 1) == Some(Kind::Mark(b'=')) {
-            return Err(Gated(shown(sql, *token)));
-        }
-        if defines && is(sql, *token, "ENGINE") {
-            let after = index + 1 + usize::from(kind_at(&tokens, index + 1) == Some(Kind::Mark(b'=')));
-            if let Some(engine) = tokens.get(after)
-                && is_name(*engine)
-                && (ENGINES.contains(&lower(sql, *engine).as_str()) || is_escaped(sql, *engine))
-            {
-                return Err(Gated(format!("ENGINE = {}", shown(sql, *engine))));
-            }
-        }
-        if defines && is(sql, *token, "LAYOUT") && kind_at(&tokens, index + 1) == Some(Kind::Mark(b'(')) {
-            let layout = tokens
-                .get(index + 2)
-                .filter(|layout| is_escaped(sql, **layout) || lower(sql, **layout).ends_with("ssd_cache"));
-            if let Some(layout) = layout {
-                return Err(Gated(format!("LAYOUT({})", shown(sql, *layout))));
-            }
-        }
-        if defines && is(sql, *token, "SOURCE") && kind_at(&tokens, index + 1) == Some(Kind::Mark(b'(')) {
-            dictionary_source(sql, &tokens[index + 2..])?;
-        }
+        return reaches("PARALLEL WITH");
     }
     let foreign = starts_with(sql, &tokens, &["ATTACH"])
         && tokens.windows(2).any(|pair| is(sql, pair[0], "FROM") && pair[1].kind == Kind::Text);
     if foreign {
-        return Err(Gated("ATTACH … FROM".to_owned()));
+        return reaches("ATTACH … FROM");
     }
     if starts_with(sql, &tokens, &["BACKUP", "RESTORE"]) {
-        return Err(Gated(shown(sql, tokens[0])));
+        return reaches(shown(sql, tokens[0]));
     }
-    // Here the engine might see another token than this lexer does; then the bare text decides.
-    match is_ambiguous(sql) {
-        true => FUNCTIONS
-            .iter()
-            .find(|name| called_in_text(sql, name.as_bytes()))
-            .map_or(Ok(()), |name| Err(Gated((*name).to_owned()))),
-        false => Ok(()),
+    // Should the engine see another token here than this lexer does, the bare text decides.
+    match is_ambiguous(sql).then(|| text::called(sql)).flatten() {
+        Some(name) => reaches(name),
+        None => Ok(()),
     }
+}
+
+/// Outside of strings, quoted names and comments a statement is ASCII: the engine takes some other letters for blanks, quotes or
+/// signs. `$` begins a string or stands in a word.
+fn clear(sql: &[u8], tokens: &[Token]) -> Result<(), Gated> {
+    let unclear = |what: String| Err(Gated::Unclear(what));
+    for token in tokens {
+        let text = &sql[token.start..token.end];
+        match token.kind {
+            Kind::Word if !text.is_ascii() => {
+                return unclear(format!("`{}`", String::from_utf8_lossy(text).escape_default()));
+            }
+            Kind::Text | Kind::Quoted if text[0] >= 0x80 => return unclear("curly quotes".to_owned()),
+            Kind::Word if text.starts_with(b"$") => return unclear("a word that begins with `$`".to_owned()),
+            Kind::Mark(b'$') => return unclear("a single `$`".to_owned()),
+            Kind::Mark(byte) if byte.is_ascii_control() => return unclear(format!("the byte 0x{byte:02X}")),
+            Kind::Word | Kind::Quoted | Kind::Text | Kind::Mark(_) => {}
+        }
+    }
+    match crate::sql::odd_blank(sql) {
+        Some(blank) => unclear(format!("the blank `{}`", String::from_utf8_lossy(blank).escape_default())),
+        None => Ok(()),
+    }
+}
+
+/// Names of settings: those refused, and those written with escapes, which could be any.
+fn settings_in(sql: &[u8], tokens: &[Token]) -> Result<(), Gated> {
+    let sets = tokens.iter().any(|token| is(sql, *token, "SET") || is(sql, *token, "SETTINGS"));
+    for (index, token) in tokens.iter().enumerate() {
+        let text = lower(sql, *token);
+        let given = sets && kind_at(tokens, index + 1) == Some(Kind::Mark(b'='));
+        // A column may well have this name.
+        let refused = SETTINGS.contains(&text.as_str()) && (given || text != "dialect");
+        if refused || given && is_escaped(sql, *token) {
+            return reaches(shown(sql, *token));
+        }
+        // `SET param_f = 'file'` gives a name to a later statement's `{f:Identifier}`.
+        if given
+            && text.starts_with("param_")
+            && let Some(function) =
+                tokens.get(index + 2).and_then(|value| text::function_named(&text::content(sql, *value)))
+        {
+            return reaches(function);
+        }
+    }
+    Ok(())
+}
+
+/// Engines, and what dictionaries are made of.
+fn definitions(sql: &[u8], tokens: &[Token]) -> Result<(), Gated> {
+    if !starts_with(sql, tokens, &["CREATE", "ATTACH", "REPLACE"]) {
+        return Ok(());
+    }
+    for (index, token) in tokens.iter().enumerate() {
+        let opened = kind_at(tokens, index + 1) == Some(Kind::Mark(b'('));
+        if is(sql, *token, "ENGINE") {
+            engine(sql, &tokens[index + 1..])?;
+        } else if opened && is(sql, *token, "LAYOUT") {
+            let refused =
+                |layout: &&Token| is_escaped(sql, **layout) || lower(sql, **layout).ends_with("ssd_cache");
+            if let Some(layout) = tokens.get(index + 2).filter(refused) {
+                return reaches(format!("LAYOUT({})", shown(sql, *layout)));
+            }
+        } else if opened && is(sql, *token, "SOURCE") {
+            dictionary_source(sql, &tokens[index + 2..])?;
+        }
+    }
+    Ok(())
+}
+
+/// What follows `ENGINE`. Behind `=` only engines that are known to stay in the folder may stand. Without it the word may be a
+/// column of a view's query, so there only what is known to go beyond is refused.
+fn engine(sql: &[u8], after: &[Token]) -> Result<(), Gated> {
+    let equals = kind_at(after, 0) == Some(Kind::Mark(b'='));
+    let Some(engine) = after.get(usize::from(equals)).filter(|engine| is_name(**engine)) else {
+        return Ok(());
+    };
+    let text = lower(sql, *engine);
+    let granted = ENGINES_GRANTED.iter().any(|known| known.eq_ignore_ascii_case(&text));
+    let may = if equals {
+        granted || DATABASES.contains(&text.as_str())
+    } else {
+        !ENGINES.contains(&text.as_str())
+    };
+    match may && !is_escaped(sql, *engine) {
+        true => Ok(()),
+        false => reaches(format!("ENGINE = {}", shown(sql, *engine))),
+    }
+}
+
+/// A string may be read as SQL where this module does not know it, so none may call what is refused.
+fn strings(sql: &[u8], tokens: &[Token]) -> Result<(), Gated> {
+    let mut before: Option<Token> = None;
+    for token in tokens {
+        if token.kind == Kind::Text {
+            let hex = before.filter(|word| word.end == token.start && word.kind == Kind::Word);
+            let content = match hex.map(|word| lower(sql, word)) {
+                Some(kind) if kind == "x" || kind == "b" => {
+                    text::digits(&text::content(sql, *token), kind == "x")
+                }
+                _ => text::content(sql, *token),
+            };
+            if let Some(name) = text::called_at_any_depth(content) {
+                return Err(Gated::InString(name));
+            }
+        }
+        before = Some(*token);
+    }
+    Ok(())
+}
+
+/// Columns as text are looked at as a string; a text that is put together only by the engine cannot be.
+fn structures(sql: &[u8], tokens: &[Token]) -> Result<(), Gated> {
+    for (index, token) in tokens.iter().enumerate() {
+        let text = lower(sql, *token);
+        let called = is_name(*token)
+            && STRUCTURED.contains(&text.as_str())
+            && kind_at(tokens, index + 1) == Some(Kind::Mark(b'('));
+        if !called
+            || text == "format" && is_pattern(sql, tokens.get(index + 2))
+            || is_source_null(sql, tokens, index)
+        {
+            continue;
+        }
+        let arguments = tokens[index + 2..].iter().take_while(|token| token.kind != Kind::Mark(b')'));
+        let literal = arguments.enumerate().all(|(place, argument)| match argument.kind {
+            Kind::Text | Kind::Mark(b',') => true,
+            // A format's name, or a number; a call would have a bracket behind it.
+            Kind::Word => place == 0 && text == "format" || sql[argument.start].is_ascii_digit(),
+            Kind::Quoted | Kind::Mark(_) => false,
+        });
+        if !literal {
+            return Err(Gated::NotLiteral(shown(sql, *token)));
+        }
+    }
+    Ok(())
+}
+
+/// `format('{} of {}', …)` fills a pattern; no format's name has braces.
+fn is_pattern(sql: &[u8], first: Option<&Token>) -> bool {
+    first.is_some_and(|first| first.kind == Kind::Text && text::content(sql, *first).contains(&b'{'))
+}
+
+/// `SOURCE(NULL())` of a dictionary.
+fn is_source_null(sql: &[u8], tokens: &[Token], index: usize) -> bool {
+    index >= 2 && kind_at(tokens, index - 1) == Some(Kind::Mark(b'(')) && is(sql, tokens[index - 2], "SOURCE")
 }
 
 /// Checks the data of an insert in the format `Values`, which may hold expressions.
@@ -230,13 +280,21 @@ pub fn statement(sql: &[u8]) -> Result<(), Gated> {
 /// Names the first function that reaches beyond the server's folder.
 pub fn values(data: &[u8]) -> Result<(), Gated> {
     let tokens: Vec<Token> = Lexer::new(data).collect();
-    functions(data, &tokens)
+    functions(data, &tokens)?;
+    // A query among the values may do all that a statement does; else their strings are nothing but data.
+    if tokens.iter().any(|token| is(data, *token, "SELECT")) {
+        structures(data, &tokens)?;
+        strings(data, &tokens)?;
+        settings_in(data, &tokens)?;
+    }
+    Ok(())
 }
 
 /// Whether data may hold a call at all; a cheap look before they are taken apart.
 pub fn may_call(data: &[u8]) -> bool {
     data.iter().any(|byte| matches!(byte, b'`' | b'"'))
-        || FUNCTIONS.iter().any(|name| contains(data, name.as_bytes()))
+        || text::contains(data, b"select")
+        || FUNCTIONS.iter().any(|name| text::contains(data, name.as_bytes()))
 }
 
 fn functions(sql: &[u8], tokens: &[Token]) -> Result<(), Gated> {
@@ -247,7 +305,7 @@ fn functions(sql: &[u8], tokens: &[Token]) -> Result<(), Gated> {
         }
         let called = kind_at(tokens, index + 1) == Some(Kind::Mark(b'(')) && !is_target(sql, tokens, index);
         if called || is_function_argument(sql, tokens, index) {
-            return Err(Gated(format!("{}()", shown(sql, *token))));
+            return reaches(format!("{}()", shown(sql, *token)));
         }
     }
     Ok(())
@@ -278,23 +336,35 @@ fn is_function_argument(sql: &[u8], tokens: &[Token], index: usize) -> bool {
     })
 }
 
-/// `CLICKHOUSE(…)` without a host, and `NULL()`, stay on this server.
+/// `NULL()` and `CLICKHOUSE(TABLE 't')` stay on this server. A `HOST` is another server, and `QUERY`, `WHERE` and `INVALIDATE_QUERY`
+/// are SQL that the engine runs later, for no user.
 fn dictionary_source(sql: &[u8], tokens: &[Token]) -> Result<(), Gated> {
     let Some(kind) = tokens.first() else { return Ok(()) };
-    let mut depth = 1_usize;
-    let inside = tokens.iter().take_while(|token| {
-        match token.kind {
-            Kind::Mark(b'(') => depth += 1,
-            Kind::Mark(b')') => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        depth > 0
-    });
-    let has_host = inside.into_iter().any(|token| lower(sql, *token) == "host");
     match lower(sql, *kind).as_str() {
         "null" => Ok(()),
-        "clickhouse" if !has_host => Ok(()),
-        _ => Err(Gated(format!("SOURCE({})", shown(sql, *kind)))),
+        "clickhouse" => match unknown_key(sql, tokens.get(2..).unwrap_or_default()) {
+            Some(key) => reaches(format!("SOURCE({}({} …))", shown(sql, *kind), shown(sql, key))),
+            None => Ok(()),
+        },
+        _ => reaches(format!("SOURCE({})", shown(sql, *kind))),
+    }
+}
+
+/// The first thing in `TABLE 't' DB currentDatabase())` that is neither a known key nor its value.
+fn unknown_key(sql: &[u8], tokens: &[Token]) -> Option<Token> {
+    let mut at = 0;
+    loop {
+        let key = tokens.get(at).filter(|key| key.kind != Kind::Mark(b')'))?;
+        if !SOURCE_KEYS.contains(&lower(sql, *key).as_str()) {
+            return Some(*key);
+        }
+        at += 2;
+        // A call without arguments.
+        let called = [b'(', b')']
+            .iter()
+            .enumerate()
+            .all(|(next, mark)| kind_at(tokens, at + next) == Some(Kind::Mark(*mark)));
+        at += if called { 2 } else { 0 };
     }
 }
 
@@ -330,33 +400,6 @@ fn shown(sql: &[u8], token: Token) -> String {
 fn is_ambiguous(sql: &[u8]) -> bool {
     sql.iter().any(|byte| matches!(byte, b'$' | b'#') || *byte >= 0x80)
         || sql.windows(2).any(|pair| matches!(pair, b"--" | b"/*"))
-}
-
-/// Whether the bare text has the word `name` with a bracket after it, or `apply` before it.
-fn called_in_text(sql: &[u8], name: &[u8]) -> bool {
-    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    let ends = (0..sql.len().saturating_sub(name.len()))
-        .filter(|at| sql[*at..at + name.len()].eq_ignore_ascii_case(name))
-        .filter(|at| at.checked_sub(1).is_none_or(|before| !is_word(&sql[before])))
-        .map(|at| at + name.len());
-    ends.filter(|end| !sql.get(*end).is_some_and(is_word)).any(|end| {
-        let after =
-            sql[end..].iter().find(|byte| !byte.is_ascii_whitespace() && !matches!(byte, b'`' | b'"'));
-        matches!(after, Some(b'(' | b'/' | b'-' | b'#'))
-    })
-}
-
-/// Whether `name`, which is in lower case, occurs in any case.
-fn contains(data: &[u8], name: &[u8]) -> bool {
-    let first = [name[0], name[0].to_ascii_uppercase()];
-    let mut rest = data;
-    while let Some(at) = rest.iter().position(|byte| first.contains(byte)) {
-        if rest.get(at..at + name.len()).is_some_and(|word| word.eq_ignore_ascii_case(name)) {
-            return true;
-        }
-        rest = &rest[at + 1..];
-    }
-    false
 }
 
 #[cfg(test)]

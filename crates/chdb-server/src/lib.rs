@@ -17,6 +17,7 @@
 //! |---------------|-----------------------------------------------------------|
 //! | `auth`        | the token that clients must know                          |
 //! | `gate`        | refuses what reaches files or the network                 |
+//! | `wall`        | has the kernel refuse it too                              |
 //! | `request`     | query string and headers to one value                     |
 //! | `sql`         | where data begin, which format, what is refused           |
 //! | `compression` | ClickHouse's blocks and HTTP's encodings                  |
@@ -52,6 +53,7 @@ mod session;
 mod settings;
 mod shared;
 mod sql;
+mod wall;
 mod work;
 
 pub use auth::Token;
@@ -76,4 +78,7 @@ What differs from a real server:
     queryID() returns the engine's own.
   - What reaches files or the network is refused (file(), url(), s3(), remote(), engines and dictionaries of other
     servers, BACKUP), unless --allow-files-and-network is given: then whoever has the token reaches every file that
-    this process may read or write. FROM INFILE and INTO OUTFILE are always refused.";
+    this process may read or write. FROM INFILE and INTO OUTFILE are always refused. With the check on, strings that
+    call such functions, expressions as values of settings, queries of dictionaries, and letters beyond ASCII outside
+    of strings are refused too; and where Linux has Landlock (since 5.19), it keeps the engine from files outside of
+    --path, from sockets and from programs.";

@@ -43,15 +43,67 @@ impl<'a> Lexer<'a> {
     fn skip_blanks(&mut self) {
         loop {
             let rest = &self.sql[self.at..];
-            let skipped = match rest {
-                [byte, ..] if byte.is_ascii_whitespace() => 1,
-                [b'-', b'-', ..] | [b'#', b'!' | b' ', ..] => until(rest, b"\n"),
-                [b'/', b'*', ..] => 2 + until(&rest[2..], b"*/"),
-                _ => return,
-            };
-            self.at += skipped;
+            match blank_length(rest) + comment_length(rest) {
+                0 => return,
+                skipped => self.at += skipped,
+            }
         }
     }
+}
+
+/// The length of the blank at the beginning of `rest`, 0 if there is none. Beside ASCII's blanks the engine passes over those that
+/// come with text from word processors.
+fn blank_length(rest: &[u8]) -> usize {
+    match rest {
+        [b' ' | b'\t'..=b'\r', ..] => 1,
+        [0xC2, 0x85 | 0xA0, ..] => 2,
+        [0xE1, 0xA0, 0x8E, ..] | [0xE3, 0x80, 0x80, ..] | [0xEF, 0xBB, 0xBF, ..] => 3,
+        [0xE2, 0x80, 0x80..=0x8D | 0xA8 | 0xA9 | 0xAF, ..] | [0xE2, 0x81, 0x9F | 0xA0, ..] => 3,
+        _ => 0,
+    }
+}
+
+/// The length of the comment at the beginning of `rest`, 0 if there is none.
+fn comment_length(rest: &[u8]) -> usize {
+    match rest {
+        [b'-', b'-', ..] | [b'/', b'/', ..] | [b'#', b'!' | b' ', ..] => until(rest, b"\n"),
+        [b'/', b'*', ..] => nested_comment_length(rest),
+        _ => 0,
+    }
+}
+
+/// `/* a /* b */ c */` is one comment.
+fn nested_comment_length(rest: &[u8]) -> usize {
+    let (mut depth, mut at) = (0, 0);
+    while let Some(pair) = rest.get(at..at + 2) {
+        (depth, at) = match pair {
+            b"/*" => (depth + 1, at + 2),
+            b"*/" => (depth - 1, at + 2),
+            _ => (depth, at + 1),
+        };
+        if depth == 0 {
+            return at;
+        }
+    }
+    rest.len()
+}
+
+/// The first blank between the tokens of `sql` that nobody types on purpose: no space, tab or line end.
+pub fn odd_blank(sql: &[u8]) -> Option<&[u8]> {
+    let ends = std::iter::once(0).chain(Lexer::new(sql).map(|token| token.end));
+    ends.into_iter().find_map(|end| {
+        let mut rest = &sql[end..];
+        loop {
+            let (blank, comment) = (blank_length(rest), comment_length(rest));
+            match (blank, comment) {
+                (0, 0) => return None,
+                (1, _) if matches!(rest[0], b' ' | b'\t' | b'\n' | b'\r') => {}
+                (0, _) => {}
+                _ => return Some(&rest[..blank]),
+            }
+            rest = &rest[blank + comment..];
+        }
+    })
 }
 
 impl Iterator for Lexer<'_> {
@@ -64,6 +116,7 @@ impl Iterator for Lexer<'_> {
             b'\'' => (Kind::Text, quoted_length(rest)),
             b'`' | b'"' => (Kind::Quoted, quoted_length(rest)),
             byte if is_word_byte(byte) => (Kind::Word, word_length(rest)),
+            0x80.. => foreign(rest),
             b'$' => match here_document_length(rest) {
                 Some(length) => (Kind::Text, length),
                 None if rest.get(1).is_some_and(|byte| is_word_byte(*byte)) => {
@@ -80,7 +133,22 @@ impl Iterator for Lexer<'_> {
 }
 
 fn is_word_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Beyond ASCII stand ClickHouse's other quotes, ‘a string’ and “a name”, in which nothing is escaped. Any other letters are a word of
+/// their own: the engine takes none of them in a word.
+fn foreign(rest: &[u8]) -> (Kind, usize) {
+    match rest {
+        [0xE2, 0x80, 0x98, inner @ ..] => (Kind::Text, 3 + until(inner, "\u{2019}".as_bytes())),
+        [0xE2, 0x80, 0x9C, inner @ ..] => (Kind::Quoted, 3 + until(inner, "\u{201d}".as_bytes())),
+        _ => {
+            let ends = |at: &usize| {
+                rest[*at] < 0x80 || blank_length(&rest[*at..]) > 0 || rest[*at..].starts_with(b"\xE2\x80")
+            };
+            (Kind::Word, (1..rest.len()).find(ends).unwrap_or(rest.len()))
+        }
+    }
 }
 
 /// A word goes on over `$`, as in ClickHouse: `a$b$` begins no here-document.

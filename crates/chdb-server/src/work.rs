@@ -63,7 +63,7 @@ pub fn run(server: &Server, mut work: Work) -> Result<Response<Body>, Failure> {
     let statement = find_statement(&work.asked.query, std::mem::take(&mut work.body))?;
     work.admitted.ticket.show(&statement.text);
     if !server.engine.is_open() {
-        statement.check_gate(&work.asked.settings).map_err(gated)?;
+        statement.check_gate(&work.asked).map_err(gated)?;
     }
     let format =
         statement.format().or(work.asked.default_format.as_deref()).unwrap_or(FORMAT_DEFAULT).to_owned();
@@ -121,8 +121,9 @@ struct Found {
 
 impl Found {
     /// Refuses what reaches files or the network.
-    fn check_gate(&self, settings: &[(String, String)]) -> Result<(), gate::Gated> {
-        gate::settings(settings)?;
+    fn check_gate(&self, asked: &Asked) -> Result<(), gate::Gated> {
+        gate::settings(&asked.settings)?;
+        gate::parameters(&self.text, &asked.parameters)?;
         let Statement::Insert(insert) = &self.parsed else { return gate::statement(&self.text) };
         let (head, first) = self.text.split_at(insert.data_start.min(self.text.len()));
         gate::statement(head)?;

@@ -40,7 +40,13 @@ fn columns_and_tables_of_such_names_are_none_of_it() {
     for sql in [
         "SELECT file FROM logs WHERE file IN ('a')",
         "SELECT lower(file), logs.file, t.`file` FROM logs",
-        "SELECT 'file(1)', \"file\" FROM t",
+        "SELECT 'file', 'a file of 3 (three)', \"file\" FROM t",
+        "SELECT format('{} of {}', a, concat(b, c)), 'naïve', `Straße` FROM t -- über",
+        "SELECT * FROM format(JSONEachRow, 'a UInt8, b String', '{\"a\":1}')",
+        "SELECT * FROM generateRandom('a UInt8', 1, 10, 2)",
+        "SELECT dialect FROM t WHERE dialect = 'sql'",
+        "SELECT 1 /* a /* nested */ comment */ // and a line",
+        "CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(NULL()) LAYOUT(FLAT()) LIFETIME(0)",
         "INSERT INTO file (a, b) SELECT 1, 2",
         "INSERT INTO TABLE default.file (a) SELECT 1",
         "CREATE TABLE file (a Int8) ENGINE = MergeTree ORDER BY a",
@@ -52,6 +58,66 @@ fn columns_and_tables_of_such_names_are_none_of_it() {
     ] {
         assert!(!refused(sql), "{sql}: {:?}", statement(sql.as_bytes()));
     }
+}
+
+#[test]
+fn what_the_engine_could_read_otherwise_is_refused() {
+    for sql in [
+        "SELECT file\u{b}('/p')",
+        "SELECT file\u{a0}('/p')",
+        "SELECT file\u{2003}('/p')",
+        "SELECT file\u{feff}('/p')",
+        "SELECT 1\u{a0}",
+        "SELECT 1 \u{c} -- x",
+        "SELECT 1 /* ' */\u{3000}",
+        "SELECT 1 \u{1}",
+        "SELECT 5\u{2212}3",
+        "SELECT \u{2018}a\u{2019}",
+        "SELECT \u{201c}a\u{201d}",
+        "SELECT $ ' $, 1 -- '",
+        "SELECT $a, 1",
+        // Comments that end elsewhere than they seem to.
+        "SELECT 1 // '\n, file('/p'), ''",
+        "SELECT /* /* */ ' */ 1, file('/p') /* ' */",
+        "CREATE TABLE t (a Int8) ENGINE\u{b}=\u{b}EmbeddedRocksDB(0, '/p') PRIMARY KEY a",
+        "SELECT 1 FORMAT Template SETTINGS format_template_row\u{a0}= '/p'",
+    ] {
+        assert!(refused(sql), "{sql:?}");
+    }
+    let told = statement("SELECT file\u{a0}('/p')".as_bytes()).unwrap_err().to_string();
+    assert!(told.contains("\\u{a0}") && told.contains("outside of its strings"), "{told}");
+}
+
+#[test]
+fn strings_that_the_engine_may_read_as_sql_are_looked_into() {
+    for sql in [
+        "SELECT * FROM format(JSONEachRow,'a UInt8, b String DEFAULT file(''/p'')','{\"a\":1}')",
+        r"SELECT * FROM format(JSONEachRow,'a UInt8, b String DEFAULT \x66ile(\'/p\')','{}')",
+        r"SELECT * FROM format(JSONEachRow,'a String DEFAULT `fi\\x6ce`(\'/p\')','{}')",
+        "SELECT * FROM format(JSONEachRow,'a String DEFAULT file\u{a0}/* ( */(''/p'')','{}')",
+        "SELECT * FROM format(JSONEachRow, x'612055496E74382044454641554C542066696C6528272F702729', '{}')",
+        "SELECT * FROM format(Values, 'a String', $$(file('/p'))$$)",
+        "SELECT * FROM format(JSONEachRow,'a Array(String) DEFAULT [1] APPLY file','{}')",
+        "INSERT INTO t SELECT a FROM input('a String DEFAULT file(''/p'')')",
+        "SELECT structureToCapnProtoSchema('a String DEFAULT file(''/p'')')",
+        "SELECT * FROM viewExplain('EXPLAIN', 'x', (SELECT 1)) WHERE 'eval(''SELECT 1'')' = ''",
+        // Put together where it cannot be seen.
+        "SELECT * FROM format(JSONEachRow, concat('a String DEFAULT fi', 'le(''/p'')'), '{}')",
+        "SELECT * FROM format(JSONEachRow, {s:String}, '{}')",
+        "WITH (SELECT s FROM t) AS s SELECT * FROM format(JSONEachRow, s, '{}')",
+        "SELECT * FROM generateRandom(reverse('...'))",
+        "INSERT INTO FUNCTION null('a String DEFAULT fi' || 'le(1)') VALUES ('1')",
+        "SET param_f = 'file'",
+    ] {
+        assert!(refused(sql), "{sql}");
+    }
+    assert!(values(b"((SELECT b FROM format(JSONEachRow, 'b String DEFAULT file(''/p'')', '{}')))").is_err());
+    assert!(may_call(b"((SELECT 1))"));
+    let pair = |value: &str| [("f".to_owned(), value.to_owned())];
+    let by_name = b"SELECT arrayMap({f:Identifier}, ['/p'])";
+    assert!(parameters(by_name, &pair("file")).is_err() && parameters(by_name, &pair("`fi\\x6ce`")).is_err());
+    assert!(parameters(by_name, &pair("files")).is_ok());
+    assert!(parameters(b"SELECT {f:String}", &pair("file")).is_ok());
 }
 
 #[test]
@@ -73,6 +139,12 @@ fn engines_and_sources_beyond_the_folder_are_refused() {
         "RESTORE TABLE t FROM S3('http://h/')",
         "CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(CLICKHOUSE(TABLE 't')) LAYOUT(SSD_CACHE(PATH '/tmp/x'))",
         "CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(NULL()) LAYOUT(complex_key_ssd_cache(path '/tmp/x'))",
+        "CREATE DICTIONARY d (k UInt8, v String) PRIMARY KEY k SOURCE(CLICKHOUSE(QUERY 'SELECT 1 AS k, f AS v')) LAYOUT(FLAT())",
+        "CREATE DICTIONARY d (k UInt8) PRIMARY KEY k SOURCE(CLICKHOUSE(TABLE 't' WHERE 'k = 1')) LAYOUT(FLAT())",
+        "CREATE DICTIONARY d (k UInt8) PRIMARY KEY k SOURCE(CLICKHOUSE(DB 'd' TABLE 't' INVALIDATE_QUERY 'SELECT 1')) LAYOUT(FLAT())",
+        "CREATE DICTIONARY d (k UInt8) PRIMARY KEY k SOURCE(CLICKHOUSE(DB currentDatabase() QUERY 'SELECT 1')) LAYOUT(FLAT())",
+        "CREATE DICTIONARY d (k UInt8) PRIMARY KEY k SOURCE(CLICKHOUSE(TABLE 't' 'query' 'SELECT 1')) LAYOUT(FLAT())",
+        "CREATE DATABASE d ENGINE = NewKindOfEngine('/etc')",
         "DROP TABLE IF EXISTS t PARALLEL WITH CREATE TABLE u (a Int8) ENGINE = EmbeddedRocksDB(0, '/tmp/x') PRIMARY KEY a",
         "DROP TABLE IF EXISTS t parallel /* x */ with CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(HTTP(url 'http://h/'))",
     ] {
@@ -84,6 +156,9 @@ fn engines_and_sources_beyond_the_folder_are_refused() {
         "ATTACH TABLE t",
         "CREATE DATABASE d ENGINE = Atomic",
         "CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(CLICKHOUSE(TABLE 't')) LAYOUT(COMPLEX_KEY_HASHED()) LIFETIME(0)",
+        "CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(CLICKHOUSE(DB 'd' TABLE t USER 'default')) LAYOUT(FLAT())",
+        "CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(CLICKHOUSE(TABLE 't' DB currentDatabase())) LAYOUT(COMPLEX_KEY_DIRECT())",
+        "CREATE VIEW v AS SELECT engine FROM system.tables",
         "SELECT parallel FROM t WHERE parallel IN (1)",
     ] {
         assert!(!refused(sql), "{sql}");
@@ -103,6 +178,10 @@ fn settings_that_name_a_file_are_refused_in_text_and_beside_it() {
     let pair = |name: &str| [(name.to_owned(), "x".to_owned())];
     assert!(settings(&pair("format_schema")).is_err());
     assert!(settings(&pair("output_format_schema")).is_err());
+    assert!(settings(&pair("additional_result_filter")).is_err());
+    assert!(refused("SELECT 1 SETTINGS additional_result_filter = 'x'"));
+    assert!(refused("SELECT 1 SETTINGS additional_table_filters = {'t': 'x'}"));
+    assert!(refused("SET dialect = 'prql'"));
     assert!(settings(&pair("max_threads")).is_ok());
 }
 

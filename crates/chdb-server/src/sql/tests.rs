@@ -81,7 +81,17 @@ fn several_statements_are_refused_and_a_last_semicolon_is_not() {
 
 #[test]
 fn files_of_the_server_are_out_of_reach() {
-    assert_eq!(analyse(b"SELECT 1 INTO OUTFILE '/tmp/x'"), Err(Refused::ClientOnly("INTO OUTFILE")));
+    for blank in [" ", "\u{b}", "\u{a0}", "\u{200d}", "\u{feff}", "/* /* */ ' */", "// '\n", "# '\n"] {
+        let sql = format!("SELECT 1 INTO{blank}OUTFILE '/tmp/x'");
+        assert_eq!(analyse(sql.as_bytes()), Err(Refused::ClientOnly("INTO OUTFILE")), "{sql:?}");
+    }
+    // Quotes of the engine's that this could be hidden behind.
+    for sql in [
+        "SELECT \u{2018}'\u{2019} INTO OUTFILE '/p' -- '",
+        "SELECT 1 \u{201c}a\\\"\u{201d} INTO OUTFILE '/p' -- \"",
+    ] {
+        assert_eq!(analyse(sql.as_bytes()), Err(Refused::ClientOnly("INTO OUTFILE")), "{sql}");
+    }
     assert_eq!(
         analyse(b"INSERT INTO t FROM INFILE '/etc/passwd' FORMAT CSV"),
         Err(Refused::ClientOnly("FROM INFILE"))
