@@ -3,16 +3,18 @@
 //!
 //! Does not own paths, answers or passwords: those belong to the service behind it.
 //!
-//! | module  | what it does                                                         |
-//! |---------|----------------------------------------------------------------------|
-//! | `serve` | accepts connections; bounds their number and every wait for a client |
-//! | `stall` | ends a connection whose client no longer takes its answer            |
-//! | `tls`   | certificates from files, read again when they change                 |
-//! | `admit` | refuses foreign host names and cross-site requests                   |
+//! | module     | what it does                                                         |
+//! |------------|----------------------------------------------------------------------|
+//! | `serve`    | accepts connections; bounds their number and every wait for a client |
+//! | `requests` | counts the requests of a connection of HTTP/2                        |
+//! | `stall`    | ends a connection whose client no longer takes its answer            |
+//! | `tls`      | certificates from files, read again when they change                 |
+//! | `admit`    | refuses foreign host names and cross-site requests                   |
 // Listeners stand at the edge of the system and not on the data's path: they live in wall time.
 #![allow(clippy::disallowed_methods)]
 
 mod admit;
+mod requests;
 mod serve;
 mod stall;
 mod tls;

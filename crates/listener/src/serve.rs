@@ -9,8 +9,8 @@
 //! | asks and never reads the answer                  | the connection ends after `write_wait_max`       |
 //! | opens a connection and does not finish TLS       | the connection ends after `head_wait_max`        |
 //! | has a dead connection of HTTP/2                  | the connection ends after two pings unanswered   |
-//!
-//! A client of HTTP/2 that is alive may keep a connection without a request; it holds one of the places.
+//! | has one alive, and no request on it              | it is told to go after `head_wait_max`, and ends |
+//! |                                                  | after as long again                              |
 
 use std::future::Future;
 use std::io;
@@ -19,7 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use hyper::server::conn::{http1, http2};
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -27,6 +29,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::requests::{Answer, Requests};
 use crate::stall::Stalling;
 use crate::tls::Tls;
 
@@ -207,13 +210,25 @@ async fn of_http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .initial_connection_window_size(WINDOW_BYTES)
         .initial_stream_window_size(WINDOW_BYTES / 2)
         .max_header_list_size(u32::try_from(bounds.head_bytes_max).unwrap_or(u32::MAX));
-    let mut serving = pin!(builder.serve_connection(stream, TowerToHyperService::new(router)));
+    let requests = Requests::default();
+    let counted = requests.clone();
+    let service = TowerToHyperService::new(router);
+    let service = service_fn(move |request| {
+        let (one, answering) = (counted.begin(), service.call(request));
+        async move { answering.await.map(|answer| answer.map(|body| Body::new(Answer { body, _one: one }))) }
+    });
+    let mut serving = pin!(builder.serve_connection(stream, service));
+    tokio::select! {
+        ended = serving.as_mut() => return ended,
+        () = asked(&mut stopping) => {}
+        () = requests.none_for(bounds.head_wait_max) => {}
+    }
+    // Requests on their way are still answered: the client learns which was the last that counts, and sends others elsewhere.
+    serving.as_mut().graceful_shutdown();
     tokio::select! {
         ended = serving.as_mut() => ended,
-        () = asked(&mut stopping) => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
-        }
+        // One that has not even greeted does not hear it.
+        () = requests.none_for(bounds.head_wait_max) => Ok(()),
     }
 }
 

@@ -178,6 +178,67 @@ async fn a_stop_lets_a_running_request_finish_and_closes_kept_connections() {
     tokio::time::timeout(NEVER, running.served).await.expect("it ends").unwrap().unwrap();
 }
 
+/// What a client of HTTP/2 says first, with empty settings.
+const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// `GET /` of `localhost`, whole, as the first request of a connection.
+const ASK_HTTP2: &[u8] = b"\0\0\x0e\x01\x05\0\0\0\x01\x82\x86\x84\x41\x09localhost";
+
+async fn start_http2(router: Router, bounds: Bounds) -> Running {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, asked) = oneshot::channel();
+    let stopped = async {
+        // A dropped sender stops it too.
+        let _ = asked.await;
+    };
+    let edge = Edge { tls: None, http2: true };
+    Running { address, stop, served: tokio::spawn(serve_with(listener, router, bounds, edge, stopped)) }
+}
+
+#[tokio::test]
+async fn connections_of_http_2_without_a_request_end() {
+    let bounds = Bounds { connections_max: 3, head_wait_max: Duration::from_millis(300), ..bounds() };
+    let running = start_http2(hello(), bounds).await;
+    // The beginning of the greeting, the greeting, and one that begins a head and does not end it.
+    let begun_head = [GREETING, b"\0\0\x0e\x01\x01\0\0\0\x01\x82\x86\x84\x41\x09localhost"].concat();
+    let mut held = Vec::new();
+    for said in [&b"PRI "[..], GREETING, &begun_head] {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(said).await.unwrap();
+        held.push(stream);
+    }
+    for stream in &mut held {
+        rest(stream).await;
+    }
+    let mut next = TcpStream::connect(running.address).await.unwrap();
+    next.write_all(ASK).await.unwrap();
+    assert!(answer(&mut next).await.ends_with("hello"), "there is a place again");
+}
+
+#[tokio::test]
+async fn a_request_of_http_2_may_take_longer_than_its_connection_may_rest() {
+    let slow = || async {
+        sleep(Duration::from_millis(1500)).await;
+        "slowly done"
+    };
+    let bounds = Bounds { head_wait_max: Duration::from_millis(300), ..bounds() };
+    let running = start_http2(Router::new().route("/", get(slow)), bounds).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(&[GREETING, ASK_HTTP2].concat()).await.unwrap();
+    assert!(rest(&mut stream).await.contains("slowly done"));
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_greeting() {
+    let running =
+        start_http2(hello(), Bounds { head_wait_max: Duration::from_millis(500), ..bounds() }).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(b"PRI * HT").await.unwrap();
+    sleep(Duration::from_millis(50)).await;
+    running.stop.send(()).unwrap();
+    tokio::time::timeout(NEVER, running.served).await.expect("it ends").unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn http_2_is_known_by_its_first_bytes_and_only_where_it_is_taken() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
