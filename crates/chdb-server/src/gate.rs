@@ -79,10 +79,18 @@ pub fn users_config() -> String {
 /// # Errors
 /// Names the first that reaches beyond the server's folder.
 pub fn settings(settings: &[(String, String)]) -> Result<(), Gated> {
-    match settings.iter().find(|(name, _)| SETTINGS.contains(&name.as_str())) {
+    let refused = |(name, value): &&(String, String)| {
+        SETTINGS.contains(&name.as_str()) && !says_nothing(value.as_bytes())
+    };
+    match settings.iter().find(refused) {
         Some((name, _)) => reaches(name.as_str()),
         None => Ok(()),
     }
+}
+
+/// A client may well say that such a setting is not used: an empty text, or an empty map.
+fn says_nothing(value: &[u8]) -> bool {
+    matches!(value.trim_ascii(), b"" | b"{}")
 }
 
 /// Checks the substitutions `{name:Type}` of a request. One of the type `Identifier` can stand where a function is named.
@@ -158,7 +166,12 @@ fn settings_in(sql: &[u8], tokens: &[Token]) -> Result<(), Gated> {
         let text = lower(sql, *token);
         let given = sets && kind_at(tokens, index + 1) == Some(Kind::Mark(b'='));
         // A column may well have this name.
-        let refused = SETTINGS.contains(&text.as_str()) && (given || text != "dialect");
+        let value = |token: &Token| text::content(sql, *token);
+        let empty = given
+            && tokens
+                .get(index + 2)
+                .is_some_and(|token| token.kind == Kind::Text && says_nothing(&value(token)));
+        let refused = SETTINGS.contains(&text.as_str()) && (given || text != "dialect") && !empty;
         if refused || given && is_escaped(sql, *token) {
             return reaches(shown(sql, *token));
         }

@@ -475,6 +475,11 @@ fn deceiving_statements_are_refused(server: &Server, secret: &Path) {
     }
     refused(&format!("SELECT arrayMap({{f:Identifier}}, ['{path}'])"), "param_f=file");
     refused("SELECT 1", &format!("additional_result_filter=toUInt8(file('{path}'))"));
+    // Forebay itself says of each statement that these are not used.
+    assert_eq!(
+        server.send("/?additional_table_filters=%7B%7D&additional_result_filter=", b"SELECT 1").0,
+        200
+    );
     refused(
         "SELECT * FROM format(JSONEachRow, {s:String}, '{\"a\":1}')",
         &format!("param_s=a+UInt8,b+String+DEFAULT+file('{path}')"),

@@ -179,6 +179,11 @@ fn settings_that_name_a_file_are_refused_in_text_and_beside_it() {
     assert!(settings(&pair("format_schema")).is_err());
     assert!(settings(&pair("output_format_schema")).is_err());
     assert!(settings(&pair("additional_result_filter")).is_err());
+    let unused = |name: &str, value: &str| settings(&[(name.to_owned(), value.to_owned())]);
+    assert!(
+        unused("additional_result_filter", "").is_ok() && unused("additional_table_filters", "{}").is_ok()
+    );
+    assert!(!refused("SELECT 1 SETTINGS additional_result_filter = '', additional_table_filters = '{}'"));
     assert!(refused("SELECT 1 SETTINGS additional_result_filter = 'x'"));
     assert!(refused("SELECT 1 SETTINGS additional_table_filters = {'t': 'x'}"));
     assert!(refused("SET dialect = 'prql'"));
