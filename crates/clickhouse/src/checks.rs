@@ -115,6 +115,8 @@ pub struct Plan {
     pub sent: Schema,
     /// Where the columns stand by which rows replace each other, if they do.
     pub upsert: Option<Places>,
+    /// The table's columns that are not in a frame: the server computes them, or their types cannot be written, or they are not named.
+    pub others: Vec<read::ColumnRow>,
     /// The partition cut.
     pub partition: PartitionKey,
     /// The order of rows, if they are to be sorted and can be.
@@ -260,8 +262,15 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     let (Some(partition), true) = (partition, faults.is_empty()) else { return Err(faults) };
     let made = config.upsert.as_ref().filter(|upsert| upsert.version.is_none());
     let made = made.map(|_| Column::new(VERSION, ColumnType::UInt64));
+    let sent = Schema::new(schema.columns().iter().cloned().chain(made).collect());
     Ok(Plan {
-        sent: Schema::new(schema.columns().iter().cloned().chain(made).collect()),
+        others: table
+            .columns
+            .iter()
+            .filter(|column| sent.index_of(&column.name).is_none())
+            .cloned()
+            .collect(),
+        sent,
         upsert,
         schema,
         partition,

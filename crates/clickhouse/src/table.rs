@@ -254,6 +254,28 @@ impl ClickHouseTable {
         Ok((plan, sight))
     }
 
+    /// What a question says whose answer is one number, on a server that has every row and says so in the same answer.
+    ///
+    /// # Errors
+    /// While the server lags, or when the answer holds no number.
+    async fn counted(&self, question: &str) -> Result<(Arc<Plan>, Sight, u64), TableError> {
+        let (plan, sight) = self.sight(Some(question)).await?;
+        let again = |kind, message| TableError { remedy: Remedy::Resend, kind, message };
+        if let Some(why) = sight.lag(&plan.places) {
+            return Err(again(
+                TableFault::ReplicaLags,
+                format!("{why}; its rows are counted once it has caught up"),
+            ));
+        }
+        match sight.count {
+            Some(found) => Ok((plan, sight, found)),
+            None => Err(again(
+                TableFault::Uncertain,
+                format!("the answer to a question about the rows of table `{}` holds no number", self.name),
+            )),
+        }
+    }
+
     /// The settings of the inserts to come are those that the server has now. With a view that came, an error no longer says that
     /// nothing was written.
     fn see_settings(&self, plan: &Plan) {
@@ -409,14 +431,12 @@ impl Table for ClickHouseTable {
         if !self.config.asks_if_filled || self.plan.upsert.is_some() {
             return Ok(None);
         }
-        let one =
-            self.client.query(&format!("SELECT 1 FROM {} LIMIT 1", self.config.quoted()), &[], &[]).await;
-        let one = one.map_err(|error| TableError {
-            remedy: error.remedy,
-            kind: error.kind,
-            message: format!("whether table `{}` has rows is not known: {error}", self.name),
+        let question = format!("SELECT count() FROM (SELECT 1 FROM {} LIMIT 1)", self.config.quoted());
+        let (.., rows) = self.counted(&question).await.map_err(|error| TableError {
+            message: format!("whether table `{}` has rows is not known: {}", self.name, error.message),
+            ..error
         })?;
-        Ok((!one.trim().is_empty()).then(|| {
+        Ok((rows > 0).then(|| {
             format!(
                 "table `{}` has rows, and the store has no journal of this pipeline, so it would read its source from the start: rows \
                  that came from there before, with another store or another pipeline name, would be in the table twice. No row \
@@ -478,26 +498,7 @@ impl Table for ClickHouseTable {
         let question = Question::read(&self.config.quoted(), frame, rows, probe)?
             .filter(|question| question.is_admissible(self.now().plan.provenance, self.plan.merges));
         let Some(question) = question else { return Ok((Presence::Inadmissible, self.see().await?)) };
-        let (plan, sight) = self.sight(Some(&question.sql)).await?;
-        if let Some(why) = sight.lag(&plan.places) {
-            return Err(TableError {
-                remedy: Remedy::Resend,
-                kind: TableFault::ReplicaLags,
-                message: format!(
-                    "{why}; the rows of an insert in doubt are looked for once it has caught up"
-                ),
-            });
-        }
-        let Some(found) = sight.count else {
-            return Err(TableError {
-                remedy: Remedy::Resend,
-                kind: TableFault::Uncertain,
-                message: format!(
-                    "the answer holds no count of the rows of an insert in table `{}`",
-                    self.name
-                ),
-            });
-        };
+        let (plan, sight, found) = self.counted(&question.sql).await?;
         let presence = question.judge(found, plan.merges || plan.expires);
         Ok((presence, self.seen(&plan, &sight)?))
     }
@@ -524,8 +525,7 @@ impl ClickHouseTable {
     async fn versions_are_ahead(&self) -> Result<Option<String>, TableError> {
         let column = identifier(upsert::VERSION);
         let question = format!("SELECT max({column}) FROM {}", self.config.quoted());
-        let settings = read::borrowed(&self.plan.look_settings);
-        let (greatest,): (u64,) = self.client.one(&question, &settings, &[]).await.map_err(query_error)?;
+        let (.., greatest) = self.counted(&question).await?;
         let now_ms = self.client.wall_ms();
         let ahead_ms = upsert::ms_of(greatest).saturating_sub(now_ms);
         Ok((ahead_ms >= 0 && greatest > 0).then(|| {

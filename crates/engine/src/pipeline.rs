@@ -299,9 +299,12 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         }
         accounts::tell(journal.lane());
         status.update(|s| {
-            s.phase = Phase::Running;
             s.sealed = Totals::of(journal.lane());
-            s.sealed_at_start = s.sealed;
+            // A lane that is opened again goes on with the run that it is part of.
+            if s.phase == Phase::Starting {
+                s.sealed_at_start = s.sealed;
+            }
+            s.phase = Phase::Running;
             s.spool_bytes = journal.lane().spool_bytes();
             s.watermark_ms = journal.lane().watermark_ms;
             s.inputs = journal.lane().inputs.iter().map(|input| (input.name.clone(), input.counts)).collect();

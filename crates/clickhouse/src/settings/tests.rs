@@ -36,6 +36,15 @@ fn every_setting_that_the_guarantee_rests_on_is_named() {
         ("max_execution_time", "175"),
         ("replace_running_query", "0"),
         ("input_format_defaults_for_omitted_fields", "1"),
+        // Each of these was seen to lose rows of a view's target without an error.
+        ("limit", "0"),
+        ("offset", "0"),
+        ("additional_result_filter", ""),
+        ("additional_table_filters", "{}"),
+        ("group_by_overflow_mode", "throw"),
+        ("join_overflow_mode", "throw"),
+        ("set_overflow_mode", "throw"),
+        ("read_overflow_mode_leaf", "throw"),
     ] {
         assert_eq!(value(&named, name), Some(wanted), "{name}");
     }
@@ -120,6 +129,9 @@ fn an_empty_answer_to_a_count_is_ruled_out_by_settings() {
     let named = every().look(&of());
     for name in ["empty_result_for_aggregation_by_empty_set", "limit", "offset", "use_query_cache", "final"] {
         assert_eq!(value(&named, name), Some("0"), "{name}");
+    }
+    for name in ["read_overflow_mode", "read_overflow_mode_leaf", "timeout_overflow_mode_leaf"] {
+        assert_eq!(value(&named, name), Some("throw"), "{name}: a count would be that of the rows so far");
     }
     assert_eq!(value(&named, "select_sequential_consistency"), Some("0"));
     let shared = every().look(&Of { shared: true, ..of() });

@@ -21,6 +21,7 @@ use dataflow::{
 
 use super::given::Given;
 use super::{ClickHouseTable, Making};
+use crate::checks::read::ColumnRow;
 use crate::checks::{PROVENANCE, Plan};
 use crate::convert::{self, Way};
 use crate::native::{BlockPlan, type_of};
@@ -78,15 +79,10 @@ impl ClickHouseTable {
         }
         let found = now.plan.sent.index_of(name).map(|at| &now.plan.sent.columns()[at]);
         let Some(found) = found else {
-            let mut statement = self.alter("ADD COLUMN", column);
-            if !column.default.is_empty() && column.default != dataflow::TYPE_DEFAULT {
-                statement += &format!(" DEFAULT {}", column.default);
-            }
-            let words = format!(
-                "column `{name}` is gone from table `{}`, or is computed by the server now; rename it back, or give it back \
-                 with: {statement}",
-                self.name
-            );
+            let words = match now.plan.others.iter().find(|other| other.name == *name) {
+                None => self.is_gone(column),
+                Some(other) => self.is_not_sent(column, other),
+            };
             return Fit::No { words };
         };
         let Ok(from) = types::parse(name, &column.type_name) else { return Fit::AsIs };
@@ -97,7 +93,7 @@ impl ClickHouseTable {
             Way::Same => Fit::AsIs,
             Way::Always if !loses_default => Fit::Again { always: true },
             Way::Always | Way::Checked => Fit::Again { always: false },
-            Way::Never => Fit::No { words: self.has_changed(column, found, "which holds none of them") },
+            Way::Never => Fit::No { words: self.has_changed(column, found, "values that it cannot hold") },
         }
     }
 
@@ -211,9 +207,53 @@ impl ClickHouseTable {
         )
     }
 
+    /// What to do about a column that the table has no more.
+    fn is_gone(&self, was: &LayoutColumn) -> String {
+        let statement = self.alter("ADD COLUMN", was) + &default_clause(was);
+        format!(
+            "column `{}` is gone from table `{}`, and rows that wait hold values of it; rename it back, or give it back with: {statement}",
+            was.name, self.name
+        )
+    }
+
+    /// What to do about a column that no insert may name any more, or whose type cannot be written.
+    fn is_not_sent(&self, was: &LayoutColumn, now: &ColumnRow) -> String {
+        let what = match now.is_stored_as_sent() {
+            true => format!("has the type `{}` now, which cannot be written", now.type_name),
+            false => format!("is {} now: the server computes it", now.default_kind),
+        };
+        let default = default_clause(was);
+        let statement = match now.default_kind.as_str() {
+            "MATERIALIZED" | "ALIAS" if default.is_empty() => format!(
+                "ALTER TABLE {} MODIFY COLUMN {} REMOVE {}",
+                self.config.quoted(),
+                identifier(&was.name),
+                now.default_kind
+            ),
+            // It has no statement that takes this off alone.
+            "EPHEMERAL" if default.is_empty() => {
+                let value = format!(" DEFAULT defaultValueOfTypeName({})", types::quote(&was.type_name));
+                self.alter("MODIFY COLUMN", was) + &value
+            }
+            _ => self.alter("MODIFY COLUMN", was) + &default,
+        };
+        format!(
+            "column `{}` of table `{}` {what}, and rows that wait hold values of it; let it take them with: {statement}",
+            was.name, self.name
+        )
+    }
+
     fn alter(&self, verb: &str, column: &LayoutColumn) -> String {
         let (table, name) = (self.config.quoted(), identifier(&column.name));
         format!("ALTER TABLE {table} {verb} {name} {}", column.type_name)
+    }
+}
+
+/// The DEFAULT that a column had, as a clause.
+fn default_clause(was: &LayoutColumn) -> String {
+    match was.default.as_str() {
+        "" | dataflow::TYPE_DEFAULT => String::new(),
+        default => format!(" DEFAULT {default}"),
     }
 }
 

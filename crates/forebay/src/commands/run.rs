@@ -172,8 +172,12 @@ pub(super) async fn lane(
         let made = wiring::assemble(pipeline, runtime.clone(), status.clone(), drain, reads, &known);
         let assembled = tokio::select! {
             assembled = made => assembled,
-            // Nothing was claimed or read so far, so there is nothing to drain.
-            _ = asked.wait_for(|stop| *stop) => return Exit::Done,
+            _ = asked.wait_for(|stop| *stop) => match known.is_open_again {
+                // What was read before the table changed is told of; rows may wait in the store.
+                true => break Ok(Outcome::Interrupted),
+                // Nothing was claimed or read so far, so there is nothing to drain.
+                false => return Exit::Done,
+            },
         };
         let parts = match assembled {
             Ok(parts) => parts,
@@ -185,7 +189,7 @@ pub(super) async fn lane(
                 status.met(name, state, &error.to_string(), Effect::None, Noticed::Asking, now_ms);
                 tokio::select! {
                     () = runtime.sleep(LOOK_AGAIN) => continue,
-                    _ = asked.wait_for(|stop| *stop) => return Exit::Done,
+                    _ = asked.wait_for(|stop| *stop) => break Ok(Outcome::Interrupted),
                 }
             }
             Err(error) => {

@@ -20,7 +20,7 @@ use sources::file::Csv;
 
 /// Settings by which an answer holds values as they are: 64-bit numbers and decimals as texts, times with their zone.
 /// NaN and infinities too; and no limit of a user's profile, nor a shard that is away, may shorten it without an error.
-pub(super) const EXACT: [(&str, &str); 8] = [
+pub(super) const EXACT: [(&str, &str); 16] = [
     ("output_format_json_quote_64bit_integers", "1"),
     ("output_format_json_quote_decimals", "1"),
     ("output_format_json_quote_denormals", "1"),
@@ -28,6 +28,14 @@ pub(super) const EXACT: [(&str, &str); 8] = [
     ("result_overflow_mode", "throw"),
     ("read_overflow_mode", "throw"),
     ("timeout_overflow_mode", "throw"),
+    ("read_overflow_mode_leaf", "throw"),
+    ("group_by_overflow_mode", "throw"),
+    ("join_overflow_mode", "throw"),
+    ("set_overflow_mode", "throw"),
+    ("distinct_overflow_mode", "throw"),
+    ("sort_overflow_mode", "throw"),
+    ("limit", "0"),
+    ("offset", "0"),
     ("skip_unavailable_shards", "0"),
 ];
 

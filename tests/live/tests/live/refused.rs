@@ -317,7 +317,16 @@ fn every_alter_under_load_ends_with_every_row_right() {
     });
     // These wait, and say what lets them go on.
     let place = format!("default.{}", case.name());
-    for alter in ["DROP COLUMN g", "RENAME COLUMN g TO renamed", "MODIFY COLUMN v Nullable(UInt8)"] {
+    for alter in [
+        "DROP COLUMN g",
+        "RENAME COLUMN g TO renamed",
+        "MODIFY COLUMN v Nullable(UInt8)",
+        // The column is there, and no insert may name it, or nothing can write its type.
+        "MODIFY COLUMN g Int8 MATERIALIZED 3",
+        "MODIFY COLUMN g Int8 ALIAS 3",
+        "MODIFY COLUMN g Variant(Int8, String)",
+        "MODIFY COLUMN d UInt8 MATERIALIZED 3",
+    ] {
         table.ask(&format!("ALTER TABLE {{t}} {alter}"));
         let first = send(300) - 300;
         // An insert that was under way meets the change first; the look behind it names the statement.
@@ -337,6 +346,11 @@ fn every_alter_under_load_ends_with_every_row_right() {
         );
         assert_eq!(
             table.value(&format!("SELECT countIf(v != id % 60000) FROM {{t}} WHERE id >= {first}")),
+            "0",
+            "{alter}"
+        );
+        assert_eq!(
+            table.value(&format!("SELECT countIf(d != id % 100) FROM {{t}} WHERE id >= {first}")),
             "0",
             "{alter}"
         );

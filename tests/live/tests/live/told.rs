@@ -123,6 +123,30 @@ fn a_run_of_dead_letters_says_so_and_ends_with_5() {
 }
 
 #[test]
+fn a_run_whose_table_has_changed_in_the_middle_ends_with_what_became_of_all_its_records() {
+    let Some(case) = Case::begin("told_reopened") else { return };
+    let table = case.table("id UInt32, v UInt8", "id");
+    let feed = case.feed();
+    feed.send((0..100).map(|id| format!(r#"{{"id":{id},"v":{}}}"#, if id < 90 { "999" } else { "1" })));
+    let pipeline = case.pipeline().more("dead_letters: { fail_above: 1% }\n");
+    let mut running = pipeline.run();
+    table.wait_for(10);
+    table.ask("ALTER TABLE {t} ADD COLUMN w UInt8");
+    // It is opened again for the new column, and reads on.
+    let mut sent = 100;
+    wait_until(live::PATIENCE, "the new column to be read", || {
+        feed.send([format!(r#"{{"id":{sent},"v":1,"w":5}}"#)]);
+        sent += 1;
+        table.wait_for(sent - 90);
+        table.value("SELECT max(w) FROM {t}") == "5"
+    });
+    running.term().expect("SIGTERM");
+    let (exit, log) = live::pipeline::ended(running);
+    assert_eq!(exit.status.code(), Some(5), "{log}");
+    assert!(log.contains(&format!("90 of the {sent} records read became dead letters")), "{log}");
+}
+
+#[test]
 fn a_check_ends_with_the_code_of_a_run_and_names_what_stands_against_it() {
     let Some(case) = Case::begin("told_check") else { return };
     let mut files = Files::new(&case, "id UInt64, amount UInt8");
