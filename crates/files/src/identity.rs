@@ -122,14 +122,6 @@ impl Identity {
         Ok(agrees.then(|| Self::of_head(node, &head)))
     }
 
-    /// Whether a file with the identity `other` may have the same bytes at its beginning, by what both were made of.
-    pub fn may_begin_like(&self, other: &Self) -> bool {
-        let differs = |(length, hash): &(u64, u64)| {
-            other.prints.iter().any(|(other, print)| other == length && print != hash)
-        };
-        !self.prints.iter().any(differs)
-    }
-
     /// Reads the text of one; `None` if it is none.
     pub fn parse(text: &str) -> Option<Self> {
         let parts: Vec<&str> = text.split(':').collect();

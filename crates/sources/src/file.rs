@@ -1,8 +1,8 @@
 //! Lines of files as records: JSON lines, CSV and anything else that ends with a newline.
 //!
 //! Owns which files a pattern means, what a position in them is, and the threads that read them. Does not own the meaning
-//! of a line. A source of files is bounded, unless it follows them: each file ends where it ends when the reader gets there; files that
-//! appear later belong to the next run.
+//! of a line. A source of files is bounded: each file ends where it ends when the reader gets there; files that appear
+//! later belong to the next run.
 //!
 //! | question                 | answer                                                                            |
 //! |--------------------------|-----------------------------------------------------------------------------------|
@@ -21,22 +21,18 @@
 //! | file appended to         | goes on: its identity (`files`) covers only bytes that were there                         |
 //! | rotated away             | followed in its folder; may go once it was read to its end (`place`)              |
 //! | cut; gone before its end | refused                                                                           |
-//! | with `follow`            | no file ends: it is read on when it grows, and new ones are found (`follow`, `recognize`) |
 //! | matched by two inputs, or by a symbolic link too | refused, by device and inode (`claims`)                   |
 //! | an empty file            | no partition yet: nothing is known to know it by                                  |
 //! | `-`                      | standard input: from position 0 only, since what was read is gone                 |
 
 mod claims;
 mod find;
-mod follow;
 mod inflate;
-mod job;
 mod lines;
 mod place;
 mod quoted;
 mod raw;
 mod reader;
-mod recognize;
 mod verified;
 
 use std::collections::BTreeMap;
@@ -44,7 +40,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::source::first_record;
 use dataflow::{
     BlockBuilder, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError,
     SourceFault, Streams,
@@ -52,8 +47,8 @@ use dataflow::{
 
 use crate::thread;
 pub use claims::{Claims, shared};
+use place::Place;
 pub use quoted::Csv;
-use recognize::{Follow, Known};
 
 /// The name of standard input.
 pub const STDIN: &str = "-";
@@ -67,10 +62,6 @@ pub struct FileOptions {
     pub csv: Option<Csv>,
     /// Bytes of the longest line returned whole. Keep the decoder's own bound at or below it.
     pub line_bytes_max: usize,
-    /// Whether files are read on as they grow and are rotated, and new ones as they appear.
-    pub follow: bool,
-    /// Whether each file ends where it ends when the reader gets there, although files are followed: for a drain.
-    pub ends: bool,
     /// Files read at the same time, each by a thread; at least 1.
     pub threads: usize,
     /// Bytes of records read ahead of the caller. Beside them each thread holds one block and one line.
@@ -80,27 +71,11 @@ pub struct FileOptions {
 impl FileOptions {
     /// The defaults for these paths: lines of 128 MiB, two threads, 32 MiB ahead.
     pub fn new(paths: Vec<String>) -> Self {
-        Self {
-            paths,
-            csv: None,
-            line_bytes_max: 128 << 20,
-            follow: false,
-            ends: false,
-            threads: 2,
-            ahead_bytes_max: 32 << 20,
-        }
+        Self { paths, csv: None, line_bytes_max: 128 << 20, threads: 2, ahead_bytes_max: 32 << 20 }
     }
+}
 
-    /// Whether a file's end is only where it ends at the moment.
-    fn is_endless(&self) -> bool {
-        self.follow && !self.ends
-    }
-
-    /// How often a followed file that was not found is looked for again.
-    fn tries(&self) -> u32 {
-        if self.follow { follow::TRIES } else { 0 }
-    }
-
+impl FileOptions {
     /// Inflated bytes that each thread holds back until their checksum was found right; a larger member is inflated twice.
     fn hold_bytes_max(&self) -> usize {
         (self.ahead_bytes_max / (4 * self.threads.max(1))).clamp(64 << 10, 4 << 20)
@@ -112,24 +87,9 @@ impl FileOptions {
 pub struct FileSource {
     options: FileOptions,
     /// The index of the file that stands under a name, where it is not 0.
-    namesakes: Arc<Namesakes>,
+    namesakes: Mutex<BTreeMap<String, u32>>,
     /// The files that the inputs of the pipeline read, and the name of the one that this is the source of.
     claims: (Arc<Claims>, String),
-}
-
-/// The index of the file that stands under each name.
-#[derive(Debug, Default)]
-struct Namesakes(Mutex<BTreeMap<String, u32>>);
-
-impl Namesakes {
-    fn set(&self, shown: &[PartitionStart]) {
-        let index = |start: &PartitionStart| (start.partition.stream.to_string(), start.partition.index);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = shown.iter().map(index).collect();
-    }
-
-    fn get(&self) -> BTreeMap<String, u32> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
 }
 
 impl FileSource {
@@ -146,11 +106,8 @@ impl FileSource {
         if options.paths.len() > 1 && options.paths.iter().any(|path| path == STDIN) {
             return config("`-` (standard input) must be the only path of a file source");
         }
-        if options.follow && options.paths == [STDIN] {
-            return config("standard input ends where its writer ends it, so it cannot be followed");
-        }
         let options = FileOptions { threads: options.threads.max(1), ..options };
-        Ok(Self { options, namesakes: Arc::default(), claims: Default::default() })
+        Ok(Self { options, namesakes: Mutex::default(), claims: Default::default() })
     }
 
     /// The source of the input `name`, beside others that share `claims`: none reads what another one does.
@@ -175,15 +132,23 @@ impl Source for FileSource {
     }
 
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        let start = |path: &str, identity: String| PartitionStart {
+            partition: Partition::new(path, 0),
+            identity,
+            next: 0,
+            first: 0,
+            leader_epoch: NO_LEADER_EPOCH,
+        };
         if self.is_stdin() {
             return Ok(vec![start(STDIN, String::new())]);
         }
-        let (paths, follow) = (self.options.paths.clone(), self.options.follow);
+        let paths = self.options.paths.clone();
         thread::run("file-look", move || {
-            let starts = shown(&paths)?;
-            if follow && starts.is_empty() {
-                let message = format!("no file with anything in it is at `{}` so far", paths.join("`, `"));
-                return Err(SourceError::new(SourceFault::Away, message));
+            let mut starts = Vec::new();
+            for path in find::files(&paths)? {
+                if let Some(identity) = find::identity(&path)? {
+                    starts.push(start(&path, identity.to_string()));
+                }
             }
             Ok(starts)
         })
@@ -200,29 +165,13 @@ impl Source for FileSource {
         if self.is_stdin() {
             return Ok(shown);
         }
-        let (paths, follows) = (self.options.paths.clone(), self.options.follow);
+        let paths = self.options.paths.clone();
         let (claims, name) = self.claims.clone();
-        let look = move || {
-            let known: Vec<Known> = known.into_iter().map(Known::new).collect();
-            let mut follow = follows.then(Follow::default);
-            let mut tries = 0;
-            loop {
-                let look = recognize::recognize(&paths, &shown, &known, (&claims, &name), follow.as_mut());
-                // Folders are not listed in one moment: a file that is being renamed may be in none of them.
-                let tries_max = match &look {
-                    Ok(look) if look.has_finished => follow::TRIES_OF_FINISHED,
-                    Err(error) if error.fault == SourceFault::Refused => follow::TRIES,
-                    Ok(_) | Err(_) => 0,
-                };
-                if !follows || tries >= tries_max {
-                    return look.map(|look| look.recognized);
-                }
-                tries += 1;
-                thread::pause(follow::PAUSE);
-            }
-        };
+        let look = move || recognize(&paths, shown, &known, (&claims, &name));
         let recognized = thread::run("file-look", look).await?;
-        self.namesakes.set(&recognized);
+        let index = |start: &PartitionStart| (start.partition.stream.to_string(), start.partition.index);
+        *self.namesakes.lock().unwrap_or_else(PoisonError::into_inner) =
+            recognized.iter().map(index).collect();
         Ok(recognized)
     }
 
@@ -232,7 +181,7 @@ impl Source for FileSource {
             return Ok(Vec::new());
         }
         let paths = self.options.paths.clone();
-        let namesakes = self.namesakes.get();
+        let namesakes = self.namesakes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         thread::run("file-look", move || {
             let mut ends = Vec::new();
             for path in find::files(&paths)? {
@@ -247,17 +196,7 @@ impl Source for FileSource {
     }
 
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
-        let looks = follow::Looks { namesakes: self.namesakes.clone(), claims: self.claims.clone() };
-        Ok(Box::new(reader::FileReader::start(self.options.clone(), from, looks)?))
-    }
-
-    /// Reads from there to the record, whether files are followed or not.
-    async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
-        let position = at.next;
-        let options = FileOptions { ends: true, ..self.options.clone() };
-        let looks = follow::Looks { namesakes: self.namesakes.clone(), claims: self.claims.clone() };
-        let mut reader = reader::FileReader::start(options, vec![at], looks)?;
-        first_record(&mut reader, position).await
+        Ok(Box::new(reader::FileReader::start(self.options.clone(), from)?))
     }
 
     /// Files keep no positions for others.
@@ -285,25 +224,48 @@ pub fn joined(lines: &RecordBlock, csv: Csv) -> RecordBlock {
     block.take()
 }
 
-fn start(path: &str, identity: String) -> PartitionStart {
-    PartitionStart {
-        partition: Partition::new(path, 0),
-        identity,
-        next: 0,
-        first: 0,
-        leader_epoch: NO_LEADER_EPOCH,
-    }
-}
-
-/// The files that are there and have anything in them.
-fn shown(paths: &[String]) -> Result<Vec<PartitionStart>, SourceError> {
-    let mut starts = Vec::new();
-    for path in find::files(paths)? {
-        if let Some(identity) = find::identity(&path)? {
-            starts.push(start(&path, identity.to_string()));
+/// What `shown` is to a pipeline that has read `known`.
+fn recognize(
+    paths: &[String],
+    shown: Vec<PartitionStart>,
+    known: &[ReadFrom],
+    (claims, name): (&Claims, &str),
+) -> Result<Vec<PartitionStart>, SourceError> {
+    let streams: Vec<&str> = known.iter().map(|from| &*from.partition.stream).collect();
+    find::check(paths, &streams)?;
+    let others = || Ok(shown.iter().map(|start| start.partition.stream.to_string()).collect());
+    let mut by_path: BTreeMap<String, &ReadFrom> = BTreeMap::new();
+    for from in known {
+        // A file that is missed ends the start here, before anything new is recorded.
+        match place::find(from, &others)? {
+            Place::At(_, path) => drop(by_path.insert(path, from)),
+            Place::Finished => {}
         }
     }
-    Ok(starts)
+    // A file that was rotated is its input's still, under the name that it has now.
+    let paths = by_path.keys().map(String::as_str).chain(shown.iter().map(|start| &*start.partition.stream));
+    claims.take(name, paths).map_err(|why| SourceError::new(SourceFault::Config, why))?;
+    let mut recognized = Vec::new();
+    for start in &shown {
+        let path = &start.partition.stream;
+        match by_path.get(&**path) {
+            // Its identity as it was recorded: the text may cover less than today's.
+            Some(from) if from.partition.stream == *path => recognized.push(PartitionStart {
+                partition: from.partition.clone(),
+                identity: from.identity.clone(),
+                ..start.clone()
+            }),
+            // It is read under the name that it had.
+            Some(_) => {}
+            None => {
+                let namesakes = known.iter().filter(|from| from.partition.stream == *path);
+                let index = namesakes.map(|from| from.partition.index + 1).max().unwrap_or(0);
+                recognized
+                    .push(PartitionStart { partition: Partition::new(path.clone(), index), ..start.clone() });
+            }
+        }
+    }
+    Ok(recognized)
 }
 
 /// What a failed call on a file means for the read.
@@ -319,8 +281,6 @@ fn fault_of(error: &std::io::Error) -> SourceFault {
     }
 }
 
-#[cfg(test)]
-mod follow_tests;
 #[cfg(test)]
 mod rotation_tests;
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! Calls that block, away from the async threads.
 
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
-use std::time::Duration;
 
 use dataflow::{SourceError, SourceFault};
 use futures::channel::oneshot;
@@ -30,14 +28,6 @@ pub(crate) fn end<T>(thread: ScopedJoinHandle<'_, T>) -> Result<T, SourceError> 
 
 fn not_started(name: &str, error: &std::io::Error) -> SourceError {
     SourceError::new(SourceFault::Away, format!("cannot start thread `{name}`: {error}"))
-}
-
-/// Waits on a thread that only works for one caller.
-pub(crate) fn pause(time: Duration) {
-    let nobody = Mutex::new(());
-    let held = nobody.lock().unwrap_or_else(PoisonError::into_inner);
-    // Nobody wakes it, so it ends with the time.
-    drop(Condvar::new().wait_timeout_while(held, time, |()| true));
 }
 
 /// Runs calls that may hang (a network disk, a broker) on a thread of their own.

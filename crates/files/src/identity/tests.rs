@@ -116,23 +116,3 @@ fn a_file_that_begins_alike_has_an_identity_of_all_that_it_has_now() {
         assert_eq!(grown.begins_like(&open(&path)).unwrap(), None, "{other:?}");
     }
 }
-
-#[test]
-fn identities_alone_say_which_files_cannot_begin_alike() {
-    let dir = Dir::new("alike");
-    let of = |name: &str, bytes: &[u8]| {
-        dir.write(name, bytes);
-        Identity::of(&File::open(dir.path(name)).unwrap()).unwrap()
-    };
-    let bytes: Vec<u8> = (0..2_000_u32).map(|n| (n % 251) as u8).collect();
-    let whole = of("whole", &bytes);
-    for length in [1, 16, 63, 64, 300, 1_024, 2_000] {
-        let part = of("part", &bytes[..length]);
-        assert!(whole.may_begin_like(&part) && part.may_begin_like(&whole), "{length}");
-        let mut other = bytes[..length].to_vec();
-        other[0] ^= 1;
-        let other = of("other", &other);
-        // Of fewer than sixteen bytes nothing is known that both have.
-        assert_eq!(whole.may_begin_like(&other), length < 16, "{length}");
-    }
-}

@@ -36,10 +36,10 @@ pub fn source(
     input: &Input<'_>,
     runtime: &Arc<dyn Runtime>,
 ) -> Result<Arc<dyn Source>, WiringError> {
-    source_beside(pipeline, input, runtime, &Arc::default(), false)
+    source_beside(pipeline, input, runtime, &Arc::default())
 }
 
-/// The same beside those of other inputs that share `claims`: a file that two of them match is refused. For a drain, files that are followed end as well.
+/// The same beside those of other inputs that share `claims`: a file that two of them match is refused.
 ///
 /// # Errors
 /// As [`source`].
@@ -48,7 +48,6 @@ pub fn source_beside(
     input: &Input<'_>,
     runtime: &Arc<dyn Runtime>,
     claims: &Arc<Claims>,
-    drain: bool,
 ) -> Result<Arc<dyn Source>, WiringError> {
     let (path, format) = (&input.path, &input.source.format);
     let settings = |error: dataflow::SourceError| WiringError::Settings(format!("`{path}`: {error}"));
@@ -76,8 +75,6 @@ pub fn source_beside(
                 // What a dead letter can hold is handed out, so that it holds all of a record that is merely too long.
                 line_bytes_max: record_bytes(&input.source.format).max(dataflow::reject::RAW_BYTES_MAX) + 1,
                 ahead_bytes_max: bounds::ahead_bytes(pipeline),
-                follow: files.follow,
-                ends: drain,
                 ..FileOptions::new(files.paths.as_slice().to_vec())
             };
             let source = FileSource::new(options).map_err(settings)?;

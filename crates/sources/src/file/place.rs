@@ -5,9 +5,9 @@
 //! | under its name stands                 | what is read                                                                 |
 //! |---------------------------------------|------------------------------------------------------------------------------|
 //! | the file itself                       | it; at the position or beyond, or it was cut                                 |
+//! | the file, cut                         | nothing: refused                                                             |
 //! | nothing, or another file              | the file under its new name in the same folder, or among the paths           |
-//! | the file, emptied, cut or written over, also under its new name | its copy in the same folder, whose name begins alike (`copytruncate`) |
-//! | the file, cut, and no copy            | nothing: refused                                                             |
+//! | the file, emptied or written over     | its copy in the same folder, whose name begins alike (`copytruncate`)        |
 //! | and neither is found                  | nothing more if it was read to its end; else refused                         |
 
 use std::fs::{File, Metadata};
@@ -70,20 +70,21 @@ pub(super) fn find(
     if let (Some(Likeness::Same), Some(file)) = (found, file) {
         return Ok(Place::At(file, path.to_owned()));
     }
+    if found == Some(Likeness::Cut) {
+        return refuse(format!(
+            "file `{path}` was cut to fewer bytes than it had when it was first seen; it was read to position `{next}`, and whether \
+             anything behind it is lost nobody can tell. Bring the whole file back in place (`cat whole > file`), or take it out of the \
+             pipeline with `forebay forget FILE --file {path}`"
+        ));
+    }
     if let Some(identity) = Identity::parse(&from.identity) {
-        let was_copied = found.is_some_and(is_replaced);
+        let was_copied = matches!(found, Some(Likeness::Emptied | Likeness::Overwritten));
         if let Some(place) = elsewhere(path, &identity, next, was_copied, paths)? {
             return Ok(place);
         }
-        if found == Some(Likeness::Cut) {
-            return refuse(format!(
-                "file `{path}` was cut to fewer bytes than it had when it was first seen; it was read to position `{next}`, and whether \
-                 anything behind it is lost nobody can tell. Bring the whole file back in place (`cat whole > file`), or take it out of the \
-                 pipeline with `forebay forget FILE --file {path}`"
-            ));
-        }
         // Nothing was ever in it that could be missed, or nothing is left of it that was not read.
         if from.leader_epoch == READ_TO_ITS_END {
+            tracing::info!(file = path, position = next, "a file that was read to its end was deleted");
             return Ok(Place::Finished);
         }
     }
@@ -100,17 +101,12 @@ pub(super) fn find(
     ))
 }
 
-/// Whether the file has lost what it had.
-fn is_replaced(likeness: Likeness) -> bool {
-    matches!(likeness, Likeness::Emptied | Likeness::Cut | Likeness::Overwritten)
-}
-
 /// The file under another name.
 fn elsewhere(
     path: &str,
     identity: &Identity,
     next: u64,
-    mut was_copied: bool,
+    was_copied: bool,
     paths: &dyn Fn() -> Result<Vec<String>, SourceError>,
 ) -> Result<Option<Place>, SourceError> {
     let mut copies = Vec::new();
@@ -118,38 +114,31 @@ fn elsewhere(
     for sibling in siblings(path)? {
         let is_copy = || sibling.name().is_some_and(|name| name.starts_with(&stem));
         if sibling.inode == identity.node().inode {
-            match likeness(&sibling.path, identity) {
-                Some((place, Likeness::Same)) => return Ok(Some(place)),
-                // It was emptied first and renamed later.
-                Some((_, likeness)) => was_copied |= is_replaced(likeness),
-                None => {}
+            if let Some(place) = open(&sibling.path, identity, Likeness::Same) {
+                return Ok(Some(place));
             }
-        } else if is_copy() {
+        } else if was_copied && is_copy() {
             copies.push(sibling.path);
         }
     }
     for other in paths()? {
         let other = PathBuf::from(other);
         if std::fs::metadata(&other).is_ok_and(|metadata| metadata.ino() == identity.node().inode)
-            && let Some((place, Likeness::Same)) = likeness(&other, identity)
+            && let Some(place) = open(&other, identity, Likeness::Same)
         {
             return Ok(Some(place));
         }
     }
-    if !was_copied {
-        return Ok(None);
-    }
     copies.sort();
-    let is_long = |path: &&PathBuf| std::fs::metadata(path).is_ok_and(|metadata| metadata.len() >= next);
-    let mut copies = copies.iter().filter(is_long).filter_map(|path| likeness(path, identity));
-    Ok(copies.find(|(_, likeness)| *likeness == Likeness::Copy).map(|(place, _)| place))
+    let is_long = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|metadata| metadata.len() >= next);
+    Ok(copies.iter().filter(|path| is_long(path)).find_map(|path| open(path, identity, Likeness::Copy)))
 }
 
-/// A file, open, and how it compares; `None` if it cannot be read.
-fn likeness(path: &Path, identity: &Identity) -> Option<(Place, Likeness)> {
+fn open(path: &Path, identity: &Identity, wanted: Likeness) -> Option<Place> {
     let file = File::open(path).ok()?;
-    let likeness = identity.compare(&file).ok()?;
-    Some((Place::At(file, path.to_str()?.to_owned()), likeness))
+    let is_it = identity.compare(&file).ok()? == wanted;
+    let name = path.to_str()?.to_owned();
+    is_it.then_some(Place::At(file, name))
 }
 
 struct Sibling {

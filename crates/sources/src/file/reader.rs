@@ -3,24 +3,58 @@
 //! Owns the list of files to read, and which of them are paused or taken away. A thread works on one file at a time and puts it back when
 //! it is paused, so that paused files never keep the threads from the others.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use dataflow::{Event, Partition, ReadFrom, Reader, SourceError, SourceFault};
+use dataflow::{BlockBuilder, Event, Partition, ReadFrom, Reader, SourceError, SourceFault};
+use files::{Identity, Likeness};
 
-use super::FileOptions;
-use super::follow::{self, Looks};
-use super::job::{Job, State, Step};
-use super::place::NOT_AT_ITS_END;
-use super::recognize::Known;
+use super::inflate::{self, Bytes, CHUNK_BYTES, Stands};
+use super::lines::Lines;
+use super::place::{self, NOT_AT_ITS_END, Place, READ_TO_ITS_END};
+use super::quoted::Csv;
+use super::{FileOptions, STDIN, fault_of, find};
 use crate::queue::{Closed, Receiver, Sender, channel};
 
 /// Between two attempts on a disk that is away: short enough for an operator who waits, long enough to spare the disk.
 const RETRY: Duration = Duration::from_secs(1);
 
-pub(super) type Item = Result<Event, SourceError>;
+/// Standard input is one stream a process: what one reader took, no other one can have.
+static STDIN_TAKEN: AtomicBool = AtomicBool::new(false);
+
+type Item = Result<Event, SourceError>;
+
+/// A file to read, opened or not.
+struct Job {
+    from: ReadFrom,
+    open: Option<Open>,
+}
+
+struct Open {
+    bytes: Bytes,
+    lines: Lines,
+    block: BlockBuilder,
+    /// Its writer may pause for long: return what there is before waiting for more.
+    is_live: bool,
+    file: Option<Opened>,
+}
+
+/// The file behind the bytes, to see at its end whether it is still what it was.
+struct Opened {
+    file: File,
+    path: String,
+    identity: Option<(Identity, Likeness)>,
+    bytes_at_open: u64,
+    /// Whether the file's bytes are those that are read.
+    is_plain: bool,
+    /// The first record of a CSV file that names the fields, where reading begins behind it.
+    head: Option<Arc<[u8]>>,
+}
 
 #[derive(Default)]
 struct Work {
@@ -30,29 +64,13 @@ struct Work {
     leaving: BTreeSet<Partition>,
     /// Files that no thread has any more: read to their end, or given up after an error.
     over: BTreeSet<Partition>,
-    /// Followed files that wait until they change.
-    parked: Vec<Parked>,
-    /// All that were ever read, while files are followed.
-    known: BTreeMap<Partition, Known>,
     is_closed: bool,
 }
 
-/// A file that was read to its end.
-pub(super) struct Parked {
-    pub job: Job,
-    /// Its name then, and its bytes.
-    pub at: String,
-    pub bytes: u64,
-    /// As it was then; `None` if it is not open.
-    pub state: Option<State>,
-    /// Looks since then.
-    pub looks: u32,
-}
-
-pub(super) struct Shared {
+struct Shared {
     work: Mutex<Work>,
     changed: Condvar,
-    pub options: FileOptions,
+    options: FileOptions,
 }
 
 impl Shared {
@@ -64,47 +82,6 @@ impl Shared {
     fn change(&self, change: impl FnOnce(&mut Work)) {
         change(&mut self.lock());
         self.changed.notify_all();
-    }
-
-    /// What is known of a file, after it was read on.
-    fn note(&self, job: &Job) {
-        if self.options.is_endless() {
-            let known = Known { at: job.path().map(str::to_owned), ..Known::new(job.from.clone()) };
-            self.lock().known.insert(job.from.partition.clone(), known);
-        }
-    }
-
-    /// All files that were ever read.
-    pub(super) fn known(&self) -> Vec<Known> {
-        self.lock().known.values().cloned().collect()
-    }
-
-    /// Lets a file wait until it changes.
-    fn park(&self, mut job: Job) {
-        let (state, bytes) = (job.state(), job.offset());
-        let at = job.path().unwrap_or_default().to_owned();
-        if state.is_none() {
-            job.close();
-        }
-        self.change(|work| work.parked.push(Parked { job, at, bytes, state, looks: 0 }));
-    }
-
-    /// Wakes those files that wait of which `wakes` says so.
-    pub(super) fn wake(&self, wakes: &mut dyn FnMut(&mut Parked) -> bool) {
-        let mut work = self.lock();
-        let mut has_woken = false;
-        for mut parked in std::mem::take(&mut work.parked) {
-            if wakes(&mut parked) {
-                has_woken = true;
-                work.jobs.push_back(parked.job);
-            } else {
-                work.parked.push(parked);
-            }
-        }
-        drop(work);
-        if has_woken {
-            self.changed.notify_all();
-        }
     }
 
     /// Whether the file is to be put back, or taken away.
@@ -121,16 +98,8 @@ impl Shared {
             work.paused.remove(partition);
         } else if is_over {
             work.over.insert(partition.clone());
-            if let Some(known) = work.known.get_mut(partition) {
-                known.is_over = true;
-            }
         }
         leaves
-    }
-
-    /// Whether another file waits for a thread.
-    fn has_more(&self) -> bool {
-        !self.lock().jobs.is_empty()
     }
 
     /// The next file that is not paused; waits while there is none. `None` once the reader is gone.
@@ -161,17 +130,12 @@ pub(super) struct FileReader {
 
 impl FileReader {
     /// Starts the threads. What is wrong with a file comes from `next`.
-    pub(super) fn start(
-        options: FileOptions,
-        from: Vec<ReadFrom>,
-        looks: Looks,
-    ) -> Result<Self, SourceError> {
+    pub(super) fn start(options: FileOptions, from: Vec<ReadFrom>) -> Result<Self, SourceError> {
         let (sender, events) = channel(options.ahead_bytes_max);
-        let (threads, is_endless) = (options.threads, options.is_endless());
+        let threads = options.threads;
         let read = from.iter().map(|from| from.partition.clone()).collect();
-        let known = from.iter().filter(|_| is_endless).map(known).collect();
-        let jobs = from.into_iter().map(Job::new).collect();
-        let work = Mutex::new(Work { jobs, known, ..Work::default() });
+        let jobs = from.into_iter().map(|from| Job { from, open: None }).collect();
+        let work = Mutex::new(Work { jobs, ..Work::default() });
         let shared = Arc::new(Shared { work, changed: Condvar::new(), options });
         let reader = Self { shared: shared.clone(), events, read };
         for _ in 0..threads {
@@ -185,16 +149,8 @@ impl FileReader {
             };
             crate::thread::start("file-read", run)?;
         }
-        if is_endless {
-            let (shared, sender) = (shared.clone(), sender.clone());
-            crate::thread::start("file-follow", move || follow::follow(&shared, &sender, &looks))?;
-        }
         Ok(reader)
     }
-}
-
-fn known(from: &ReadFrom) -> (Partition, Known) {
-    (from.partition.clone(), Known::new(from.clone()))
 }
 
 /// Reads one file until it ends, fails or is paused.
@@ -208,46 +164,26 @@ fn run(shared: &Shared, sender: &Sender<Item>, mut job: Job) -> Result<(), Close
             shared.change(|work| work.jobs.push_front(job));
             return Ok(());
         }
-        match job.advance(&shared.options, &|| !sender.is_closed()) {
-            Ok(Step::Event(event)) => {
-                let (is_end, is_block) =
-                    (matches!(event, Event::Ended { .. }), matches!(event, Event::Block(_)));
+        match advance(&mut job, &shared.options, &|| !sender.is_closed()) {
+            Ok(Some(event)) => {
+                let is_end = matches!(event, Event::Ended { .. });
+                if let Event::Block(block) = &event {
+                    job.from.next = block.next;
+                }
                 let bytes = if let Event::Block(block) = &event { block.memory_bytes() } else { 0 };
-                shared.note(&job);
                 sender.send(Ok(event), bytes)?;
                 if is_end {
                     return over(shared, sender, partition);
                 }
-                // A file that grows as fast as it is read must not keep the threads from the others.
-                if is_block && shared.options.follow && shared.has_more() {
-                    shared.change(|work| work.jobs.push_back(job));
-                    return Ok(());
-                }
             }
-            Ok(Step::Again) => {}
-            Ok(Step::Wait) => {
-                shared.park(job);
-                return Ok(());
-            }
-            Ok(Step::Over) => return over(shared, sender, partition),
-            // It may be renamed at this moment, and be in no list.
-            Err(error)
-                if error.fault == SourceFault::Refused
-                    && !job.is_open()
-                    && job.misses < shared.options.tries() =>
-            {
-                job.misses += 1;
-                if sender.wait_closed(follow::PAUSE) {
-                    return Err(Closed);
-                }
-            }
+            Ok(None) => {}
             Err(error) => {
                 let is_away = error.fault == SourceFault::Away;
                 sender.send(Err(error.at(&partition)), 0)?;
                 if !is_away {
                     return over(shared, sender, partition);
                 }
-                job.close();
+                job.open = None;
                 if sender.wait_closed(RETRY) {
                     return Err(Closed);
                 }
@@ -267,6 +203,198 @@ fn over(shared: &Shared, sender: &Sender<Item>, partition: Partition) -> Result<
     Ok(())
 }
 
+/// Reads on until there is something to report, or for one chunk.
+fn advance(
+    job: &mut Job,
+    options: &FileOptions,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Option<Event>, SourceError> {
+    let path = &*job.from.partition.stream;
+    if job.open.is_none() {
+        job.open = Some(open(&job.from, options, go_on)?);
+    }
+    let is_final = path == STDIN;
+    let Open { bytes, lines, block, is_live, file } = job.open.as_mut().expect("opened above");
+    let chunk = match bytes.fill_buf() {
+        Ok(chunk) => chunk,
+        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(None),
+        // The good lines before the damage are returned first; the next call meets it again.
+        Err(_) if !block.is_empty() => return Ok(Some(Event::Block(block.take()))),
+        Err(error) => return Err(unreadable(path, lines.next(), &error)),
+    };
+    if chunk.is_empty() {
+        if let Some(file) = file {
+            check_end(file, lines.offset())?;
+        }
+        let left = lines.finish(block, is_final);
+        let epoch = if left == 0 || lines.is_blank() { READ_TO_ITS_END } else { NOT_AT_ITS_END };
+        if !block.is_empty() {
+            block.leader_epoch(epoch);
+            return Ok(Some(Event::Block(block.take())));
+        }
+        let (partition, next) = (job.from.partition.clone(), lines.next());
+        if u128::from(next) > job.from.next {
+            // Empty lines, which no block stands for.
+            job.from.next = next.into();
+            return Ok(Some(Event::CaughtUp { partition, next: next.into(), leader_epoch: epoch }));
+        }
+        if left > 0 && !lines.is_blank() {
+            let what = match options.csv {
+                None => {
+                    "the last line has no newline and is no whole record; it is left for the run after it was completed"
+                }
+                Some(_) => {
+                    "the last line has no newline, or ends within quotes, so the record may be incomplete; it is left for the run after it was \
+                     completed. If only the newline is missing, `echo >> FILE` completes it"
+                }
+            };
+            tracing::warn!(file = path, position = lines.next(), bytes = left, "{what}");
+        }
+        return Ok(Some(Event::Ended { partition, next: next.into() }));
+    }
+    block.leader_epoch(NOT_AT_ITS_END);
+    // Not before it is known that more follows: the last block says that the file was read to its end.
+    if block.is_full() {
+        return Ok(Some(Event::Block(block.take())));
+    }
+    let used = lines.feed(chunk, block);
+    bytes.consume(used);
+    let is_due = *is_live && !block.is_empty();
+    Ok(is_due.then(|| Event::Block(block.take())))
+}
+
+/// Refuses a file that lost bytes while it was read: records that nobody has seen may have been among them.
+fn check_end(opened: &Opened, offset: u64) -> Result<(), SourceError> {
+    let path = &opened.path;
+    let failed = |error| find::failed(path, "inspected", &error);
+    let end = opened.file.metadata().map_err(failed)?.len();
+    let least = opened.bytes_at_open.max(if opened.is_plain { offset } else { 0 });
+    let is_same = match &opened.identity {
+        Some((identity, likeness)) => identity.compare(&opened.file).map_err(failed)? == *likeness,
+        None => true,
+    };
+    if end >= least && is_same {
+        return Ok(());
+    }
+    let message = format!(
+        "file `{path}` was cut or written over while it was read: it has `{end}` bytes and had `{least}`. What was read before is \
+         kept; whether other records are lost nobody can tell. Bring the whole file back in place (`cat whole > file`), or take it out \
+         of the pipeline with `forebay forget FILE --file {path}`"
+    );
+    Err(SourceError::new(SourceFault::Refused, message))
+}
+
+/// The file is damaged, or the disk is away. All records in front of `position` have been returned.
+fn unreadable(path: &str, position: u64, error: &std::io::Error) -> SourceError {
+    let fault = fault_of(error);
+    let mut message = format!("file `{path}` cannot be read after position `{position}`: {error}");
+    if fault == SourceFault::Refused {
+        message.push_str(". The records before that position are kept, none after it was read; write a good copy over the file \
+            (`cat good > file`, so that it stays the same file) and start again");
+    }
+    SourceError::new(fault, message)
+}
+
+fn open(from: &ReadFrom, options: &FileOptions, go_on: &dyn Fn() -> bool) -> Result<Open, SourceError> {
+    let is_live = &*from.partition.stream == STDIN;
+    let (bytes, file) =
+        if is_live { (open_stdin(from, options)?, None) } else { open_file(from, options, go_on)? };
+    let lines = match options.csv {
+        Some(csv) => Lines::of_csv(csv, from.plain()?, options.line_bytes_max),
+        None => Lines::new(from.plain()?, options.line_bytes_max),
+    };
+    let mut block = BlockBuilder::new(from.partition.clone(), from.next);
+    if let Some(head) = file.as_ref().and_then(|file| file.head.clone()) {
+        block.head(head);
+    }
+    Ok(Open { bytes, lines, block, is_live, file })
+}
+
+fn open_file(
+    from: &ReadFrom,
+    options: &FileOptions,
+    go_on: &dyn Fn() -> bool,
+) -> Result<(Bytes, Option<Opened>), SourceError> {
+    let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message));
+    let next = from.plain()?;
+    let others = || find::files(&options.paths);
+    let (mut file, path) = match place::find(from, &others)? {
+        Place::At(file, path) => (file, path),
+        Place::Finished => return Ok((Box::new(std::io::empty()), None)),
+    };
+    let failed = |error| find::failed(&path, "opened", &error);
+    let identity = match Identity::parse(&from.identity) {
+        Some(identity) => {
+            let likeness = identity.compare(&file).map_err(failed)?;
+            Some((identity, likeness))
+        }
+        None => None,
+    };
+    let bytes_at_open = file.metadata().map_err(failed)?.len();
+    let is_plain = inflate::packing(&mut file).map_err(failed)? == inflate::Packing::Plain;
+    let seen = file.try_clone().map_err(failed)?;
+    let head = match options.csv {
+        Some(csv) if csv.has_head && next > 0 => {
+            let file = file.try_clone().map_err(failed)?;
+            head(csv, file, &path, options, go_on).map_err(|error| unreadable(&path, 0, &error))?
+        }
+        Some(_) | None => None,
+    };
+    let opened = inflate::open(file, &path, next, options.hold_bytes_max(), go_on);
+    let (bytes, stands) = opened.map_err(|error| unreadable(&path, next, &error))?;
+    match stands {
+        Stands::Line | Stands::AfterWhole => {
+            Ok((bytes, Some(Opened { file: seen, path, identity, bytes_at_open, is_plain, head })))
+        }
+        Stands::Middle => refuse(format!(
+            "no line of file `{path}` starts at position `{next}`: the file was changed in place after it was read to there"
+        )),
+        Stands::Beyond(end) => refuse(format!(
+            "file `{path}` ends at position `{end}`, before position `{next}`: it was cut after it was read to there. Bring the whole file \
+             back in place (`cat whole > file`), or take it out of the pipeline with `forebay forget FILE --file {path}`"
+        )),
+    }
+}
+
+/// The first record of a CSV file; none if it is longer than any header.
+fn head(
+    csv: Csv,
+    file: File,
+    path: &str,
+    options: &FileOptions,
+    go_on: &dyn Fn() -> bool,
+) -> std::io::Result<Option<Arc<[u8]>>> {
+    let (mut bytes, _) = inflate::open(file, path, 0, options.hold_bytes_max(), go_on)?;
+    let mut lines = Lines::of_csv(csv, 0, options.line_bytes_max);
+    // Records behind the head, up to the end of the first chunk, are read once more in their turn.
+    let mut block = BlockBuilder::new(Partition::new(path, 0), 0);
+    while !lines.is_past_head() {
+        let chunk = inflate::filled(&mut bytes, go_on)?;
+        if chunk.is_empty() {
+            break;
+        }
+        let used = lines.feed(chunk, &mut block);
+        bytes.consume(used);
+    }
+    Ok(lines.head().cloned())
+}
+
+fn open_stdin(from: &ReadFrom, options: &FileOptions) -> Result<Bytes, SourceError> {
+    let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message));
+    if from.next != 0 {
+        return refuse(format!(
+            "standard input cannot be read again from position `{}`: put the input into a file and name the file, or begin \
+             with an empty store and feed all of it again",
+            from.next
+        ));
+    }
+    if STDIN_TAKEN.swap(true, Ordering::SeqCst) {
+        return refuse("standard input has been read already by this process".into());
+    }
+    let raw = BufReader::with_capacity(CHUNK_BYTES, std::io::stdin());
+    inflate::stream(raw, options.hold_bytes_max()).map_err(|error| find::failed(STDIN, "read", &error))
+}
+
 #[async_trait]
 impl Reader for FileReader {
     async fn next(&mut self) -> Result<Event, SourceError> {
@@ -282,11 +410,7 @@ impl Reader for FileReader {
         if !self.read.insert(from.partition.clone()) {
             return Err(SourceError::read_already(&from.partition));
         }
-        let is_endless = self.shared.options.is_endless();
-        self.shared.change(|work| {
-            work.known.extend(is_endless.then(|| known(&from)));
-            work.jobs.push_back(Job::new(from));
-        });
+        self.shared.change(|work| work.jobs.push_back(Job { from, open: None }));
         Ok(())
     }
 
@@ -296,10 +420,6 @@ impl Reader for FileReader {
         }
         self.shared.change(|work| {
             work.leaving.insert(partition.clone());
-            if let Some(at) = work.parked.iter().position(|parked| parked.job.from.partition == *partition) {
-                let parked = work.parked.swap_remove(at);
-                work.jobs.push_back(parked.job);
-            }
             if work.over.remove(partition) {
                 // Some thread has to say so, behind what it has sent of the file.
                 let from = ReadFrom {
@@ -308,7 +428,7 @@ impl Reader for FileReader {
                     next: 0,
                     leader_epoch: NOT_AT_ITS_END,
                 };
-                work.jobs.push_back(Job::new(from));
+                work.jobs.push_back(Job { from, open: None });
             }
         });
     }

@@ -268,7 +268,7 @@ impl Rules<'_> {
         if let Some(registry) = &avro.registry {
             self.registry(registry, &format!("{}.format.avro.registry", input.path));
         }
-        if source.delimits_records() {
+        if source.is_endless() {
             return;
         }
         let message = match source.generator {
@@ -282,7 +282,7 @@ impl Rules<'_> {
 
     fn otlp(&mut self, input: &Input<'_>) {
         let source = input.source;
-        if source.format.otlp().is_none() || source.delimits_records() {
+        if source.format.otlp().is_none() || source.is_endless() {
             return;
         }
         let message = match source.generator {
