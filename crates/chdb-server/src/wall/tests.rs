@@ -117,6 +117,10 @@ fn the_engine_behind_the_wall_reads_and_writes_no_file_outside_of_its_folder() {
         run("INSERT INTO t SELECT number FROM numbers(1000)").unwrap();
         run("OPTIMIZE TABLE t FINAL").unwrap();
         assert_eq!(run("SELECT count() FROM t").unwrap().body, b"1000\n");
+        // A dictionary looks up the address of this machine.
+        run("CREATE DICTIONARY d (a UInt64, b Int32) PRIMARY KEY a SOURCE(CLICKHOUSE(QUERY 'SELECT a, a + 1 FROM t')) LAYOUT(FLAT()) LIFETIME(0)")
+            .unwrap();
+        assert_eq!(run("SELECT dictGet('d', 'b', 7)").unwrap().body, b"8\n");
         engine.close();
     })
     .join()
