@@ -59,11 +59,44 @@ async fn ask_at(address: SocketAddr, pipeline: &Pipeline) -> Result<Value, Strin
     }
 }
 
+/// Whether a process runs the pipeline, as far as this machine shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It answers on this machine.
+    Here,
+    /// Nothing listens at any of its addresses, and its store is on this machine.
+    Nowhere,
+    /// It may run elsewhere, or without being seen.
+    Unknown,
+}
+
+/// Whether a process runs the pipeline: by the answers at all addresses that it may have, for other pipelines take the first of them.
+pub async fn presence(pipeline: &Pipeline) -> Presence {
+    // Only a store on this machine is surely used by this machine alone.
+    let is_local = pipeline.store.remote_scheme().is_none();
+    presence_at(&pipeline.http.addresses(), pipeline.pipeline.as_str(), is_local).await
+}
+
+async fn presence_at(addresses: &[SocketAddr], pipeline: &str, is_local: bool) -> Presence {
+    // It listens nowhere, or at a port that nobody knows.
+    let mut may_run =
+        !is_local || addresses.is_empty() || addresses.iter().any(|address| address.port() == 0);
+    for address in addresses {
+        match name_at(here(*address)).await {
+            Ok(Some(name)) if name == pipeline => return Presence::Here,
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
+            // Another pipeline, another program, or one that is suspended.
+            Ok(_) | Err(_) => may_run = true,
+        }
+    }
+    if may_run { Presence::Unknown } else { Presence::Nowhere }
+}
+
 /// The name of the pipeline that tells its status at an address; `None` if the answer is something else.
 ///
 /// # Errors
 /// When nobody answers there in time.
-pub async fn name_at(address: SocketAddr) -> std::io::Result<Option<String>> {
+async fn name_at(address: SocketAddr) -> std::io::Result<Option<String>> {
     let answer = tokio::time::timeout(ANSWER_WAIT_MAX, get(address)).await;
     let answer = answer.map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
     let status = body(&answer).and_then(|body| serde_json::from_str::<Value>(body).ok());

@@ -35,6 +35,8 @@ pub struct Pipeline {
     sinks: Vec<String>,
     batch: String,
     port: u16,
+    /// False to leave `http` out, so that the program takes the first default port that is free.
+    has_http: bool,
     /// The endpoint, for a store on S3.
     s3: Option<String>,
     more: Vec<String>,
@@ -61,6 +63,7 @@ impl Pipeline {
             sinks: Vec::new(),
             batch: "{ age: 100ms }".to_owned(),
             port: free_port(),
+            has_http: true,
             s3: None,
             more: Vec::new(),
             env: Vec::new(),
@@ -182,6 +185,11 @@ impl Pipeline {
         Pipeline { port: free_port(), ..self.clone() }
     }
 
+    /// Without `http` in its file.
+    pub fn at_default_port(self) -> Pipeline {
+        Pipeline { has_http: false, ..self }
+    }
+
     /// Where the store is.
     pub fn store(&self) -> PathBuf {
         self.dir.join(format!("{}.store", self.name))
@@ -244,7 +252,10 @@ impl Pipeline {
         for line in &self.sink {
             writeln!(text, "    {line}").expect("as above");
         }
-        write!(text, "  batch: {batch}\nhttp: {{ listen: '127.0.0.1:{port}' }}\n").expect("as above");
+        writeln!(text, "  batch: {batch}").expect("as above");
+        if self.has_http {
+            writeln!(text, "http: {{ listen: '127.0.0.1:{port}' }}").expect("as above");
+        }
         if !self.sinks.is_empty() {
             text.push_str("sinks:\n");
         }

@@ -43,3 +43,22 @@ async fn a_run_tells_its_name_and_something_else_tells_none() {
         Err(std::io::ErrorKind::ConnectionRefused)
     );
 }
+
+#[tokio::test]
+async fn a_pipeline_is_looked_for_at_every_address_that_it_may_have() {
+    const OURS: &str = "HTTP/1.0 200 OK\r\n\r\n{\"pipeline\":\"p\"}";
+    const OTHER: &str = "HTTP/1.0 200 OK\r\n\r\n{\"pipeline\":\"q\"}";
+    let nobody = || async {
+        TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address")
+    };
+    // The pipeline that had the first port has ended since, and another one had the second.
+    let addresses = [nobody().await, server(OTHER).await, server(OURS).await];
+    assert_eq!(presence_at(&addresses, "p", true).await, Presence::Here);
+    let refused = [nobody().await, nobody().await];
+    assert_eq!(presence_at(&refused, "p", true).await, Presence::Nowhere);
+    assert_eq!(presence_at(&refused, "p", false).await, Presence::Unknown, "it may run on another machine");
+    assert_eq!(presence_at(&[nobody().await, server(OTHER).await], "p", true).await, Presence::Unknown);
+    assert_eq!(presence_at(&[], "p", true).await, Presence::Unknown);
+    let any = "127.0.0.1:0".parse().expect("an address");
+    assert_eq!(presence_at(&[any], "p", true).await, Presence::Unknown);
+}

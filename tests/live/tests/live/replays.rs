@@ -134,6 +134,29 @@ fn replays_wait_for_the_next_start_or_are_read_on_the_spot() {
     assert_eq!(pipeline.lag(), 0);
 }
 
+/// The first default port was another pipeline's when this one started, and is nobody's now.
+#[test]
+fn a_pipeline_at_a_later_default_port_is_not_taken_over_by_a_replay() {
+    let Some(case) = Case::begin("replay_later_port") else { return };
+    let table = case.table(NARROW, "id");
+    let bad = feed(&case, 40);
+    let pipeline = case.pipeline().dedup("id", None).at_default_port();
+    pipeline.drain();
+    widen(&table);
+    // Another program on this machine may have it already, which is as good.
+    let first = std::net::TcpListener::bind("127.0.0.1:9464").ok();
+    let mut running = pipeline.run();
+    case.feed().send([record(1_000, 1)]);
+    table.wait_for(37);
+    drop(first);
+    let epoch = pipeline.status()["epoch"].clone();
+    assert_eq!(replay(&pipeline, &[], 0), all("written", false, bad));
+    assert_eq!(pipeline.status()["epoch"], epoch, "nobody has claimed the lane");
+    assert!(running.is_running().expect("its state"), "it goes on");
+    live::pipeline::term(running);
+    assert_eq!(table.count_and_distinct("id"), (41, 41));
+}
+
 #[test]
 fn rows_that_the_server_refused_are_replayed_too() {
     let Some(case) = Case::begin("replay_refused") else { return };

@@ -15,7 +15,7 @@ use admin::dead_letters::follow::{Follower, Progress};
 use admin::dead_letters::letters::{Head, batches};
 use admin::dead_letters::results::{Outcome, Results, failed_again, outcome};
 use admin::dead_letters::{Table, choose, clock, open_to_read, position_in_log};
-use admin::running;
+use admin::running::{self, Presence};
 use anyhow::{Context, bail};
 use clap::Args;
 use dataflow::Runtime;
@@ -99,14 +99,6 @@ pub struct Replay {
     /// Prints one JSON object per line for each letter.
     #[arg(long)]
     json: bool,
-}
-
-/// Whether a run of the pipeline answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Running {
-    Here,
-    Nowhere,
-    Unknown,
 }
 
 /// What the wait ended with.
@@ -271,16 +263,16 @@ impl Replay {
         if self.no_wait {
             return Ok(Waited::NotRead);
         }
-        let running = running(pipeline).await;
-        if running != Running::Here {
-            let grace = if running == Running::Nowhere { Duration::ZERO } else { GRACE };
+        let presence = running::presence(pipeline).await;
+        if presence != Presence::Here {
+            let grace = if presence == Presence::Nowhere { Duration::ZERO } else { GRACE };
             let before = follower.lane().next_seq;
             if matches!(self.until(follower, end, grace, true).await?, Waited::Done) {
                 return Ok(Waited::Done);
             }
             // A journal that grows is somebody's at work, who is not taken over unasked.
-            let nobody = running == Running::Nowhere || self.run || follower.lane().next_seq == before;
-            if nobody && (position_in_log(follower.lane()) < end || running == Running::Nowhere) {
+            let nobody = presence == Presence::Nowhere || self.run || follower.lane().next_seq == before;
+            if nobody && (position_in_log(follower.lane()) < end || presence == Presence::Nowhere) {
                 let exit = drain(pipeline).await?;
                 if exit != Exit::Done {
                     return Ok(Waited::Failed(exit));
@@ -366,23 +358,6 @@ fn tell_choice(choice: &Choice, table: &Table) {
     );
     if *has_more {
         eprintln!("there are more; `--limit` takes more of them, or run the command again");
-    }
-}
-
-/// Whether the pipeline runs on this machine, by its own word.
-async fn running(pipeline: &Pipeline) -> Running {
-    let pipeline::config::values::Listen::At(address) = pipeline.http.listen else { return Running::Unknown };
-    match running::name_at(address).await {
-        Ok(Some(name)) if name == pipeline.pipeline.as_str() => Running::Here,
-        Ok(_) => Running::Unknown,
-        // Only a store on this machine is surely used by this machine alone.
-        Err(error)
-            if error.kind() == std::io::ErrorKind::ConnectionRefused
-                && pipeline.store.to_string().starts_with("file:") =>
-        {
-            Running::Nowhere
-        }
-        Err(_) => Running::Unknown,
     }
 }
 
