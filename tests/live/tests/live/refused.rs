@@ -324,7 +324,7 @@ fn every_alter_under_load_ends_with_every_row_right() {
         // The column is there, and no insert may name it, or nothing can write its type.
         "MODIFY COLUMN g Int8 MATERIALIZED 3",
         "MODIFY COLUMN g Int8 ALIAS 3",
-        "MODIFY COLUMN g Variant(Int8, String)",
+        "MODIFY COLUMN d Variant(UInt8, String)",
         "MODIFY COLUMN d UInt8 MATERIALIZED 3",
     ] {
         table.ask(&format!("ALTER TABLE {{t}} {alter}"));
