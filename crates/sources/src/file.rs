@@ -44,6 +44,7 @@ use dataflow::{
     BlockBuilder, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError,
     SourceFault, Streams,
 };
+use files::{Identity, Node};
 
 use crate::thread;
 pub use claims::{Claims, shared};
@@ -144,13 +145,8 @@ impl Source for FileSource {
         }
         let paths = self.options.paths.clone();
         thread::run("file-look", move || {
-            let mut starts = Vec::new();
-            for path in find::files(&paths)? {
-                if let Some(identity) = find::identity(&path)? {
-                    starts.push(start(&path, identity.to_string()));
-                }
-            }
-            Ok(starts)
+            let found = find::at_one_moment(&paths)?;
+            Ok(found.iter().map(|(path, identity)| start(path, identity.to_string())).collect())
         })
         .await
     }
@@ -235,13 +231,21 @@ fn recognize(
     find::check(paths, &streams)?;
     let others = || Ok(shown.iter().map(|start| start.partition.stream.to_string()).collect());
     let mut by_path: BTreeMap<String, &ReadFrom> = BTreeMap::new();
+    let mut nodes = Vec::new();
     for from in known {
         // A file that is missed ends the start here, before anything new is recorded.
         match place::find(from, &others)? {
-            Place::At(_, path) => drop(by_path.insert(path, from)),
+            Place::At(file, path) => {
+                nodes.extend(file.metadata().map(|metadata| Node::of(&metadata)).ok());
+                by_path.insert(path, from);
+            }
             Place::Finished => {}
         }
     }
+    // A known file that was renamed since names were looked at was shown under the name that it had then.
+    let is_known = |start: &PartitionStart| {
+        Identity::parse(&start.identity).is_some_and(|shown| nodes.iter().any(|node| node.is(&shown.node())))
+    };
     // A file that was rotated is its input's still, under the name that it has now.
     let paths = by_path.keys().map(String::as_str).chain(shown.iter().map(|start| &*start.partition.stream));
     claims.take(name, paths).map_err(|why| SourceError::new(SourceFault::Config, why))?;
@@ -257,6 +261,7 @@ fn recognize(
             }),
             // It is read under the name that it had.
             Some(_) => {}
+            None if is_known(start) => {}
             None => {
                 let namesakes = known.iter().filter(|from| from.partition.stream == *path);
                 let index = namesakes.map(|from| from.partition.index + 1).max().unwrap_or(0);

@@ -335,6 +335,11 @@ impl Follower {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
             Err(error) => return self.complain(format!("file `{}` cannot be opened: {error}", found.path)),
         };
+        if !identity.node().is(&found.node) {
+            // The name was given to another file since it was listed, perhaps to one that is known.
+            self.is_stale = true;
+            return;
+        }
         if identity.covers() == 0 || self.is_copy(found, &file) {
             return;
         }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use dataflow::{SourceError, SourceFault};
-use files::Identity;
+use files::{Identity, Node};
 
 use super::fault_of;
 
@@ -96,9 +96,46 @@ fn regular(path: &str) -> Result<(), SourceError> {
     Ok(())
 }
 
+/// Looks at the names again after so many renames in a row have come between; a rotation is far shorter.
+const LOOKS_MAX: usize = 20;
+
+/// The files of `paths` with what makes each itself, all as they were at one moment: a file that is renamed while names are looked at would
+/// stand under two of them, and be read twice.
+///
+/// # Errors
+/// As [`files`] and the reading of a file's beginning. [`SourceFault::Away`] when names change faster than they can be looked at.
+pub(super) fn at_one_moment(paths: &[String]) -> Result<Vec<(String, Identity)>, SourceError> {
+    steady(|| {
+        let mut found = Vec::new();
+        for path in files(paths)? {
+            if let Some(identity) = identity(&path)? {
+                found.push((path, identity));
+            }
+        }
+        Ok(found)
+    })
+}
+
+/// What `look` finds, once every name still means the same file behind it.
+pub(super) fn steady(
+    mut look: impl FnMut() -> Result<Vec<(String, Identity)>, SourceError>,
+) -> Result<Vec<(String, Identity)>, SourceError> {
+    let stands = |(path, identity): &(String, Identity)| {
+        std::fs::metadata(path).is_ok_and(|metadata| Node::of(&metadata).is(&identity.node()))
+    };
+    for _ in 0..LOOKS_MAX {
+        let found = look()?;
+        if found.iter().all(stands) {
+            return Ok(found);
+        }
+    }
+    let message = "files are renamed faster than their names can be looked at; trying again";
+    Err(SourceError::new(SourceFault::Away, message))
+}
+
 /// The identity of the file at `path` as it is now; `None` for an empty one, which has no record and nothing to know it by, and for
 /// one that has gone meanwhile.
-pub(super) fn identity(path: &str) -> Result<Option<Identity>, SourceError> {
+fn identity(path: &str) -> Result<Option<Identity>, SourceError> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

@@ -235,3 +235,32 @@ async fn a_file_that_could_not_be_looked_for_is_not_called_gone() {
     let error = place::find(from, &failed).expect_err("nobody has looked everywhere");
     assert_eq!((error.fault, error.message.contains("/mnt")), (SourceFault::Away, true), "{error}");
 }
+
+#[tokio::test]
+async fn a_file_that_is_renamed_while_a_start_looks_is_no_second_partition() {
+    let dir = Dir::new("looks");
+    let path = dir.write("a.log", &rows(0..50));
+    let mut run = Run::new(&[dir.path("a.log*")]);
+    assert_eq!(run.run().await.unwrap(), ids(0..50));
+    // Between the two looks of a start.
+    let source = &run.fixture.source;
+    let shown = source.partitions().await.unwrap();
+    std::fs::rename(&path, dir.path("a.log.1")).unwrap();
+    std::fs::write(&path, rows(50..60)).unwrap();
+    let recognized = source.recognize(shown, run.known.clone()).await.unwrap();
+    assert_eq!(recognized.len(), 0, "{recognized:?}");
+    assert_eq!(run.run().await.unwrap(), ids(50..60));
+    // Within the first one: the name of the first file is looked at, it is renamed, and the other name is looked at.
+    let (first, second) = (dir.write("b.log", &rows(60..70)), dir.path("c.log"));
+    let mut looks = 0;
+    let found = find::steady(|| {
+        looks += 1;
+        let one = find::at_one_moment(std::slice::from_ref(&first))?;
+        if looks == 1 {
+            std::fs::rename(&first, &second).unwrap();
+        }
+        Ok([one, find::at_one_moment(std::slice::from_ref(&second))?].concat())
+    });
+    let names: Vec<String> = found.unwrap().into_iter().map(|(path, _)| path).collect();
+    assert_eq!((names, looks), (vec![second], 2));
+}

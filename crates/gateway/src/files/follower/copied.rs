@@ -68,7 +68,9 @@ impl Follower {
                 let is_other = is_known(sibling.node) || !is_young(sibling.node, of.met_ms);
                 let file = if is_other { None } else { File::open(&sibling.path).ok() }?;
                 let identity = of.identity.begins_like(&file).ok()??;
-                (identity.covers() >= of.bytes_min).then_some((sibling.path, file, identity))
+                // Not if the name was given to another file since it was listed.
+                let is_it = identity.node().is(&sibling.node) && identity.covers() >= of.bytes_min;
+                is_it.then_some((sibling.path, file, identity))
             })
     }
 

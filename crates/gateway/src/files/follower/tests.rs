@@ -428,3 +428,29 @@ fn compressed_files_and_links_to_known_ones_are_left_out() {
     world.wait();
     assert_eq!(world.lines().len(), 1, "{:?}", world.lines());
 }
+
+#[test]
+fn a_file_that_is_renamed_while_folders_are_looked_at_is_followed_once() {
+    let mut world = World::new("renamed-meanwhile", &["*.log*"]);
+    let text: String = (0..100).map(|n| format!("line {n} of the file that is renamed\n")).collect();
+    world.add("a.log.1", &text);
+    world.add("a.log.2", "another one, so that its name is listed\n");
+    // Right after the first of the two was met, all of them get other names.
+    let names = ["a.log.2", "a.log.3", "a.log.1", "a.log.2"].map(|name| world.path(name));
+    let mut drawn = 0;
+    let draw = move || {
+        drawn += 1;
+        if drawn == 1 {
+            names.chunks(2).for_each(|pair| std::fs::rename(&pair[0], &pair[1]).unwrap());
+        }
+        drawn
+    };
+    let patterns = Patterns::new(world.patterns.clone(), &[]).unwrap();
+    world.follower = Follower::new(world.rules.clone(), patterns, Table::default(), Box::new(draw));
+    world.follow();
+    let mut texts: Vec<&str> =
+        world.lines().iter().map(|line| line.split_once(' ').expect("a line").1).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    assert_eq!((world.lines().len(), texts.len()), (101, 101));
+}
