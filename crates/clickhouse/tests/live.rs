@@ -11,7 +11,7 @@ use arrow_array::builder::{BinaryBuilder, Int32Builder, ListBuilder, MapBuilder,
 use arrow_array::*;
 use bytes::Bytes;
 use clickhouse::{ClickHouseTable, CreateTable, Fault, ServerConfig, TableConfig, Upsert};
-use dataflow::{Attempt, Effect, FrameId, InsertError, Presence, Remedy, Selected, Table, TableFault};
+use dataflow::{Attempt, Effect, Fit, FrameId, InsertError, Presence, Remedy, Selected, Table, TableFault};
 use testing::{Fixed, RealTime};
 use testkit::{ClickHouse, ClickHouseOptions, Fault as Trouble, FaultProxy, Lcg, Rule, seed};
 
@@ -696,6 +696,34 @@ async fn every_fault_comes_at_once_and_its_statement_mends_it() {
         "10\n",
         "the view's target knows the token too"
     );
+}
+
+/// Frames wait for a column that no insert may name any more; the statement that they are given is one.
+#[tokio::test]
+async fn a_column_that_is_not_sent_any_more_is_given_back_by_the_statement_that_is_printed() {
+    let server = server_or_skip!();
+    let changes = ["MATERIALIZED 3", "ALIAS 3", "EPHEMERAL 3"].map(|kind| format!("UInt8 {kind}"));
+    let changes = changes.into_iter().chain(["Variant(UInt8, String)".to_owned()]);
+    for (number, (change, default)) in changes.flat_map(|c| [(c.clone(), ""), (c, " DEFAULT 7")]).enumerate()
+    {
+        // A DEFAULT that is a number is none of a variant's.
+        if change.starts_with("Variant") && !default.is_empty() {
+            continue;
+        }
+        let name = format!("given_back_{number}");
+        let order = "ENGINE = MergeTree ORDER BY id";
+        server.query(&format!("CREATE TABLE {name} (id Int32, d UInt8{default}) {order} {WINDOW}")).unwrap();
+        let table = open(&server, &name).await;
+        let layout = table.layout();
+        assert_eq!(table.fit(&layout), Fit::AsIs);
+        server.query(&format!("ALTER TABLE {name} MODIFY COLUMN d {change}")).unwrap();
+        table.see().await.unwrap();
+        let Fit::No { words } = table.fit(&layout) else { panic!("{change}{default} takes no value of it") };
+        let begin = words.find("ALTER TABLE").unwrap_or_else(|| panic!("no statement: {words}"));
+        server.query(&words[begin..]).unwrap_or_else(|why| panic!("{change}{default}: {words}: {why}"));
+        table.see().await.unwrap();
+        assert!(!matches!(table.fit(&layout), Fit::No { .. }), "{change}{default}: {words}");
+    }
 }
 
 #[tokio::test]
