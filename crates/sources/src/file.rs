@@ -242,9 +242,11 @@ fn recognize(
             Place::Finished => {}
         }
     }
-    // A known file that was renamed since names were looked at was shown under the name that it had then.
-    let is_known = |start: &PartitionStart| {
-        Identity::parse(&start.identity).is_some_and(|shown| nodes.iter().any(|node| node.is(&shown.node())))
+    // A known file that was renamed since names were looked at was shown under the name that it had then. A hard link still leads to it.
+    let is_renamed = |start: &PartitionStart| {
+        Identity::parse(&start.identity).is_some_and(|shown| {
+            nodes.iter().any(|node| node.is(&shown.node())) && !find::leads_to(&start.partition.stream, &shown)
+        })
     };
     // A file that was rotated is its input's still, under the name that it has now.
     let paths = by_path.keys().map(String::as_str).chain(shown.iter().map(|start| &*start.partition.stream));
@@ -261,7 +263,7 @@ fn recognize(
             }),
             // It is read under the name that it had.
             Some(_) => {}
-            None if is_known(start) => {}
+            None if is_renamed(start) => {}
             None => {
                 let namesakes = known.iter().filter(|from| from.partition.stream == *path);
                 let index = namesakes.map(|from| from.partition.index + 1).max().unwrap_or(0);

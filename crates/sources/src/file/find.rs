@@ -120,9 +120,7 @@ pub(super) fn at_one_moment(paths: &[String]) -> Result<Vec<(String, Identity)>,
 pub(super) fn steady(
     mut look: impl FnMut() -> Result<Vec<(String, Identity)>, SourceError>,
 ) -> Result<Vec<(String, Identity)>, SourceError> {
-    let stands = |(path, identity): &(String, Identity)| {
-        std::fs::metadata(path).is_ok_and(|metadata| Node::of(&metadata).is(&identity.node()))
-    };
+    let stands = |(path, identity): &(String, Identity)| leads_to(path, identity);
     for _ in 0..LOOKS_MAX {
         let found = look()?;
         if found.iter().all(stands) {
@@ -131,6 +129,11 @@ pub(super) fn steady(
     }
     let message = "files are renamed faster than their names can be looked at; trying again";
     Err(SourceError::new(SourceFault::Away, message))
+}
+
+/// Whether the name leads to this file now.
+pub(super) fn leads_to(path: &str, identity: &Identity) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| Node::of(&metadata).is(&identity.node()))
 }
 
 /// The identity of the file at `path` as it is now; `None` for an empty one, which has no record and nothing to know it by, and for

@@ -264,3 +264,14 @@ async fn a_file_that_is_renamed_while_a_start_looks_is_no_second_partition() {
     let names: Vec<String> = found.unwrap().into_iter().map(|(path, _)| path).collect();
     assert_eq!((names, looks), (vec![second], 2));
 }
+
+#[tokio::test]
+async fn a_hard_link_of_a_file_that_was_read_is_a_file_of_its_own() {
+    let dir = Dir::new("links");
+    let path = dir.write("1-a.log", &rows(0..50));
+    let mut run = Run::new(&[dir.path("*.log")]);
+    assert_eq!(run.run().await.unwrap(), ids(0..50));
+    std::fs::hard_link(&path, dir.path("2-a.log")).unwrap();
+    assert_eq!(run.run().await.unwrap(), ids(0..50));
+    assert_eq!(run.run().await.unwrap(), ids(0..0));
+}
