@@ -132,8 +132,10 @@ pub struct RecordBlock {
     pub times_ms: Vec<i64>,
     /// The position to fetch after this block: greater than that of the last record.
     pub next: Position,
-    /// The leader epoch under which the last record was read, or [`NO_LEADER_EPOCH`].
+    /// The leader epoch that goes with `next`, under which the last record was read, or [`NO_LEADER_EPOCH`].
     pub leader_epoch: i32,
+    /// The one that goes with the position of any record but the first.
+    pub leader_epoch_within: i32,
     /// What was found elsewhere for its records, for steps that look them up.
     pub found: Found,
     /// The item of the record's array that is wanted, if the block holds one record that is read again for the row of one item: a step that makes rows
@@ -224,21 +226,23 @@ impl RecordBlock {
             times_ms: vec![self.times_ms[row]],
             next: at + 1,
             leader_epoch: self.leader_epoch,
+            leader_epoch_within: self.leader_epoch_within,
             found: self.found.clone(),
         })
     }
 
-    /// The records before `row` and those from there on, each in a block of its own.
+    /// The records before `row` and those from there on, each in a block of its own: whoever has the first alone goes on at the position of
+    /// the second's first record.
     ///
     /// # Panics
     /// Unless both have a record.
     pub fn split(&self, row: usize) -> (RecordBlock, RecordBlock) {
         assert!(row > 0 && row < self.len(), "both parts of a block have records");
-        let next = self.position(row - 1) + 1;
-        (self.part(0..row, next), self.part(row..self.len(), self.next))
+        let first = self.part(0..row, self.position(row), self.leader_epoch_within);
+        (first, self.part(row..self.len(), self.next, self.leader_epoch))
     }
 
-    fn part(&self, rows: Range<usize>, next: Position) -> RecordBlock {
+    fn part(&self, rows: Range<usize>, next: Position, leader_epoch: i32) -> RecordBlock {
         let spans = |spans: &Spans| {
             let from = rows.start.checked_sub(1).map_or(0, |before| spans.ends[before]);
             let to = spans.ends[rows.end - 1];
@@ -261,7 +265,8 @@ impl RecordBlock {
             positions: self.positions[rows.clone()].to_vec(),
             times_ms: self.times_ms[rows.clone()].to_vec(),
             next,
-            leader_epoch: self.leader_epoch,
+            leader_epoch,
+            leader_epoch_within: self.leader_epoch_within,
             found: self.found.clone(),
         }
     }

@@ -202,7 +202,7 @@ fn head(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
 
 fn hash(head: &[u8], length: u64) -> u64 {
     let length = usize::try_from(length).map_or(head.len(), |length| length.min(head.len()));
-    xxhash_rust::xxh3::xxh3_64(&head[..length])
+    crate::hash(&head[..length])
 }
 
 /// Not every file system keeps the birth.

@@ -371,6 +371,7 @@ fn block(
         times_ms,
         next: position::position(0, end),
         leader_epoch: NO_LEADER_EPOCH,
+        leader_epoch_within: NO_LEADER_EPOCH,
         found: Default::default(),
     })
 }

@@ -19,6 +19,7 @@
 //! | a line above the bound   | one record of the bound plus one byte that knows its whole length; a reject        |
 //! | the record's time        | unknown                                                                           |
 //! | file appended to         | goes on: its identity (`files`) covers only bytes that were there                         |
+//! | written over in place    | known by its first bytes, and by the last ones in front of the position (`mark`)  |
 //! | rotated away             | followed in its folder; may go once it was read to its end (`place`)              |
 //! | cut; gone before its end | refused                                                                           |
 //! | matched by two inputs, or by a symbolic link too | refused, by device and inode (`claims`)                   |
@@ -29,6 +30,7 @@ mod claims;
 mod find;
 mod inflate;
 mod lines;
+mod mark;
 mod place;
 mod quoted;
 mod raw;
@@ -48,6 +50,7 @@ use files::{Identity, Node};
 
 use crate::thread;
 pub use claims::{Claims, shared};
+use mark::Mark;
 use place::Place;
 pub use quoted::Csv;
 
@@ -195,6 +198,15 @@ impl Source for FileSource {
         Ok(Box::new(reader::FileReader::start(self.options.clone(), from)?))
     }
 
+    /// A position has no leader, and what goes with one (`mark`) belongs to no other.
+    async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
+        let position = at.next;
+        let leader_epoch = Mark::none(Mark::from(at.leader_epoch).is_end).epoch();
+        let mut reader = self.read(vec![ReadFrom { leader_epoch, ..at }]).await?;
+        let record = dataflow::source::first_record(&mut *reader, position).await?;
+        Ok(record.map(|record| RecordBlock { leader_epoch: NO_LEADER_EPOCH, ..record }))
+    }
+
     /// Files keep no positions for others.
     async fn publish(&self, _positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         Ok(())
@@ -245,7 +257,8 @@ fn recognize(
     // A known file that was renamed since names were looked at was shown under the name that it had then. A hard link still leads to it.
     let is_renamed = |start: &PartitionStart| {
         Identity::parse(&start.identity).is_some_and(|shown| {
-            nodes.iter().any(|node| node.is(&shown.node())) && !find::leads_to(&start.partition.stream, &shown)
+            nodes.iter().any(|node| node.is(&shown.node()))
+                && !find::leads_to(&start.partition.stream, &shown)
         })
     };
     // A file that was rotated is its input's still, under the name that it has now.

@@ -47,6 +47,7 @@ impl BlockBuilder {
             times_ms: Vec::new(),
             next,
             leader_epoch: NO_LEADER_EPOCH,
+            leader_epoch_within: NO_LEADER_EPOCH,
             found: Found::default(),
         };
         Self {
@@ -174,6 +175,13 @@ impl BlockBuilder {
     /// Says under which leader epoch the newest record was read.
     pub fn leader_epoch(&mut self, epoch: i32) {
         self.block.leader_epoch = epoch;
+        self.block.leader_epoch_within = epoch;
+    }
+
+    /// Says which leader epoch goes with the position after the block and with no other one.
+    pub fn leader_epoch_at_end(&mut self, epoch: i32) {
+        self.block.leader_epoch = epoch;
+        self.block.leader_epoch_within = NO_LEADER_EPOCH;
     }
 
     /// Says what stands before all records of the partition, in this block and in those after it.
@@ -211,6 +219,7 @@ impl BlockBuilder {
         }
         let mut next = Self::new(self.block.partition.clone(), self.block.next).block;
         next.leader_epoch = self.block.leader_epoch;
+        next.leader_epoch_within = self.block.leader_epoch_within;
         next.head = self.block.head.clone();
         std::mem::replace(&mut self.block, next)
     }

@@ -153,11 +153,17 @@ fn a_block_is_split_between_two_records_and_loses_nothing() {
     b.header("h", Some(b"x"));
     b.push(20, 8, Some(b"two"));
     b.skip_to(30);
+    b.leader_epoch_at_end(7);
     let block = b.take();
     for row in 1..4 {
         let (first, rest) = block.split(row);
         assert_eq!((first.len(), rest.len(), rest.next), (row, 4 - row, block.next));
-        assert_eq!(first.next, block.position(row - 1) + 1);
+        assert_eq!(
+            first.next,
+            block.position(row),
+            "where the second begins: a file has no line in front of that"
+        );
+        assert_eq!((first.leader_epoch, rest.leader_epoch), (NO_LEADER_EPOCH, 7), "of the end alone");
         for at in &block.positions {
             let of = if *at < block.positions[row] { &first } else { &rest };
             let (one, whole) = (of.one((*at).into()).unwrap(), block.one((*at).into()).unwrap());

@@ -85,6 +85,7 @@ impl Intake {
             times_ms: rows.iter().map(|row| block.times_ms[*row]).collect(),
             next: position::position(block.era, rows.len() as u64),
             leader_epoch: block.leader_epoch,
+            leader_epoch_within: block.leader_epoch_within,
             found: block.found.clone(),
             payloads,
         };

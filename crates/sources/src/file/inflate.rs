@@ -111,16 +111,21 @@ pub(super) enum Stands {
 /// The length of a file that is kept plain; `None` for the others.
 pub(super) fn plain_end(path: &str) -> Result<Option<u64>, SourceError> {
     let failed = |error| failed(path, "read", &error);
-    let mut file = File::open(path).map_err(failed)?;
-    let packing = packing(&mut file).map_err(failed)?;
-    let end = file.metadata().map_err(failed)?.len();
+    let file = File::open(path).map_err(failed)?;
+    plain_length(&file).map_err(failed)
+}
+
+/// The length of an open file that is kept plain; `None` for the others. The file stands at no certain place afterwards.
+pub(super) fn plain_length(file: &File) -> io::Result<Option<u64>> {
+    let packing = packing(file)?;
+    let end = file.metadata()?.len();
     Ok((packing == Packing::Plain).then_some(end))
 }
 
 /// How a file is packed, by its first bytes.
-pub(super) fn packing(file: &mut File) -> io::Result<Packing> {
+pub(super) fn packing(mut file: &File) -> io::Result<Packing> {
     file.seek(SeekFrom::Start(0))?;
-    Ok(Packing::of(&head(file)?))
+    Ok(Packing::of(&head(&mut file)?))
 }
 
 /// The first bytes of a file: enough to tell packings and text apart.

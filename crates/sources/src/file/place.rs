@@ -2,9 +2,12 @@
 //!
 //! Owns the search and what follows from it. Does not own the comparison (`files`) or which names a source has (`find`).
 //!
+//! A file itself has the beginning that it had and, in front of the position, the bytes that were read there (`mark`).
+//!
 //! | under its name stands                 | what is read                                                                 |
 //! |---------------------------------------|------------------------------------------------------------------------------|
-//! | the file itself                       | it; at the position or beyond, or it was cut                                 |
+//! | the file itself                       | it                                                                           |
+//! | the same, shorter than the position   | its copy in the same folder; else refused: it was cut                        |
 //! | the file, cut                         | nothing: refused                                                             |
 //! | nothing, or another file              | the file under its new name in the same folder, or among the paths           |
 //! | the file, emptied or written over     | its copy in the same folder, whose name begins alike (`copytruncate`)        |
@@ -18,11 +21,8 @@ use dataflow::{ReadFrom, SourceError, SourceFault};
 use files::{Identity, Likeness};
 
 use super::find::failed;
-
-/// Stands in [`ReadFrom::leader_epoch`] with a position at which the file ended when it was read to there: the file may go.
-pub(super) const READ_TO_ITS_END: i32 = 1;
-/// Stands there with any other position.
-pub(super) const NOT_AT_ITS_END: i32 = 0;
+use super::inflate::plain_length;
+use super::mark::Mark;
 
 /// Files of a folder that are inspected; more are no folder of logs.
 const SIBLINGS_MAX: usize = 100_000;
@@ -54,7 +54,10 @@ pub(super) fn find(
     if from.partition.index >= NAMESAKES_MAX {
         return refuse(format!("file `{path}` has no partition `{}`", from.partition.index));
     }
-    let (found, file, now) = match File::open(path) {
+    let mark = Mark::from(from.leader_epoch);
+    let read = Read { next, mark };
+    let mut shorter = None;
+    let (found, now) = match File::open(path) {
         Ok(file) => {
             let failed = |error| failed(path, "opened", &error);
             let now = Identity::of(&file).map_err(failed)?;
@@ -62,14 +65,17 @@ pub(super) fn find(
                 Some(identity) => identity.compare(&file).map_err(failed)?,
                 None => Likeness::Other,
             };
-            (Some(found), Some(file), now.to_string())
+            let found = match (found, read.stands_in(&file).map_err(failed)?) {
+                (Likeness::Same, Stands::AsRead) => return Ok(Place::At(file, path.to_owned())),
+                (Likeness::Same, Stands::WrittenOver) => Likeness::Overwritten,
+                (found, _) => found,
+            };
+            shorter = (found == Likeness::Same).then_some(file);
+            (Some(found), now.to_string())
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (None, None, String::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (None, String::new()),
         Err(error) => return Err(failed(path, "opened", &error)),
     };
-    if let (Some(Likeness::Same), Some(file)) = (found, file) {
-        return Ok(Place::At(file, path.to_owned()));
-    }
     if found == Some(Likeness::Cut) {
         return refuse(format!(
             "file `{path}` was cut to fewer bytes than it had when it was first seen; it was read to position `{next}`, and whether \
@@ -78,12 +84,17 @@ pub(super) fn find(
         ));
     }
     if let Some(identity) = Identity::parse(&from.identity) {
-        let was_copied = matches!(found, Some(Likeness::Emptied | Likeness::Overwritten));
-        if let Some(place) = elsewhere(path, &identity, next, was_copied, paths)? {
+        let was_copied =
+            matches!(found, Some(Likeness::Emptied | Likeness::Overwritten)) || shorter.is_some();
+        if let Some(place) = elsewhere(path, &identity, read, was_copied, paths)? {
             return Ok(place);
         }
+        // Whoever reads at the position says that it is beyond the end.
+        if let Some(file) = shorter {
+            return Ok(Place::At(file, path.to_owned()));
+        }
         // Nothing was ever in it that could be missed, or nothing is left of it that was not read.
-        if from.leader_epoch == READ_TO_ITS_END {
+        if mark.is_end {
             tracing::info!(file = path, position = next, "a file that was read to its end was deleted");
             return Ok(Place::Finished);
         }
@@ -101,11 +112,38 @@ pub(super) fn find(
     ))
 }
 
+/// How far a file was read.
+#[derive(Clone, Copy)]
+struct Read {
+    next: u64,
+    mark: Mark,
+}
+
+/// What a file with the beginning that was read has in front of the position.
+enum Stands {
+    /// The bytes that were read there, as far as anybody can tell.
+    AsRead,
+    /// Other ones.
+    WrittenOver,
+    /// Fewer than were read.
+    Shorter,
+}
+
+impl Read {
+    fn stands_in(self, file: &File) -> std::io::Result<Stands> {
+        Ok(match plain_length(file)? {
+            Some(length) if length < self.next => Stands::Shorter,
+            Some(_) if !self.mark.fits(file, self.next)? => Stands::WrittenOver,
+            Some(_) | None => Stands::AsRead,
+        })
+    }
+}
+
 /// The file under another name.
 fn elsewhere(
     path: &str,
     identity: &Identity,
-    next: u64,
+    read: Read,
     was_copied: bool,
     paths: &dyn Fn() -> Result<Vec<String>, SourceError>,
 ) -> Result<Option<Place>, SourceError> {
@@ -114,7 +152,7 @@ fn elsewhere(
     for sibling in siblings(path)? {
         let is_copy = || sibling.name().is_some_and(|name| name.starts_with(&stem));
         if sibling.inode == identity.node().inode {
-            if let Some(place) = open(&sibling.path, identity, Likeness::Same) {
+            if let Some(place) = open(&sibling.path, identity, read, Likeness::Same) {
                 return Ok(Some(place));
             }
         } else if was_copied && is_copy() {
@@ -124,19 +162,19 @@ fn elsewhere(
     for other in paths()? {
         let other = PathBuf::from(other);
         if std::fs::metadata(&other).is_ok_and(|metadata| metadata.ino() == identity.node().inode)
-            && let Some(place) = open(&other, identity, Likeness::Same)
+            && let Some(place) = open(&other, identity, read, Likeness::Same)
         {
             return Ok(Some(place));
         }
     }
     copies.sort();
-    let is_long = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|metadata| metadata.len() >= next);
-    Ok(copies.iter().filter(|path| is_long(path)).find_map(|path| open(path, identity, Likeness::Copy)))
+    Ok(copies.iter().find_map(|path| open(path, identity, read, Likeness::Copy)))
 }
 
-fn open(path: &Path, identity: &Identity, wanted: Likeness) -> Option<Place> {
+fn open(path: &Path, identity: &Identity, read: Read, wanted: Likeness) -> Option<Place> {
     let file = File::open(path).ok()?;
-    let is_it = identity.compare(&file).ok()? == wanted;
+    let is_it =
+        identity.compare(&file).ok()? == wanted && matches!(read.stands_in(&file).ok()?, Stands::AsRead);
     let name = path.to_str()?.to_owned();
     is_it.then_some(Place::At(file, name))
 }

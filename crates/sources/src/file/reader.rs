@@ -11,12 +11,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{BlockBuilder, Event, Partition, ReadFrom, Reader, SourceError, SourceFault};
 use files::{Identity, Likeness};
 
 use super::inflate::{self, Bytes, CHUNK_BYTES, Stands};
 use super::lines::Lines;
-use super::place::{self, NOT_AT_ITS_END, Place, READ_TO_ITS_END};
+use super::mark::Mark;
+use super::place::{self, Place};
 use super::quoted::Csv;
 use super::{FileOptions, STDIN, fault_of, find};
 use crate::queue::{Closed, Receiver, Sender, channel};
@@ -71,6 +73,29 @@ struct Shared {
     work: Mutex<Work>,
     changed: Condvar,
     options: FileOptions,
+}
+
+impl Opened {
+    /// What goes with a position that was reached.
+    fn mark(&self, next: u64, is_end: bool) -> Result<Mark, SourceError> {
+        if !self.is_plain {
+            return Ok(Mark::none(is_end));
+        }
+        Mark::of(&self.file, next, is_end).map_err(|error| find::failed(&self.path, "read", &error))
+    }
+}
+
+impl Open {
+    /// What goes with the position behind all records so far.
+    fn mark(&self, is_end: bool) -> Result<Mark, SourceError> {
+        self.file.as_ref().map_or(Ok(Mark::none(is_end)), |file| file.mark(self.lines.next(), is_end))
+    }
+
+    /// The records so far.
+    fn give(&mut self, mark: Mark) -> Event {
+        self.block.leader_epoch_at_end(mark.epoch());
+        Event::Block(self.block.take())
+    }
 }
 
 impl Shared {
@@ -214,12 +239,13 @@ fn advance(
         job.open = Some(open(&job.from, options, go_on)?);
     }
     let is_final = path == STDIN;
-    let Open { bytes, lines, block, is_live, file } = job.open.as_mut().expect("opened above");
+    let open = job.open.as_mut().expect("opened above");
+    let Open { bytes, lines, block, is_live, file } = open;
     let chunk = match bytes.fill_buf() {
         Ok(chunk) => chunk,
         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(None),
-        // The good lines before the damage are returned first; the next call meets it again.
-        Err(_) if !block.is_empty() => return Ok(Some(Event::Block(block.take()))),
+        // The good lines before the damage are returned first; the next call meets it again. More than they cannot be read.
+        Err(_) if !block.is_empty() => return Ok(Some(open.give(Mark::none(false)))),
         Err(error) => return Err(unreadable(path, lines.next(), &error)),
     };
     if chunk.is_empty() {
@@ -227,16 +253,16 @@ fn advance(
             check_end(file, lines.offset())?;
         }
         let left = lines.finish(block, is_final);
-        let epoch = if left == 0 || lines.is_blank() { READ_TO_ITS_END } else { NOT_AT_ITS_END };
-        if !block.is_empty() {
-            block.leader_epoch(epoch);
-            return Ok(Some(Event::Block(block.take())));
+        let mark = open.mark(left == 0 || open.lines.is_blank())?;
+        if !open.block.is_empty() {
+            return Ok(Some(open.give(mark)));
         }
+        let lines = &open.lines;
         let (partition, next) = (job.from.partition.clone(), lines.next());
         if u128::from(next) > job.from.next {
             // Empty lines, which no block stands for.
             job.from.next = next.into();
-            return Ok(Some(Event::CaughtUp { partition, next: next.into(), leader_epoch: epoch }));
+            return Ok(Some(Event::CaughtUp { partition, next: next.into(), leader_epoch: mark.epoch() }));
         }
         if left > 0 && !lines.is_blank() {
             let what = match options.csv {
@@ -252,15 +278,15 @@ fn advance(
         }
         return Ok(Some(Event::Ended { partition, next: next.into() }));
     }
-    block.leader_epoch(NOT_AT_ITS_END);
     // Not before it is known that more follows: the last block says that the file was read to its end.
     if block.is_full() {
-        return Ok(Some(Event::Block(block.take())));
+        let mark = open.mark(false)?;
+        return Ok(Some(open.give(mark)));
     }
     let used = lines.feed(chunk, block);
     bytes.consume(used);
     let is_due = *is_live && !block.is_empty();
-    Ok(is_due.then(|| Event::Block(block.take())))
+    Ok(is_due.then(|| open.give(Mark::none(false))))
 }
 
 /// Refuses a file that lost bytes while it was read: records that nobody has seen may have been among them.
@@ -318,7 +344,7 @@ fn open_file(
     let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message));
     let next = from.plain()?;
     let others = || find::files(&options.paths);
-    let (mut file, path) = match place::find(from, &others)? {
+    let (file, path) = match place::find(from, &others)? {
         Place::At(file, path) => (file, path),
         Place::Finished => return Ok((Box::new(std::io::empty()), None)),
     };
@@ -331,7 +357,7 @@ fn open_file(
         None => None,
     };
     let bytes_at_open = file.metadata().map_err(failed)?.len();
-    let is_plain = inflate::packing(&mut file).map_err(failed)? == inflate::Packing::Plain;
+    let is_plain = inflate::packing(&file).map_err(failed)? == inflate::Packing::Plain;
     let seen = file.try_clone().map_err(failed)?;
     let head = match options.csv {
         Some(csv) if csv.has_head && next > 0 => {
@@ -426,7 +452,7 @@ impl Reader for FileReader {
                     partition: partition.clone(),
                     identity: String::new(),
                     next: 0,
-                    leader_epoch: NOT_AT_ITS_END,
+                    leader_epoch: NO_LEADER_EPOCH,
                 };
                 work.jobs.push_back(Job { from, open: None });
             }

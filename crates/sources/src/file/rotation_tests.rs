@@ -275,3 +275,59 @@ async fn a_hard_link_of_a_file_that_was_read_is_a_file_of_its_own() {
     assert_eq!(run.run().await.unwrap(), ids(0..50));
     assert_eq!(run.run().await.unwrap(), ids(0..0));
 }
+
+/// Lines of the same widths behind the one line that the file was first seen with, so that neither beginning nor length tells.
+fn behind_header(range: std::ops::Range<usize>) -> Vec<u8> {
+    [&rows(0..1)[..], &rows(range)].concat()
+}
+
+#[tokio::test]
+async fn a_file_that_is_written_over_behind_its_first_line_is_another_one() {
+    for (case, grown) in [("longer", 30..99), ("as long", 30..50), ("empty line", 30..50)] {
+        let dir = Dir::new(&format!("over-{}", case.len()));
+        let path = dir.write("a.log", &rows(0..1));
+        let mut run = Run::new(std::slice::from_ref(&path));
+        assert_eq!(run.run().await.unwrap(), ids(0..1));
+        append(&path, &rows(10..30));
+        if case == "empty line" {
+            append(&path, b"\n");
+        }
+        assert_eq!(run.run().await.unwrap(), ids(10..30));
+        std::fs::write(&path, [&behind_header(grown.clone())[..], b"\n"].concat()).unwrap();
+        assert_eq!(run.run().await.unwrap(), [ids(0..1), ids(grown)].concat(), "{case}");
+        append(&path, &rows(99..100));
+        assert_eq!(run.run().await.unwrap(), ids(99..100), "{case}");
+    }
+    // Not read to its end: what is lost nobody can tell.
+    let dir = Dir::new("over-unread");
+    let path = dir.write("a.log", &rows(0..1));
+    let mut run = Run::new(std::slice::from_ref(&path));
+    assert_eq!(run.run().await.unwrap(), ids(0..1));
+    append(&path, &[&rows(10..30)[..], b"{\"half"].concat());
+    assert_eq!(run.run().await.unwrap(), ids(10..30));
+    std::fs::write(&path, behind_header(30..99)).unwrap();
+    let message = run.refusal().await;
+    assert!(message.contains("written over") && message.contains("--file"), "{message}");
+}
+
+#[tokio::test]
+async fn a_copied_file_is_read_on_though_the_next_one_begins_alike() {
+    for next in [30..31, 30..99] {
+        let dir = Dir::new(&format!("alike-{}", next.len()));
+        let path = dir.write("a.log", &rows(0..3));
+        let mut run = Run::new(std::slice::from_ref(&path));
+        assert_eq!(run.run().await.unwrap(), ids(0..3));
+        append(&path, &rows(10..20));
+        assert_eq!(run.run().await.unwrap(), ids(10..20));
+        append(&path, &rows(20..30));
+        std::fs::copy(&path, dir.path("a.log.1")).unwrap();
+        std::fs::write(&path, [&rows(0..3)[..], &rows(next.clone())].concat()).unwrap();
+        let read = run.run().await.unwrap();
+        assert_eq!(
+            read,
+            [ids(20..30), ids(0..3), ids(next)].concat(),
+            "the rest, from the copy, and the new file"
+        );
+        assert_eq!(run.run().await.unwrap(), ids(0..0));
+    }
+}

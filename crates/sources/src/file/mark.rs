@@ -1,0 +1,83 @@
+//! What a position in a file says of the bytes in front of it.
+//!
+//! Owns its form in the 32 bits that a position has beside it ([`dataflow::ReadFrom::leader_epoch`]). Does not own what follows from a
+//! mark that does not fit (`place`).
+//!
+//! | bits | what they are                                                                                     |
+//! |------|---------------------------------------------------------------------------------------------------|
+//! | 0    | 1 if the file ended at the position when it was read to there, so that it may go                    |
+//! | 1–30 | of a hash of the last [`BYTES`] bytes in front of the position; 0 if it is not known              |
+//! | 31   | 0; no mark is a negative number                                                                   |
+//!
+//! An identity covers the file's beginning as it was when it was first seen, which may have been one line. The mark tells a file that has
+//! grown from one that was written over in place with the same beginning, such as the header of CSV. Bytes of compressed files are not
+//! where their position says, so theirs have no hash; nor have those that earlier programs recorded.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Bytes in front of a position that are hashed: more than a line, so that lines of one form do not look alike.
+pub(super) const BYTES: u64 = 1024;
+
+/// Bits of the hash: files that were written over are taken for grown ones once in a thousand million times.
+const HASH_BITS: u32 = 30;
+
+/// What is known of a position beside its number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// Whether the file ended there.
+    pub is_end: bool,
+    /// Not 0.
+    hash: Option<u32>,
+}
+
+impl Mark {
+    /// Of a position in the middle of a file whose bytes cannot be compared.
+    pub(super) fn none(is_end: bool) -> Self {
+        Self { is_end, hash: None }
+    }
+
+    /// Of the position `next` of a plain file; without a hash if the file has not that many bytes any more.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn of(file: &File, next: u64, is_end: bool) -> io::Result<Self> {
+        Ok(Self { is_end, hash: hash_before(file, next)? })
+    }
+
+    /// Whether the plain file may have been read to `next` when this was recorded.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn fits(self, file: &File, next: u64) -> io::Result<bool> {
+        Ok(self.hash.is_none() || self.hash == hash_before(file, next)?)
+    }
+
+    /// Its form beside a position.
+    pub(super) fn epoch(self) -> i32 {
+        self.hash.map_or(0, |hash| (hash << 1) as i32) | i32::from(self.is_end)
+    }
+}
+
+impl From<i32> for Mark {
+    fn from(epoch: i32) -> Self {
+        let bits = u32::try_from(epoch).unwrap_or(0);
+        Self { is_end: bits & 1 == 1, hash: Some(bits >> 1).filter(|hash| *hash != 0) }
+    }
+}
+
+fn hash_before(file: &File, next: u64) -> io::Result<Option<u32>> {
+    let length = next.min(BYTES);
+    let mut bytes = [0; BYTES as usize];
+    let bytes = &mut bytes[..length as usize];
+    match file.read_exact_at(bytes, next - length) {
+        Ok(()) if bytes.is_empty() => Ok(None),
+        Ok(()) => Ok(Some(((files::hash(bytes) >> (u64::BITS - HASH_BITS)) as u32).max(1))),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;
