@@ -6,6 +6,7 @@
 //! | what the file says now, beside the journal                    | what follows                                                   |
 //! |----------------------------------------------------------------|----------------------------------------------------------------|
 //! | other steps without state, conditions, columns, formats        | changes freely; recorded, for the next comparison              |
+//! | the same, while inserts must be made again from the source     | refused: they are made by what made them ([`crate::remake`])   |
 //! | another table, or one less                                     | changes freely: see [`crate::tables`]                          |
 //! | a step with state that is the same, also in another place behind or before steps without state | its state goes on |
 //! | a step with state that is new, gone, in another order, or has another key or window | needs a decision: refused, with the ways out |

@@ -5,9 +5,10 @@
 //!
 //! The source holds the records until they are settled ([`Source::releases`](dataflow::Source::releases)), and the work on them is pure
 //! ([`Intake::is_repeatable`]). So the bytes are the same unless the pipeline file, the table or the program have changed since, or somebody
-//! has taken the records out of the source: then nothing is sent, and the run ends with the way out.
+//! has taken the records out of the source: then nothing is sent, and the run ends with the way out. A start with another pipeline file is refused
+//! before it has recorded anything ([`check`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,13 +19,15 @@ use dataflow::{
 };
 use protocol::Lane;
 use protocol::record::{Frame, Made, Run};
+use store::Store;
 
 use crate::EngineError;
+use crate::change::Composition;
 use crate::gathered::{part, written};
 use crate::inputs::Inlet;
 use crate::origins::Origins;
 use crate::retry::Backoff;
-use crate::segment::Segment;
+use crate::segment::{self, Segment};
 
 /// Makes segments again.
 pub struct Remaker {
@@ -101,6 +104,33 @@ impl Remaker {
             return prepared.unwrap_or_else(|| Err("the work on its records broke off".to_owned()));
         }
     }
+}
+
+/// Whether what the file says now can make the segments again that a process which died has left: with another step or condition other bytes come out.
+///
+/// # Errors
+/// [`EngineError::Mismatch`] if it cannot, with the way out. When the store does not answer.
+pub async fn check(store: &dyn Store, lane: &Lane, composition: &Composition) -> Result<(), EngineError> {
+    if lane.parts == composition.parts {
+        return Ok(());
+    }
+    let pending = lane.tables.iter().flat_map(|table| table.pending.iter().flatten());
+    let made: BTreeSet<&String> =
+        pending.filter(|piece| piece.frame.made.is_some()).map(|piece| &piece.segment).collect();
+    let mut left = 0;
+    for object in made {
+        left += usize::from(segment::find(store, object, 0, 1, None).await?.is_none());
+    }
+    match left {
+        0 => Ok(()),
+        _ => Err(EngineError::Mismatch(changed(left))),
+    }
+}
+
+fn changed(left: usize) -> String {
+    format!(
+        "{left} sealed inserts were not written to the store before the process died: the next run makes them again from the source, which takes the inputs,          steps and tables that they were sealed with, and the pipeline file has changed since. Nothing was read or written. Put the old file back, let the          inserts arrive (`forebay run FILE --drain`), and change it then"
+    )
 }
 
 /// Where the partitions are read from that a frame was made of; `None` if the lane knows one of them no more.

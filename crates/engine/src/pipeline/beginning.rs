@@ -20,7 +20,7 @@ use crate::retry::Backoff;
 use crate::start::NewlyOpened;
 use crate::start::open::{Asking, Opened, Refusal, Standing};
 use crate::tables::Tables;
-use crate::{EngineError, Settings, Status, start};
+use crate::{EngineError, Settings, Status, remake, start};
 /// What a start has before it claims the lane.
 pub(super) struct Begun {
     /// The tables as they are.
@@ -163,6 +163,7 @@ impl Beginning<'_> {
         let lane = journal::load(self.reads, self.folder).await?;
         start::check(&lane, self.name, self.tables)?;
         change::decide(&lane, self.made, self.new_state, self.owner)?;
+        remake::check(self.reads, &lane, self.made).await?;
         Ok(lane)
     }
 

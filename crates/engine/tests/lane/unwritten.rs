@@ -9,6 +9,7 @@ use dataflow::{
 };
 use engine::{EngineError, Outcome, Pipeline};
 use protocol::lane::Piece;
+use protocol::record::Part;
 use sources::memory::{MemoryHandle, MemorySource};
 use store::Prefix;
 use tokio::sync::watch;
@@ -218,5 +219,28 @@ fn other_bytes_than_were_sealed_are_named_and_the_way_out_works() {
         bench.table.world.lock().expect("no panic").frame_weight_max = 0;
         assert_eq!(drain(&bench).await.expect("drains"), Outcome::Complete);
         bench.assert_holds(0..100);
+    });
+}
+
+#[test]
+fn another_pipeline_file_is_refused_while_inserts_must_be_made_again_by_the_old_one() {
+    run(async {
+        let bench = Bench::new();
+        sealed_and_not_written(&bench, 0..100).await;
+        let before = bench.lane().await;
+        let filter = Part { kind: "step".into(), name: "filter".into(), text: "id > 50".into() };
+        let changed = || Pipeline { parts: vec![filter.clone()], ..plain(&bench, true) };
+        let error = until_it_ends(changed()).await.expect_err("it would make other bytes");
+        let words = error.to_string();
+        assert!(
+            matches!(error, EngineError::Mismatch(_)) && words.contains("Put the old file back"),
+            "{words}"
+        );
+        assert_eq!(bench.lane().await.next_seq, before.next_seq, "nothing was recorded");
+        // Whoever has the segments in the store needs no old file.
+        assert_eq!(drain(&bench).await.expect("drains"), Outcome::Complete);
+        bench.push(100..150);
+        assert_eq!(until_it_ends(changed()).await.expect("drains"), Outcome::Complete);
+        bench.assert_holds(0..150);
     });
 }

@@ -14,7 +14,7 @@ use dataflow::{Event, Partition, ReadFrom, Reader, Runtime, SourceError, SourceF
 use engine::change::{Composition, NewState};
 use engine::inputs::Inlet;
 use engine::start::open::{Asking, Opened, Refusal, Shown, Standing};
-use engine::{EngineError, Settings, Status, change, start};
+use engine::{EngineError, Settings, Status, change, remake, start};
 use pipeline::config::model::{Input, Pipeline};
 use pipeline::wiring;
 use pipeline::wiring::steps::{Chain, InputChain};
@@ -42,7 +42,7 @@ pub async fn look(
     found: &mut Found,
 ) {
     if let Some(stored) = stored {
-        fits(pipeline, tables, stored, found);
+        fits(pipeline, tables, stored, found).await;
     }
     // What does not fit was reported before.
     let chain = tables.schemas.as_ref().and_then(|schemas| wiring::steps::chain(pipeline, schemas, 1).ok());
@@ -205,7 +205,7 @@ fn exit_of(error: &SourceError) -> Exit {
 }
 
 /// Whether the pipeline fits what the store holds, whatever its source says.
-fn fits(pipeline: &Pipeline, tables: &Tables, stored: &Stored, found: &mut Found) {
+async fn fits(pipeline: &Pipeline, tables: &Tables, stored: &Stored, found: &mut Found) {
     let steps = tables.schemas.as_ref().and_then(|schemas| wiring::steps::chain(pipeline, schemas, 1).ok());
     let all = match tables.open.split_last() {
         Some((letters, rows)) if tables.open.len() == tables.all => {
@@ -222,6 +222,11 @@ fn fits(pipeline: &Pipeline, tables: &Tables, stored: &Stored, found: &mut Found
             }
             if let Err(error) = change::decide(&stored.lane, &made, &NewState::default(), "") {
                 found.engine("steps", &error);
+            }
+            if let Some(store) = &stored.store
+                && let Err(error) = remake::check(&**store, &stored.lane, &made).await
+            {
+                found.engine("pipeline", &error);
             }
         }
         None if stored.lane.next_seq == 0 => {}
