@@ -140,7 +140,7 @@ pub async fn open_to_read(pipeline: &Pipeline) -> anyhow::Result<Option<(Arc<dyn
     let Some(store) = opened.context("the store cannot be opened")? else { return Ok(None) };
     let lane = engine::journal::load(&*store, &wiring::lane_folder(pipeline)).await;
     let lane = lane.context("the journal cannot be read")?;
-    Ok((lane.next_seq > 0).then_some((store, lane)))
+    Ok(lane.has_run().then_some((store, lane)))
 }
 
 /// Where the lane stands in the replay log.

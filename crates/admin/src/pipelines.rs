@@ -2,29 +2,30 @@
 //!
 //! Owns what is told of each, and which objects go. Does not own a pipeline's table or its source: neither is ever touched here.
 //!
-//! Before anything goes the lane is claimed, so a process that runs the pipeline without being seen from here is fenced: it ends.
+//! A process that runs the pipeline without being seen from here is refused if it writes; if it is idle or sleeps, it is fenced, and ends
+//! without another write (`engine::remove`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use dataflow::Runtime;
-use engine::journal::{self, Journal};
-use engine::{Status, TokioRuntime, inspect};
+use anyhow::Context;
+use engine::journal;
+use engine::remove::{self, RemoveError, Request};
+use engine::{TokioRuntime, inspect};
 use pipeline::config::model::Pipeline;
 use pipeline::wiring;
 use protocol::Lane;
 use protocol::lane::Renamed;
 use serde_json::{Value, json};
-use store::{Prefix, Store};
+use store::{Entry, Prefix, Store};
 
 use crate::fields;
 
 /// Objects asked for in one listing.
 const LISTED_MAX: usize = 1_000;
 
-/// Rounds of listing and deleting; the second finds only what a fenced owner had on its way.
-const ROUNDS_MAX: usize = 8;
+/// How long the journal must stand still before it counts as nobody's: an owner that works settles within a second.
+const QUIET: Duration = Duration::from_secs(3);
 
 /// Why all of a pipeline goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub async fn listed(store: &dyn Store) -> anyhow::Result<Vec<Value>> {
             Err(error) => {
                 json!({ "pipeline": name, "lane": folder, "state": "unreadable", "error": error.to_string() })
             }
+            // What is left of it only keeps its owners from going on.
+            Ok(lane) if lane.is_removed() => continue,
             Ok(lane) => {
                 let (frames, rows) = in_flight(&lane);
                 json!({
@@ -82,6 +85,9 @@ fn state(lane: &Lane) -> String {
     if let Some(Renamed { to, is_done }) = &lane.renamed {
         let not_yet = if *is_done { "" } else { ", which is not finished" };
         return format!("renamed to {to}{not_yet}");
+    }
+    if lane.removed.is_some() {
+        return "being deleted, which is not finished".to_owned();
     }
     let state = if lane.pipeline.is_empty() {
         "never read"
@@ -117,53 +123,37 @@ pub fn kept(end: End, name: &str, lane: &Lane) -> Option<String> {
     }
 }
 
-/// Objects of the pipeline and their bytes.
+/// Objects of the pipeline that a removal would delete, and their bytes. `lane` is what its journal says, if it can be read.
 ///
 /// # Errors
 /// When the store cannot be listed.
-pub async fn size(store: &dyn Store, prefix: &Prefix) -> anyhow::Result<(u64, u64)> {
+pub async fn size(store: &dyn Store, pipeline: &Pipeline, lane: Option<&Lane>) -> anyhow::Result<(u64, u64)> {
+    let prefix = Prefix::new(pipeline.pipeline.as_str()).context("the pipeline's folder")?;
+    let folder = wiring::lane_folder(pipeline);
+    let is_left =
+        |entry: &Entry| lane.is_some_and(|lane| remove::is_left_behind(lane, &folder, entry.key.as_str()));
     let (mut objects, mut bytes, mut after) = (0, 0, None);
     loop {
-        let entries = store.list(prefix, after.as_ref(), LISTED_MAX).await?;
+        let entries = store.list(&prefix, after.as_ref(), LISTED_MAX).await?;
         let Some(last) = entries.last() else { return Ok((objects, bytes)) };
         after = Some(last.key.clone());
-        objects += entries.len() as u64;
-        bytes += entries.iter().map(|entry| entry.size_bytes).sum::<u64>();
+        for entry in entries.iter().filter(|entry| !is_left(entry)) {
+            objects += 1;
+            bytes += entry.size_bytes;
+        }
     }
 }
 
-/// Claims the lane, so that no other process goes on with it, and deletes all of the pipeline.
+/// Removes the pipeline from its store, so that no other process goes on with it.
 ///
 /// # Errors
-/// When the store cannot be used, or another process writes on.
-pub async fn remove(pipeline: &Pipeline) -> anyhow::Result<()> {
-    let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
-    let store = wiring::storage::open(pipeline, &*runtime, &Status::default()).await?;
-    let folder = wiring::lane_folder(pipeline);
-    // One that is damaged cannot be claimed, nor can anybody else go on with it.
-    if let Err(error) =
-        Journal::claim(store.clone(), runtime, folder, wiring::owner(), Duration::from_secs(1)).await
-    {
-        tracing::warn!(%error, "the journal cannot be claimed; its objects are deleted all the same");
-    }
-    let prefix = Prefix::new(pipeline.pipeline.as_str()).context("the pipeline's folder")?;
-    for _ in 0..ROUNDS_MAX {
-        let mut after = None;
-        let mut deleted = 0;
-        loop {
-            let entries = store.list(&prefix, after.as_ref(), LISTED_MAX).await?;
-            let Some(last) = entries.last() else { break };
-            after = Some(last.key.clone());
-            for entry in &entries {
-                store.delete(&entry.key).await?;
-                deleted += 1;
-            }
-        }
-        if deleted == 0 {
-            return Ok(());
-        }
-    }
-    bail!(
-        "objects of the pipeline appear again and again: another process still writes them; stop it and try again"
-    )
+/// When a process runs the pipeline, or the store cannot be used.
+pub async fn remove(store: Arc<dyn Store>, pipeline: &Pipeline, end: End) -> Result<(), RemoveError> {
+    let request = Request {
+        pipeline: pipeline.pipeline.to_string(),
+        lane: wiring::LANE,
+        by: format!("{} by {}", end.word(), wiring::owner()),
+        quiet_min: QUIET,
+    };
+    engine::remove::remove(store, TokioRuntime::new(1), &request).await
 }

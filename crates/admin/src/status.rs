@@ -67,7 +67,7 @@ pub async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
         .collect();
     Ok(json!({
         "pipeline": pipeline.pipeline.as_str(),
-        "has_run": lane.next_seq > 0,
+        "has_run": lane.has_run(),
         "records": fields::counts(&engine::totals::Totals::of(&lane), fields::replayed(&lane)),
         "inputs": inputs(&lane),
         "accounts_add_up": engine::accounts::do_add_up(&lane),

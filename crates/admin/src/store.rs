@@ -65,6 +65,10 @@ pub async fn look(
         report.objects += replays.objects;
         // As many as a log has objects at the most.
         report.findings.extend(replays.findings);
+        // All that is left of a pipeline that was deleted is what fences its owners.
+        if report.lane.is_removed() && report.is_sound() && report.orphans.is_empty() {
+            continue;
+        }
         reports.push(report);
     }
     Ok(reports)

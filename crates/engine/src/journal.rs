@@ -10,7 +10,7 @@ use bytes::Bytes;
 use dataflow::Runtime;
 use futures::StreamExt;
 use protocol::append::{self, Next, PutAnswer};
-use protocol::record::{Body, Claim, RECORD_BYTES_MAX};
+use protocol::record::{Body, Claim, RECORD_BYTES_MAX, Removal};
 use protocol::{Lane, Record, names};
 use store::{Key, Prefix, Put, Store};
 
@@ -152,8 +152,8 @@ fn first(record: &Record) -> Result<Lane, EngineError> {
     Ok(lane)
 }
 
-fn claim(owner: String) -> Claim {
-    Claim { owner, version: env!("CARGO_PKG_VERSION").to_owned(), answers: false }
+fn claim(owner: String, answers: bool) -> Body {
+    Body::Claim(Claim { owner, version: env!("CARGO_PKG_VERSION").to_owned(), answers })
 }
 
 fn key(name: String) -> Key {
@@ -172,7 +172,7 @@ impl Journal {
         owner: String,
         retry_pause_max: Duration,
     ) -> Result<Self, EngineError> {
-        Self::claim_if(store, runtime, folder, claim(owner), retry_pause_max, renamed::check).await
+        Self::claim_if(store, runtime, folder, claim(owner, false), retry_pause_max, renamed::check).await
     }
 
     /// As [`Journal::claim`], to answer questions and nothing else: the process that asked, and still delivers to other tables, goes on behind it.
@@ -186,8 +186,7 @@ impl Journal {
         owner: String,
         retry_pause_max: Duration,
     ) -> Result<Self, EngineError> {
-        let claim = Claim { answers: true, ..claim(owner) };
-        Self::claim_if(store, runtime, folder, claim, retry_pause_max, renamed::check).await
+        Self::claim_if(store, runtime, folder, claim(owner, true), retry_pause_max, renamed::check).await
     }
 
     /// As [`Journal::claim`], of a lane that has gone to another name too: to finish what was begun.
@@ -201,14 +200,45 @@ impl Journal {
         owner: String,
         retry_pause_max: Duration,
     ) -> Result<Self, EngineError> {
-        Self::claim_if(store, runtime, folder, claim(owner), retry_pause_max, |_, _| Ok(())).await
+        Self::claim_if(store, runtime, folder, claim(owner, false), retry_pause_max, |_, _| Ok(())).await
+    }
+
+    /// Reads the journal and takes the lane over by a removal, which is the newest record then.
+    ///
+    /// # Errors
+    /// As [`Journal::claim_any`].
+    pub(crate) async fn remove(
+        store: Arc<dyn Store>,
+        runtime: Arc<dyn Runtime>,
+        folder: String,
+        removal: Removal,
+        retry_pause_max: Duration,
+    ) -> Result<Self, EngineError> {
+        let body = Body::Removal(removal);
+        Self::claim_if(store, runtime, folder, body, retry_pause_max, |_, _| Ok(())).await
+    }
+
+    /// As [`Journal::remove`], of a journal that cannot be read: `lane` has its next number and its newest epoch.
+    ///
+    /// # Errors
+    /// [`EngineError::Fenced`] when the number was taken meanwhile, or the store cannot be used.
+    pub(crate) async fn remove_unread(
+        store: Arc<dyn Store>,
+        runtime: Arc<dyn Runtime>,
+        folder: String,
+        (removal, lane): (Removal, Lane),
+        retry_pause_max: Duration,
+    ) -> Result<Self, EngineError> {
+        let mut journal = Self::about_to_claim(store, runtime, folder, retry_pause_max, lane);
+        journal.put_claim(Body::Removal(removal)).await?;
+        Ok(journal)
     }
 
     async fn claim_if(
         store: Arc<dyn Store>,
         runtime: Arc<dyn Runtime>,
         folder: String,
-        claim: Claim,
+        claim: Body,
         retry_pause_max: Duration,
         check: impl Fn(&Lane, &str) -> Result<(), EngineError>,
     ) -> Result<Self, EngineError> {
@@ -254,13 +284,13 @@ impl Journal {
         Self { store, runtime, folder, retry_pause_max, lane, ownership }
     }
 
-    async fn put_claim(&mut self, claim: Claim) -> Result<(), EngineError> {
+    async fn put_claim(&mut self, claim: Body) -> Result<(), EngineError> {
         let record = Record {
             seq: self.lane.next_seq,
             epoch: self.lane.epoch + 1,
             nonce: self.ownership.nonce().to_vec(),
             written_at_ms: self.runtime.wall_ms(),
-            body: Some(Body::Claim(claim)),
+            body: Some(claim),
         };
         self.put(&record).await
     }

@@ -93,6 +93,7 @@ pub mod problem;
 pub mod refuse;
 pub mod refused;
 pub mod remake;
+pub mod remove;
 pub mod rename;
 pub mod renamed;
 pub mod reread;

@@ -132,7 +132,8 @@ pub async fn plan(store: &dyn Store, from: &str, to: &str, lane: u32) -> Result<
 
 async fn look(store: &dyn Store, old: &Lane, new: &Lane, from: &str, to: &str) -> Result<Step, RenameError> {
     let prefix = Prefix::new(to).map_err(|_| RenameError::Taken { name: to.to_owned() })?;
-    let is_empty = new.next_seq == 0 && store.list(&prefix, None, 1).await?.is_empty();
+    // Behind a removal there is nothing but what fences the owners before it.
+    let is_empty = new.is_removed() || new.next_seq == 0 && store.list(&prefix, None, 1).await?.is_empty();
     match next_step(old, new, is_empty, from, to) {
         Step::NotThere => Err(RenameError::NotThere { name: from.to_owned() }),
         Step::Taken => Err(RenameError::Taken { name: to.to_owned() }),
@@ -170,9 +171,9 @@ pub async fn rename(
     for _ in 0..STEPS_MAX {
         let new = load_any(&*store, &work.to).await?;
         match look(&*store, journal.lane(), &new, from, to).await? {
-            Step::Take => work.take(Arrival { from: from.clone(), by: request.by.clone() }).await?,
+            Step::Take => work.take(Arrival { from: from.clone(), by: request.by.clone() }, &new).await?,
             Step::Leave => drop(journal.append(word(false)).await?),
-            Step::HandOver => work.hand_over(journal.lane(), to).await?,
+            Step::HandOver => work.hand_over(journal.lane(), to, &new).await?,
             Step::Close => drop(journal.append(word(true)).await?),
             Step::Clean => {
                 work.clean().await?;
@@ -200,19 +201,19 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Takes the new name, unless somebody else was faster: the next look tells.
-    async fn take(&self, arrival: Arrival) -> Result<(), EngineError> {
+    async fn take(&self, arrival: Arrival, new: &Lane) -> Result<(), EngineError> {
         let record = Record {
-            seq: 0,
-            epoch: 0,
-            nonce: Vec::new(),
+            seq: new.next_seq,
+            epoch: new.epoch,
+            nonce: new.nonce.clone(),
             written_at_ms: self.runtime.wall_ms(),
             body: Some(Body::Arrival(arrival)),
         };
-        self.put(&key(names::journal(&self.to, 0)), record.to_bytes().into()).await
+        self.put(&key(names::journal(&self.to, record.seq)), record.to_bytes().into()).await
     }
 
     /// Copies what the lane needs, and makes the lane the newest word under the new name.
-    async fn hand_over(&self, lane: &Lane, name: &str) -> Result<(), EngineError> {
+    async fn hand_over(&self, lane: &Lane, name: &str, new: &Lane) -> Result<(), EngineError> {
         let outside = || EngineError::Damaged {
             object: format!("{}/journal", self.from),
             what: "pointing to objects outside of the lane's folder".into(),
@@ -233,8 +234,9 @@ impl Work<'_> {
         let prefix = Prefix::new(&self.to).expect("a lane's folder is a valid prefix");
         self.store.harden(&prefix).await?;
         let record = Record {
-            seq: 1,
-            epoch: lane.epoch,
+            seq: new.next_seq,
+            // What owners of an earlier pipeline of this name left is of an older epoch then.
+            epoch: lane.epoch.max(new.epoch),
             nonce: lane.nonce.clone(),
             written_at_ms: at_ms,
             body: Some(Body::Checkpoint(checkpoint)),
@@ -247,7 +249,7 @@ impl Work<'_> {
                 bytes.len()
             )));
         }
-        self.put(&key(names::journal(&self.to, 1)), bytes).await
+        self.put(&key(names::journal(&self.to, record.seq)), bytes).await
     }
 
     async fn copy(&self, object: &Key) -> Result<(), EngineError> {

@@ -1,6 +1,7 @@
 //! Whether a lane is under the name by which it is asked for.
 //!
-//! Owns the refusal of a name that a lane has left, and of one that it has not reached yet. Does not own the rename ([`crate::rename`]).
+//! Owns the refusal of a name that a lane has left, of one that it has not reached yet, and of one whose lane is being removed. Does not own
+//! the rename ([`crate::rename`]) nor the removal ([`crate::remove`]).
 
 use protocol::Lane;
 
@@ -14,6 +15,12 @@ pub fn check(lane: &Lane, folder: &str) -> Result<(), EngineError> {
     let name = folder.split('/').next().unwrap_or(folder);
     if let Some(from) = &lane.arriving_from {
         return Err(unfinished(from, name));
+    }
+    if lane.removed.is_some_and(|removed| !removed.is_done) {
+        return Err(EngineError::Mismatch(format!(
+            "pipeline `{name}` is being deleted from its store, by `forebay delete` or `forebay reset`, and that was not finished; nothing was read \
+             or written. To finish it: `forebay reset FILE --yes`"
+        )));
     }
     match &lane.renamed {
         None => Ok(()),

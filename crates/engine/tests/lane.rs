@@ -26,6 +26,8 @@ mod intake;
 mod join;
 #[path = "lane/late.rs"]
 mod late;
+#[path = "lane/remove.rs"]
+mod remove;
 #[path = "lane/rename.rs"]
 mod rename;
 #[path = "lane/rewind.rs"]

@@ -2,6 +2,15 @@
 //!
 //! Owns one module a command, and what they share: loading a pipeline file and the tokio runtime.
 
+/// What the help of the commands says that refuse while a process runs the pipeline.
+macro_rules! running_means {
+    () => {
+        "A process counts as running if it answers at `http.listen` on this machine, or writes to the journal within 3 s. A process that is idle or \
+         suspended, and cannot be asked from this machine, is not noticed: the command continues, and that process writes nothing more and ends with \
+         code 3."
+    };
+}
+
 pub mod answer;
 pub mod check;
 #[cfg(feature = "development")]

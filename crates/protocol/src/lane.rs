@@ -16,6 +16,7 @@ mod layouts;
 mod ledger;
 mod made;
 mod pieces;
+pub mod removal;
 pub mod rename;
 mod seals;
 
@@ -23,6 +24,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 pub use self::fates::FATES_KEPT;
+pub use self::removal::Removed;
 pub use self::rename::Renamed;
 use self::seals::{Framed, check_frame_numbers};
 use crate::doubt::Verdict;
@@ -243,6 +245,8 @@ pub struct Lane {
     pub renamed: Option<Renamed>,
     /// The name from which the lane is still to come; `None` for a lane that is here.
     pub arriving_from: Option<String>,
+    /// Given from the reset or deletion of the pipeline until the next claim.
+    pub removed: Option<Removed>,
 }
 
 impl Lane {
@@ -251,11 +255,14 @@ impl Lane {
         Self { watermark_ms: TIME_UNKNOWN_MS, ..Self::default() }
     }
 
-    /// Starts from a checkpoint, the oldest record that is still kept.
+    /// Starts from a checkpoint or a removal, the oldest record that is still kept.
     ///
     /// # Errors
-    /// When the record is not a checkpoint.
+    /// When the record is neither.
     pub fn from_checkpoint(record: &Record) -> Result<Self, Violation> {
+        if let Some(Body::Removal(removal)) = &record.body {
+            return Self::from_removal(record, removal);
+        }
         let Some(Body::Checkpoint(Checkpoint { lane: Some(image), states, state_seq, files })) = &record.body
         else {
             return Err(violation(record, "order", "the oldest record is neither a claim nor a checkpoint"));
@@ -307,7 +314,10 @@ impl Lane {
         self.check(record)?;
         match record.body.as_ref().expect("checked") {
             Body::Rename(rename) => self.rename(rename),
-            Body::Arrival(arrival) => self.arriving_from = Some(arrival.from.clone()),
+            Body::Arrival(arrival) => {
+                self.arriving_from = Some(arrival.from.clone());
+                self.removed = None;
+            }
             Body::Checkpoint(_) if self.arriving_from.is_some() => {
                 *self = Self::from_checkpoint(record)?;
                 return Ok(());
@@ -318,6 +328,7 @@ impl Lane {
                 if !claim.answers {
                     self.run_epoch = record.epoch;
                 }
+                self.removed = None;
             }
             Body::Genesis(genesis) => self.genesis(genesis),
             Body::Seal(seal) => self.seal(record, seal),
@@ -335,6 +346,10 @@ impl Lane {
             Body::Change(change) => self.change(change),
             Body::Rewind(rewind) => self.rewind(rewind),
             Body::HandOver(hand_over) => self.hand_over(record.seq, hand_over),
+            Body::Removal(removal) => {
+                self.remove(record, removal)?;
+                return Ok(());
+            }
         }
         self.next_seq += 1;
         Ok(())
@@ -350,16 +365,16 @@ impl Lane {
         }
         hostile::check_place(record)?;
         let body = record.body.as_ref().ok_or_else(|| violation(record, "order", "empty record"))?;
+        if let Body::Removal(removal) = body {
+            return self.check_removal(record, removal);
+        }
         if self.arriving_from.is_some() {
             return self.check_arrived(record, body);
         }
         self.check_not_renamed(record, body)?;
+        self.check_not_removed(record, body)?;
         if let Body::Claim(_) = body {
-            if record.epoch != self.epoch + 1 || record.nonce.len() != 16 || record.nonce == self.nonce {
-                let what = format!("a claim of epoch {} after epoch {}", record.epoch, self.epoch);
-                return Err(violation(record, "C5", what));
-            }
-            return Ok(());
+            return self.check_claim(record);
         }
         if record.epoch != self.epoch || record.nonce != self.nonce {
             let what = format!("written by epoch {}, the owner is epoch {}", record.epoch, self.epoch);
@@ -381,9 +396,18 @@ impl Lane {
             Body::Change(change) => self.check_change(record, change),
             Body::Rewind(rewind) => self.check_rewind(record, rewind),
             Body::HandOver(hand_over) => self.check_hand_over(record, hand_over),
-            Body::Rename(_) => Ok(()),
+            Body::Rename(_) | Body::Removal(_) => Ok(()),
             Body::Arrival(_) => self.check_arrival(record),
         }
+    }
+
+    /// A new owner has the next epoch and a nonce of its own.
+    fn check_claim(&self, record: &Record) -> Result<(), Violation> {
+        if record.epoch != self.epoch + 1 || record.nonce.len() != 16 || record.nonce == self.nonce {
+            let what = format!("a claim of epoch {} after epoch {}", record.epoch, self.epoch);
+            return Err(violation(record, "C5", what));
+        }
+        Ok(())
     }
 
     /// The live piece that a record speaks of.

@@ -65,6 +65,12 @@ pub fn floor(lane: &str, seq: u64) -> String {
     format!("{lane}/floor/{seq:020}")
 }
 
+/// The epoch of the owner that made an object of one of the [`crate::retire::KINDS`].
+pub fn epoch(object: &str) -> Option<u64> {
+    let digits = object.rsplit('/').next()?.split('-').next()?;
+    (digits.len() == 10).then(|| digits.parse().ok())?
+}
+
 /// The number at the end of a journal's or floor's object.
 pub fn number(object: &str) -> Option<u64> {
     let digits = object.rsplit('/').next()?;
@@ -96,5 +102,7 @@ mod tests {
         assert!(a < b);
         assert_eq!(number(&b), Some(10));
         assert_eq!(number("p/lane-0/journal/x"), None);
+        assert_eq!(epoch(&segment("p/lane-0", 12, 7, 9)), Some(12));
+        assert_eq!(epoch(&b), None);
     }
 }

@@ -18,6 +18,7 @@
 //! | `Forget`     | the operator takes a stream out of the pipeline  | which partitions are not read any more       |
 //! | `Rename`     | the operator gives the pipeline another name     | where the lane continues; nothing follows    |
 //! | `Arrival`    | first record under the other name                | that the lane is still on its way            |
+//! | `Removal`    | the operator resets or deletes the pipeline      | that nothing before it counts                |
 //! | `Change`     | the pipeline file says something else than before | steps, and whose state is kept               |
 //! | `Rewind`     | the operator moves a stopped pipeline            | where partitions continue                    |
 //! | `HandOver`   | another lane shall continue partitions           | which, and the lane                          |
@@ -76,7 +77,7 @@ pub struct Record {
     #[prost(int64, tag = "4")]
     pub written_at_ms: i64,
     /// What is said.
-    #[prost(oneof = "Body", tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24")]
+    #[prost(oneof = "Body", tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25")]
     pub body: Option<Body>,
 }
 
@@ -128,6 +129,9 @@ pub enum Body {
     /// Partitions continue in another lane.
     #[prost(message, tag = "24")]
     HandOver(HandOver),
+    /// The pipeline was reset or deleted.
+    #[prost(message, tag = "25")]
+    Removal(Removal),
 }
 
 /// Who owns the lane from here on.
@@ -394,6 +398,17 @@ pub struct Arrival {
     /// The name so far.
     #[prost(string, tag = "1")]
     pub from: String,
+    /// Who said so, for display.
+    #[prost(string, tag = "2")]
+    pub by: String,
+}
+
+/// The pipeline was reset or deleted: nothing of what the records before it say is true any more.
+#[derive(Clone, PartialEq, Message)]
+pub struct Removal {
+    /// True once its objects are deleted, so that the name may be used again. Until then only a claim and another of these may follow.
+    #[prost(bool, tag = "1")]
+    pub is_done: bool,
     /// Who said so, for display.
     #[prost(string, tag = "2")]
     pub by: String,

@@ -30,6 +30,21 @@ pub async fn is_quiet(
     folder: &str,
 ) -> Result<bool, EngineError> {
     let next_seq = journal::load_any(store, folder).await?.next_seq;
+    if !stands_still(runtime, settings, store, folder, next_seq).await? {
+        return Ok(false);
+    }
+    // The slot is free as well when it was retired meanwhile.
+    Ok(journal::load_any(store, folder).await?.next_seq == next_seq)
+}
+
+/// Waits until the journal whose next number is `next_seq` has stood still for long enough; false as soon as it has grown.
+pub(crate) async fn stands_still(
+    runtime: &dyn Runtime,
+    settings: &Settings,
+    store: &dyn Store,
+    folder: &str,
+    next_seq: u64,
+) -> Result<bool, EngineError> {
     let next = Key::new(names::journal(folder, next_seq)).expect("a lane's folder makes valid keys");
     let pause = (settings.owner_quiet_min / LOOKS).max(Duration::from_millis(1));
     for _ in 0..LOOKS {
@@ -38,6 +53,5 @@ pub async fn is_quiet(
             return Ok(false);
         }
     }
-    // The slot is free as well when it was retired meanwhile.
-    Ok(journal::load_any(store, folder).await?.next_seq == next_seq)
+    Ok(true)
 }

@@ -18,10 +18,10 @@ use crate::support::{Bench, LONG, Process};
 
 /// A store whose process ends at one of its writes: that one and all later ones fail, the first perhaps after it was done.
 #[derive(Debug)]
-struct Mortal {
-    inner: Arc<dyn Store>,
-    writes_left: AtomicU64,
-    last_is_done: bool,
+pub struct Mortal {
+    pub inner: Arc<dyn Store>,
+    pub writes_left: AtomicU64,
+    pub last_is_done: bool,
 }
 
 impl Mortal {
@@ -96,7 +96,7 @@ async fn rename_in(bench: &Bench, store: Arc<dyn Store>, from: &str, to: &str) -
     engine::rename::rename(store, bench.runtime.clone(), &request).await
 }
 
-async fn rename(bench: &Bench, from: &str, to: &str) -> Result<Plan, RenameError> {
+pub async fn rename(bench: &Bench, from: &str, to: &str) -> Result<Plan, RenameError> {
     rename_in(bench, bench.store.clone(), from, to).await
 }
 
@@ -106,7 +106,7 @@ async fn drain(bench: &Bench, name: &str) -> Result<Outcome, EngineError> {
 }
 
 /// Keys in the state, some of them in files and snapshots; rows in flight, one of them in doubt.
-async fn busy() -> Bench {
+pub async fn busy() -> Bench {
     let mut bench = Bench::new();
     bench.settings.checkpoint_records_max = 4;
     bench.settings.checkpoint_bytes_min = 1;
@@ -125,13 +125,13 @@ async fn busy() -> Bench {
     bench
 }
 
-async fn objects(bench: &Bench, folder: &str) -> Vec<String> {
+pub async fn objects(bench: &Bench, folder: &str) -> Vec<String> {
     let prefix = Prefix::new(folder).expect("a folder");
     let listed = bench.store.list(&prefix, None, 1_000).await.expect("a store in memory");
     listed.into_iter().map(|entry| entry.key.as_str().to_owned()).collect()
 }
 
-fn is_refused(result: Result<Outcome, EngineError>, says: &str) {
+pub fn is_refused(result: Result<Outcome, EngineError>, says: &str) {
     let error = result.expect_err("it is refused");
     assert!(matches!(error, EngineError::Mismatch(_)), "a person has to act: {error:?}");
     assert!(error.to_string().contains(says), "{error}");

@@ -25,7 +25,7 @@ const QUIET: Duration = Duration::from_secs(3);
 
 /// Removes topics, partitions or files from a pipeline.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = concat!("\
 Examples:
   forebay forget user-events.yaml --topic orders
   forebay forget user-events.yaml --topic orders --topic returns --yes
@@ -38,7 +38,9 @@ position is forgotten too: reading then begins where `start` says, and rows that
 unless `dedup` still knows their keys.
 
 Exit codes: 0; 2 if the pipeline does not read what is named, or if the command cannot ask for confirmation (no terminal, no --yes); \
-3 if a process runs the pipeline; 1 if the journal cannot be written or you did not confirm.")]
+3 if a process runs the pipeline; 1 if the journal cannot be written or you did not confirm.
+
+", running_means!()))]
 #[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["topic", "partition", "files", "stream", "input"])))]
 pub struct Forget {
     #[command(flatten)]

@@ -17,10 +17,11 @@ use anyhow::{Context, bail};
 use clap::Args;
 use clickhouse::TableConfig;
 use engine::journal;
+use engine::remove::RemoveError;
+use engine::{Status, TokioRuntime};
 use pipeline::config::model::Pipeline;
 use pipeline::wiring;
 use serde_json::{Value, json};
-use store::Prefix;
 
 use super::rewind;
 use crate::console::{Exit, PipelineFile, print};
@@ -65,7 +66,7 @@ struct Removal {
 /// Deletes a pipeline's journal and state, so that its next start reads the source from the beginning again; with --to, moves a stopped
 /// pipeline to other positions and keeps everything else.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = concat!("\
 Examples:
   forebay reset user-events.yaml           # prints what would be deleted
   forebay reset user-events.yaml --yes
@@ -79,7 +80,9 @@ second time, unless `dedup` still knows their keys. If it is later, the records 
 
 Without --to, the table keeps its rows: empty it first, or every row will be there twice. If it is not empty, the next `forebay run` asks.
 
-Exit codes: 0 if the pipeline was reset; 4 without --yes; 3 if a process runs the pipeline; 2 for an error in the file.")]
+Exit codes: 0 if the pipeline was reset; 4 without --yes; 3 if a process runs the pipeline; 2 for an error in the file.
+
+", running_means!()))]
 pub struct Reset {
     #[command(flatten)]
     removal: Removal,
@@ -90,14 +93,18 @@ pub struct Reset {
 
 /// Deletes a pipeline from its store.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = concat!("\
 Examples:
   forebay delete user-events.yaml          # prints what would be deleted
   forebay delete user-events.yaml --yes
 
 The tables and the source are not changed.
 
-Exit codes: 0 if the pipeline was deleted; 4 without --yes; 3 if a process runs the pipeline; 2 for an error in the file.")]
+Exit codes: 0 if the pipeline was deleted; 4 without --yes; 3 if a process runs the pipeline; 2 for an error in the file.
+
+A few hundred bytes stay in the store, so that a process that sleeps now is stopped when it wakes.
+
+", running_means!()))]
 pub struct Delete {
     #[command(flatten)]
     removal: Removal,
@@ -194,8 +201,9 @@ impl Removal {
                     Exit::Done,
                 );
             };
-            let prefix = Prefix::new(name).context("the pipeline's folder")?;
-            let (objects, bytes) = pipelines::size(&*store, &prefix).await?;
+            // A journal that cannot be read is one more reason to start anew; what is in flight is not known then.
+            let lane = journal::load_any(&*store, &wiring::lane_folder(&pipeline)).await;
+            let (objects, bytes) = pipelines::size(&*store, &pipeline, lane.as_ref().ok()).await?;
             if objects == 0 {
                 let words = format!("pipeline `{name}` is not in this store\n");
                 return self.tell(
@@ -204,8 +212,6 @@ impl Removal {
                     Exit::Done,
                 );
             }
-            // A journal that cannot be read is one more reason to start anew; what is in flight is not known then.
-            let lane = journal::load_any(&*store, &wiring::lane_folder(&pipeline)).await;
             if let Some(why) = lane.as_ref().ok().and_then(|lane| pipelines::kept(end, name, lane)) {
                 tracing::error!("{why}; nothing was changed");
                 return Ok(Exit::Person);
@@ -226,7 +232,10 @@ impl Removal {
                 );
                 return self.tell(&plan, &words, Exit::Person);
             }
-            pipelines::remove(&pipeline).await?;
+            let store = wiring::storage::open(&pipeline, &*TokioRuntime::new(1), &Status::default()).await?;
+            if let Err(error) = pipelines::remove(store, &pipeline, end).await {
+                return Ok(refuse(&error));
+            }
             plan["done"] = true.into();
             self.tell(&plan, &words, Exit::Done)
         })
@@ -235,6 +244,16 @@ impl Removal {
     fn tell(&self, plan: &Value, words: &str, exit: Exit) -> anyhow::Result<Exit> {
         print(&if self.json { format!("{plan:#}\n") } else { words.to_owned() })?;
         Ok(exit)
+    }
+}
+
+/// Says why the pipeline was not removed.
+fn refuse(error: &RemoveError) -> Exit {
+    tracing::error!("{error}");
+    match error {
+        RemoveError::Running => Exit::Fenced,
+        RemoveError::Endless => Exit::Failed,
+        RemoveError::Engine(error) => super::run::exit_of(error),
     }
 }
 

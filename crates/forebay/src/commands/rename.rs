@@ -24,7 +24,7 @@ const QUIET: Duration = Duration::from_secs(3);
 
 /// Renames a pipeline. It keeps its positions, its state and its rows in flight.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = concat!("\
 Examples:
   forebay rename user-events.yaml clicks          # prints what would happen
   forebay rename user-events.yaml clicks --yes
@@ -33,7 +33,9 @@ Stop the pipeline first, and write the new name into the pipeline file afterward
 read again. If the command is interrupted, nothing is lost: run it again; until then the pipeline starts under neither name.
 
 Exit codes: 0 if the pipeline was renamed; 4 without --yes; 3 if a process runs the pipeline; 2 if the new name cannot be used, or for \
-an error in the file.")]
+an error in the file.
+
+", running_means!()))]
 pub struct Rename {
     #[command(flatten)]
     file: PipelineFile,

@@ -15,6 +15,8 @@
 //! | has left                | has the lane            | say in the old journal that nothing there counts  |
 //! | has left, all done      | whatever there is       | delete what is left under the old name            |
 //! | anything else           |                         | refused                                           |
+//!
+//! A name that was reset or deleted ([`super::removal`]) counts as none.
 
 use super::{Lane, Violation, violation};
 use crate::record::{Body, Checkpoint, FormerName, Record, Rename};
@@ -52,7 +54,7 @@ pub enum Step {
 /// The next step of renaming `from` to `to`, by the lanes under both names. `is_empty` says that nothing lies under the new name.
 pub fn next_step(old: &Lane, new: &Lane, is_empty: bool, from: &str, to: &str) -> Step {
     let has_left = match &old.renamed {
-        None if old.next_seq == 0 => return Step::NotThere,
+        None if !old.has_run() => return Step::NotThere,
         None => false,
         Some(renamed) if renamed.to != to => return Step::Elsewhere,
         Some(renamed) if renamed.is_done => return Step::Clean,
@@ -122,9 +124,9 @@ impl Lane {
     }
 
     pub(super) fn check_arrival(&self, record: &Record) -> Result<(), Violation> {
-        match self.next_seq {
-            0 => Ok(()),
-            _ => Err(violation(record, "order", "the name is taken already")),
+        match self.next_seq == 0 || self.is_removed() {
+            true => Ok(()),
+            false => Err(violation(record, "order", "the name is taken already")),
         }
     }
 

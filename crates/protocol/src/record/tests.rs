@@ -306,6 +306,7 @@ fn samples() -> Vec<(&'static str, Record)> {
         ),
         ("rename", sample(Body::Rename(Rename { to: "q".into(), is_done: true, by: "someone@host".into() }))),
         ("arrival", sample(Body::Arrival(Arrival { from: "p".into(), by: "someone@host".into() }))),
+        ("removal", sample(Body::Removal(Removal { is_done: true, by: "someone@host".into() }))),
         (
             "checkpoint-with-former-names",
             sample(Body::Checkpoint(Checkpoint {

@@ -132,6 +132,7 @@ const RECORD: &[Field] = &[
     one(22, &[list::<StepShape>(1, STEP), list::<KeptState>(2, &[]), list::<Part>(4, PART), text(5)]),
     one(23, &[list::<Move>(1, &[]), numbers::<u32>(2), text(4)]),
     one(24, &[numbers::<u32>(2)]),
+    one(25, &[text(2)]),
 ];
 
 const SEAL: &[Field] = &[

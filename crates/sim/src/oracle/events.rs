@@ -180,6 +180,8 @@ fn shown(record: &Record) -> String {
             format!("{} partitions are handed over to lane {}", h.partitions.len(), h.to)
         }
         Some(Body::Rename(r)) => format!("renamed to {}", r.to),
+        Some(Body::Removal(r)) if r.is_done => "the removal is done".to_owned(),
+        Some(Body::Removal(_)) => "the pipeline is removed".to_owned(),
         Some(Body::Arrival(a)) => format!("arrival from {}", a.from),
         Some(Body::Checkpoint(c)) => format!("checkpoint of the state at {}", c.state_seq),
         None => "nothing".to_owned(),

@@ -74,6 +74,7 @@ impl Oracle {
             Body::Rename(_) | Body::Arrival(_) => {
                 Err(("order", "the pipeline was renamed, though nobody asked for it".into()))
             }
+            Body::Removal(_) => Err(("order", "the pipeline was removed, though nobody asked for it".into())),
             Body::Generation(generation) => self.generation(generation, server),
             Body::Split(split) => self.split(split, (broker, objects), server),
             Body::Checkpoint(checkpoint) => self.checkpoint(record.seq, checkpoint, objects),

@@ -284,3 +284,111 @@ fn fault_23_status_check_and_dry_runs_never_fence_the_owner() {
     term(owner);
     assert_eq!(table.count_and_distinct("id"), (200, 200));
 }
+
+/// Numbers of the objects in a folder of the lane.
+fn numbers(lane: &Path, folder: &str) -> Vec<u64> {
+    let found = std::fs::read_dir(lane.join(folder)).into_iter().flatten().flatten();
+    found.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// What is left of a pipeline that was deleted, as the commands show it: nothing.
+fn is_gone(pipeline: &Pipeline) {
+    let listed = pipeline.tool(&["list"], &["--json"], 0);
+    assert_eq!(listed["pipelines"], json!([]));
+    let checked = pipeline.tool(&["store", "check"], &["--json"], 0);
+    assert_eq!(checked["lanes"], json!([]), "{checked}");
+    assert_eq!(pipeline.status()["has_run"], false);
+    let again = pipeline.tool(&["delete"], &["--yes", "--json"], 0);
+    assert_eq!((&again["found"], &again["done"]), (&json!(false), &json!(false)), "{again}");
+}
+
+/// The process is frozen while its pipeline is removed from elsewhere, and finds more to read when it wakes.
+fn a_frozen_owner_of_a_removed_pipeline_wakes(case: &Case, command: &str) {
+    let table = case.table("id UInt32", "id");
+    let feed = case.feed();
+    feed.send(ids(0..200));
+    let pipeline = case.pipeline().dedup("id", None);
+    let mut older = pipeline.run();
+    table.wait_for(200);
+    wait_until(LONG, "all to be settled", || pipeline.pending_frames() == 0);
+    older.stop_signal().expect("SIGSTOP");
+    // From where nothing answers over HTTP.
+    let elsewhere = pipeline.for_another_process();
+    let lane = lane(&pipeline.store(), case);
+    let newest = numbers(&lane, "journal").into_iter().max().expect("a record");
+    elsewhere.tool(&[command], &["--yes", "--json"], 0);
+    assert_eq!(numbers(&lane, "journal").len(), 2, "those that fence");
+    is_gone(&elsewhere);
+    feed.send(ids(200..300));
+    older.continue_signal().expect("SIGCONT");
+    is_fenced(older);
+    assert_eq!(table.count_and_distinct("id"), (200, 200), "it has written nothing more");
+    assert!(numbers(&lane, "journal").iter().all(|seq| *seq > newest), "nor into the journal");
+    assert_eq!(elsewhere.tool(&["list"], &["--json"], 0)["pipelines"], json!([]));
+
+    // A new pipeline of this name begins behind it. Kafka remembers the group, as `reset` says.
+    table.ask("TRUNCATE TABLE {t}");
+    let anew = elsewhere.kafka("group: 'anew'");
+    anew.drain();
+    assert_eq!(table.count_and_distinct("id"), (300, 300));
+    assert_eq!(anew.accounts(), Accounts { read: 300, written: 300, ..Accounts::default() });
+    assert!(numbers(&lane, "journal").iter().all(|seq| *seq > newest), "no number comes twice");
+}
+
+#[test]
+fn a_frozen_owner_of_a_pipeline_that_was_deleted_wakes_and_ends_without_a_row() {
+    let Some(case) = Case::begin("fence_deleted") else { return };
+    a_frozen_owner_of_a_removed_pipeline_wakes(&case, "delete");
+}
+
+#[test]
+fn a_frozen_owner_of_a_pipeline_that_was_reset_wakes_and_ends_without_a_row() {
+    let Some(case) = Case::begin("fence_reset") else { return };
+    a_frozen_owner_of_a_removed_pipeline_wakes(&case, "reset");
+}
+
+/// A process that cannot be asked over HTTP is seen while it writes. Once it is idle nobody can tell it from none: it is fenced, and ends.
+#[test]
+fn a_process_that_is_not_seen_keeps_its_pipeline_while_it_writes_and_ends_once_it_is_reset() {
+    let Some(case) = Case::begin("fence_unseen") else { return };
+    let table = case.table("id UInt32", "id");
+    let feed = case.feed();
+    feed.send(ids(0..100));
+    let pipeline = case.pipeline().dedup("id", None);
+    let running = pipeline.run();
+    table.wait_for(100);
+    let elsewhere = pipeline.for_another_process();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let (sent, refused) = std::thread::scope(|scope| {
+        let feeding = scope.spawn(|| {
+            let mut sent = 100;
+            while !is_over.load(std::sync::atomic::Ordering::SeqCst) {
+                feed.send(ids(sent..sent + 1));
+                sent += 1;
+                std::thread::sleep(PAUSE);
+            }
+            sent
+        });
+        let mut refused = Vec::new();
+        for command in ["delete", "reset"] {
+            refused.push(elsewhere.run_tool(&[command], &["--yes"]));
+        }
+        is_over.store(true, std::sync::atomic::Ordering::SeqCst);
+        (feeding.join().expect("no panic"), refused)
+    });
+    for output in refused {
+        assert_eq!(output.exit.status.code(), Some(FENCED), "{}\n{}", output.stdout, output.stderr);
+        assert!(output.stderr.contains("a process runs this pipeline at this moment"), "{}", output.stderr);
+    }
+    table.wait_for(u64::from(sent));
+    wait_until(LONG, "all to be settled", || pipeline.pending_frames() == 0);
+    assert_eq!(elsewhere.accounts().written, u64::from(sent), "nothing was deleted");
+    // Its last record may be a moment away.
+    wait_until(LONG, "it to be idle", || {
+        elsewhere.run_tool(&["reset"], &["--yes"]).exit.status.code() == Some(0)
+    });
+    is_fenced(running);
+    feed.send(ids(sent..sent + 10));
+    assert_eq!(table.count(), u64::from(sent));
+    assert_eq!(elsewhere.tool(&["list"], &["--json"], 0)["pipelines"], json!([]));
+}

@@ -229,7 +229,7 @@ async fn fits(pipeline: &Pipeline, tables: &Tables, stored: &Stored, found: &mut
                 found.engine("pipeline", &error);
             }
         }
-        None if stored.lane.next_seq == 0 => {}
+        None if !stored.lane.has_run() => {}
         None => found.notes.push("not checked: whether tables and steps are those of the journal".to_owned()),
     }
 }

@@ -58,7 +58,8 @@ pub async fn look(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Fo
     if lane.pipeline.is_empty() {
         rows_there(pipeline, tables, found).await;
     }
-    found.notes.push(match lane.next_seq {
+    let records = if lane.has_run() { lane.next_seq } else { 0 };
+    found.notes.push(match records {
         0 => "the store has nothing of this pipeline: a start begins at the source's start".to_owned(),
         records => {
             format!("the journal holds {records} records; a start takes it over as epoch {}", lane.epoch + 1)
@@ -69,8 +70,7 @@ pub async fn look(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Fo
             .notes
             .push(format!("{rows} rows in {frames} sealed inserts wait in the store: a start delivers them"));
     }
-    found.json["journal"] =
-        json!({ "records": lane.next_seq, "epoch": lane.epoch, "has_run": lane.next_seq > 0 });
+    found.json["journal"] = json!({ "records": records, "epoch": lane.epoch, "has_run": lane.has_run() });
     found.json["pending"] = json!({ "frames": frames, "rows": rows, "bytes": lane.spool_bytes() });
     Some(Stored { store, lane })
 }
@@ -130,7 +130,7 @@ pub async fn state(pipeline: &Pipeline, schemas: Option<&[Schema]>, stored: &Sto
     let Some(store) = &stored.store else { return };
     let steps = schemas.and_then(|schemas| wiring::steps::chain(pipeline, schemas, 1).ok());
     let Some(wiring::steps::Chain { mut steps, .. }) = steps else {
-        if stored.lane.next_seq > 0 {
+        if stored.lane.has_run() {
             found
                 .notes
                 .push("not checked: the state of the steps, which needs the table's columns".to_owned());
