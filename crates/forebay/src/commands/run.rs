@@ -125,12 +125,22 @@ impl Run {
 
 /// Listens before anything else starts, so that a taken address is told at once.
 async fn listen(pipeline: &Pipeline) -> anyhow::Result<Option<Server>> {
+    let server = bind_http(pipeline).await?;
+    if let Some(server) = &server {
+        tracing::info!(address = %server.address(), "metrics, health and status over HTTP");
+    }
+    Ok(server)
+}
+
+/// A server at the address of `http.listen`, which nobody is answered by yet; `None` if the file asks for none.
+///
+/// # Errors
+/// When the address is taken, or may not be listened at.
+pub(super) async fn bind_http(pipeline: &Pipeline) -> anyhow::Result<Option<Server>> {
     match pipeline.http.listen {
         Listen::None => Ok(None),
         Listen::At(_) => {
-            let server = Server::bind_free(&pipeline.http.addresses(), pipeline.http.allow_remote).await?;
-            tracing::info!(address = %server.address(), "metrics, health and status over HTTP");
-            Ok(Some(server))
+            Ok(Some(Server::bind_free(&pipeline.http.addresses(), pipeline.http.allow_remote).await?))
         }
     }
 }

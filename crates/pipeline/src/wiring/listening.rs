@@ -49,26 +49,9 @@ impl Listening {
         runtime: &Arc<dyn Runtime>,
         mut stopping: watch::Receiver<bool>,
     ) -> Result<Option<Self>, WiringError> {
-        let Some(file) = pipeline.gateway() else { return Ok(None) };
-        let inputs = pipeline.listening_inputs();
-        let ways: BTreeMap<_, _> = inputs
-            .iter()
-            .map(|(input, stream)| (input.name.to_owned(), Direct::new(stream.as_str())))
-            .collect();
-        let streams = inputs.iter().filter_map(|(input, name)| {
-            let fills = Fills::Pipeline(ways[input.name].clone());
-            Some(wired::stream_options((name, file.streams.get(name)?), fills))
-        });
-        let settings = |why: String| WiringError::Settings(format!("`listen`: {why}"));
-        let options = wired::with_streams(&file, streams.collect());
-        let options = options.map_err(|error| settings(format!("{error:#}")))?;
-        let server = Server::open(options, runtime.clone()).await;
-        let server = server.map_err(|error| match error {
-            GatewayError::Listen { .. } => WiringError::Listen(error.to_string()),
-            error => settings(error.to_string()),
-        })?;
+        let Some((server, ways)) = bound(pipeline, runtime).await? else { return Ok(None) };
         for address in server.addresses() {
-            tracing::info!(%address, streams = inputs.len(), "taking records over HTTP");
+            tracing::info!(%address, streams = ways.0.len(), "taking records over HTTP");
         }
         for address in server.syslog_addresses() {
             tracing::info!(%address, "taking messages of syslog");
@@ -87,7 +70,15 @@ impl Listening {
             let _ = tell.send(server.serve(Default::default(), stopped).await);
         };
         let task = runtime.spawn("listen", Box::pin(serving));
-        Ok(Some(Self { ways: Ways(ways), stop, ended, _task: task, runtime: runtime.clone() }))
+        Ok(Some(Self { ways, stop, ended, _task: task, runtime: runtime.clone() }))
+    }
+
+    /// Whether the addresses are free, and every file that the listener needs can be read. Nobody is answered.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn try_out(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> Result<(), WiringError> {
+        bound(pipeline, runtime).await.map(drop)
     }
 
     /// The ways into the lane.
@@ -110,4 +101,30 @@ impl Listening {
             Some(Err(_)) => tracing::error!("the listener ended by itself; report this"),
         }
     }
+}
+
+/// A server at the addresses of `listen`, which nobody is answered by yet, and the ways into the lane; `None` if no input is sent to.
+async fn bound(
+    pipeline: &Pipeline,
+    runtime: &Arc<dyn Runtime>,
+) -> Result<Option<(Server, Ways)>, WiringError> {
+    let Some(file) = pipeline.gateway() else { return Ok(None) };
+    let inputs = pipeline.listening_inputs();
+    let ways: BTreeMap<_, _> = inputs
+        .iter()
+        .map(|(input, stream)| (input.name.to_owned(), Direct::new(stream.as_str())))
+        .collect();
+    let streams = inputs.iter().filter_map(|(input, name)| {
+        let fills = Fills::Pipeline(ways[input.name].clone());
+        Some(wired::stream_options((name, file.streams.get(name)?), fills))
+    });
+    let settings = |why: String| WiringError::Settings(format!("`listen`: {why}"));
+    let options = wired::with_streams(&file, streams.collect());
+    let options = options.map_err(|error| settings(format!("{error:#}")))?;
+    let server = Server::open(options, runtime.clone()).await;
+    let server = server.map_err(|error| match error {
+        GatewayError::Listen { .. } => WiringError::Listen(error.to_string()),
+        error => settings(error.to_string()),
+    })?;
+    Ok(Some((server, Ways(ways))))
 }

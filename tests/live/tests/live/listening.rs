@@ -176,6 +176,9 @@ fn a_stop_and_a_changed_table_leave_no_request_in_doubt() {
     assert_eq!(pipeline.accounts(), Accounts { read: records, written: records, ..Accounts::default() });
     // What was sent can be asked for by nobody else.
     pipeline.check(&["--connect"]);
+    let other = std::net::TcpListener::bind(("127.0.0.1", port)).expect("the pipeline is down");
+    pipeline.tool_fails(&["check"], &["--connect"], 1, &format!("127.0.0.1:{port}"));
+    drop(other);
     let said = pipeline.run_tool(&["try"], &[]).stderr;
     assert!(said.contains("what is sent to the pipeline is not kept"), "{said}");
     let records = case.dir().join("some.jsonl");

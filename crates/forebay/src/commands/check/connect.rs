@@ -20,6 +20,7 @@ use pipeline::config::model::Pipeline;
 use pipeline::config::model::sink::Target;
 use pipeline::parts;
 use pipeline::plan::Fault;
+use pipeline::wiring::listening::Listening;
 use pipeline::wiring::{self, WiringError, sink, source};
 use protocol::Lane;
 use serde_json::{Value, json};
@@ -151,10 +152,23 @@ async fn ask(pipeline: &Pipeline, sample: usize) -> (Found, Tables, Option<store
             ));
             found.json["running"] = json!({ "phase": phase });
         }
-        Err(_) => found.json["running"] = Value::Null,
+        Err(_) => {
+            found.json["running"] = Value::Null;
+            addresses(pipeline, &runtime, &mut found).await;
+        }
     }
     found.json["exit"] = (found.exit() as u8).into();
     (found, tables, stored)
+}
+
+/// Whether a start could listen. Only asked while the pipeline does not run here, for then the addresses are its own.
+async fn addresses(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>, found: &mut Found) {
+    if let Err(error) = Listening::try_out(pipeline, runtime).await {
+        found.wiring("listen", &error);
+    }
+    if let Err(error) = run::bind_http(pipeline).await {
+        found.problem("http.listen", Exit::Failed, format!("{error:#}"));
+    }
 }
 
 /// Whether the other side of each lookup can be read and used; `run` would wait for it.
