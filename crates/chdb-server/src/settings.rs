@@ -39,28 +39,10 @@ impl Known {
     }
 
     fn nearest(&self, name: &str) -> Option<&str> {
-        let (distance, near) = self
-            .names
-            .iter()
-            .map(|known| (edits(name.as_bytes(), known.as_bytes()), known.as_str()))
-            .min()?;
+        let (distance, near) =
+            self.names.iter().map(|known| (strsim::levenshtein(name, known), known.as_str())).min()?;
         (distance <= 1 + name.len() / 5).then_some(near)
     }
-}
-
-/// Levenshtein's distance.
-fn edits(left: &[u8], right: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (index, a) in left.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for (column, b) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
-        }
-    }
-    row[right.len()]
 }
 
 /// Settings as the arguments of a new connection, which is where a request's own settings go: the connection lives

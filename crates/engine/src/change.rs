@@ -225,8 +225,8 @@ fn check_named(fates: &[StepFate], asked: &NewState) -> Result<(), EngineError> 
         };
         if found.fate == Fate::Kept && asked.unchanged == Unchanged::Refuse {
             return Err(EngineError::Mismatch(format!(
-                "`--new-state {name}`: step `{name}` is the one that the store holds the state of, and its state goes on; nothing was read \
-                 or written. Start without `--new-state {name}`. To give its state up all the same, add `--yes`; lost is: {}",
+                "`--new-state {name}`: step `{name}` has not changed, and its state in the store is still valid; nothing was read or written. Start without \
+                 `--new-state {name}`. To discard the state anyway, add `--yes`; this loses {}",
                 found.loss
             )));
         }

@@ -341,7 +341,7 @@ impl Report {
     fn write_kind(&self, out: &mut String, name: &str, kind: &Kind, has_max: bool) -> std::fmt::Result {
         writeln!(out, "{name:<12} {} keys", kind.keys)?;
         for named in &kind.named {
-            let key = named.key.as_deref().unwrap_or("(key not to be had)");
+            let key = named.key.as_deref().unwrap_or("(key unknown)");
             write!(out, "             {key}: {} rows", named.rows)?;
             if has_max {
                 write!(out, ", {} at the most", named.rows_max)?;

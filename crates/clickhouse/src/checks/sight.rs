@@ -154,7 +154,7 @@ impl Sight {
                 (Some(replica), _) => Ok(replica.log_max),
                 (None, true) => Ok(sum),
                 (None, false) => Err(format!(
-                    "the server shows no replica of table `{}.{}` in `system.replicas`, so that nothing can be said of its inserts",
+                    "the server shows no replica of table `{}.{}` in `system.replicas`, so whether an insert has arrived cannot be checked",
                     place.database, place.table
                 )),
             }

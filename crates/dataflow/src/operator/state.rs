@@ -81,7 +81,7 @@ pub trait State: Send {
         false
     }
 
-    /// What is lost with the state, in words that follow "lost is: ".
+    /// What is lost with the state, in words that follow "this loses ".
     fn loss(&self) -> &str {
         "what it remembers"
     }

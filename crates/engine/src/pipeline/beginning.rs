@@ -126,7 +126,7 @@ impl Beginning<'_> {
             Either::Left((Err((place, refusal)), _)) if refusal.may_deliver => {
                 let seen = seen.clone().await;
                 tracing::warn!(error = %refusal.error, pending,
-                    "the source refuses; what is sealed is delivered all the same if nobody else does");
+                    "the source refuses to be read; sealed inserts are delivered anyway, unless another process delivers them");
                 if self.is_left_to_deliver().await? {
                     // Each of the others has refused as well, and says so again.
                     let mut opened: Vec<_> = askings.iter().map(|_| Err(None)).collect();

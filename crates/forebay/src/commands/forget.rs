@@ -190,8 +190,8 @@ impl Forget {
         named.dedup();
         for stream in named.into_iter().filter(|stream| covers(stream)) {
             let how = match self.from_start {
-                true => "the next run reads it from where `start` says",
-                false => "the next run goes on reading it where it ended",
+                true => "the next run reads it from the position that `start` names",
+                false => "the next run continues reading it where the last one stopped",
             };
             writeln!(
                 text,

@@ -159,16 +159,24 @@ fn write_records(out: &mut String, report: &Value) -> std::fmt::Result {
         if matches!(key, "replayed" | "absorbed" | "replaced") && records[key] == 0 {
             continue;
         }
-        writeln!(out, "{:<12} {}", key.replace('_', " "), text(&records[key]))?;
+        let more = if key == "absorbed" { in_states(&report["state"]) } else { String::new() };
+        writeln!(out, "{:<12} {}{more}", key.replace('_', " "), text(&records[key]))?;
     }
     let inputs = report["inputs"].as_object();
     // The only input has the account above.
     for (name, of) in inputs.filter(|inputs| inputs.len() > 1).into_iter().flatten() {
-        let kinds = ["read", "passed", "duplicates", "filtered", "late", "rejected"];
-        let each: Vec<String> = kinds.iter().map(|kind| format!("{} {kind}", text(&of[*kind]))).collect();
+        let kinds = ["read", "passed", "duplicates", "filtered", "late", "rejected", "absorbed"];
+        let shown = kinds.iter().filter(|kind| **kind != "absorbed" || of[**kind] != 0);
+        let each: Vec<String> = shown.map(|kind| format!("{} {kind}", text(&of[*kind]))).collect();
         writeln!(out, "input        {name}: {}", each.join(", "))?;
     }
     Ok(())
+}
+
+/// What became of the records that steps with state took.
+fn in_states(state: &Value) -> String {
+    let [released, held, discarded] = ["released", "held", "discarded"].map(|kind| text(&state[kind]));
+    format!(" ({released} released with a result, {held} held, {discarded} discarded)")
 }
 
 /// Whether the accounts add up, and what is kept in the store.

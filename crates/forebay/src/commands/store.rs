@@ -195,8 +195,8 @@ fn write_people(out: &mut String, report: &Report) -> std::fmt::Result {
 fn fate(standing: Standing) -> &'static str {
     match standing {
         Standing::Needed => "needed",
-        Standing::UnderWay => "perhaps about to be sealed",
-        Standing::Garbage => "garbage, goes when the pipeline sweeps",
-        Standing::Foreign => "put there by somebody else, never touched",
+        Standing::UnderWay => "may be sealed soon",
+        Standing::Garbage => "garbage, deleted at the pipeline's next sweep",
+        Standing::Foreign => "not written by the pipeline, never touched",
     }
 }

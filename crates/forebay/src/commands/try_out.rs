@@ -237,7 +237,7 @@ fn text(tried: &[Tried], is_of_several: bool) -> String {
         of(|outcome| matches!(outcome, Outcome::Filtered(_))),
         counted(of(|outcome| matches!(outcome, Outcome::Rejected(_))), "dead letter"),
         match of(|outcome| matches!(outcome, Outcome::Onward(_))) {
-            0 => "duplicates are not looked for".to_owned(),
+            0 => "duplicates are not checked".to_owned(),
             rows => format!("{rows} go into steps with state"),
         },
     )

@@ -110,10 +110,8 @@ async fn bound(
 ) -> Result<Option<(Server, Ways)>, WiringError> {
     let Some(file) = pipeline.gateway() else { return Ok(None) };
     let inputs = pipeline.listening_inputs();
-    let ways: BTreeMap<_, _> = inputs
-        .iter()
-        .map(|(input, stream)| (input.name.to_owned(), Direct::new(stream.as_str())))
-        .collect();
+    let ways: BTreeMap<_, _> =
+        inputs.iter().map(|(input, stream)| (input.name.to_owned(), Direct::new(stream.as_str()))).collect();
     let streams = inputs.iter().filter_map(|(input, name)| {
         let fills = Fills::Pipeline(ways[input.name].clone());
         Some(wired::stream_options((name, file.streams.get(name)?), fills))

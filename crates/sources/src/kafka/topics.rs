@@ -73,7 +73,7 @@ fn ended(
         Ok(results) => match results.into_iter().next() {
             Some(Ok(_)) => Ok(()),
             Some(Err((_, code))) => fault(SourceFault::Refused, &code),
-            None => fault(SourceFault::Refused, &"it said nothing of it"),
+            None => fault(SourceFault::Refused, &"the broker's answer does not mention it"),
         },
     }
 }

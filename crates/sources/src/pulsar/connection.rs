@@ -234,7 +234,7 @@ impl Connection {
                 if !self.fill()? {
                     let silence = self.runtime.elapsed().saturating_sub(self.heard);
                     if silence > SILENCE_MAX {
-                        return Err(self.failed(&format!("the broker said nothing for {silence:?}")));
+                        return Err(self.failed(&format!("the broker has not answered for {silence:?}")));
                     }
                     self.live()?;
                     return Ok(None);

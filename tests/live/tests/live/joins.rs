@@ -160,6 +160,9 @@ fn every_record_has_a_fate(pipeline: &Pipeline) {
     let number = |key: &str| records[key].as_u64().unwrap_or_else(|| panic!("no `{key}` in {records}"));
     assert_eq!((number("late"), number("dead_letters")), (0, 0), "{records}");
     assert_eq!(number("read"), number("filtered") + number("duplicates") + number("absorbed"), "{records}");
+    let shown = pipeline.run_tool(&["status"], &[]).stdout;
+    let of_states = format!("{} (", number("absorbed"));
+    assert!(shown.contains(&of_states) && shown.contains("released with a result"), "{shown}");
 }
 
 fn country(order: u64) -> &'static str {

@@ -97,7 +97,7 @@ pub(super) fn outcomes(
         let dropped = dropped.filter(|((_, item), _)| !known.contains(item));
         all.extend(dropped.map(|((_, item), by)| (*item, Outcome::Filtered(by.clone()))));
         if all.is_empty() {
-            all.push((None, Outcome::Filtered("sinks, for no table takes it".to_owned())));
+            all.push((None, Outcome::Filtered("sinks: no table takes it".to_owned())));
         }
         all.sort_by_key(|(item, _)| *item);
         let mut before = String::from_utf8_lossy(block.payloads.get(row)).into_owned();

@@ -89,9 +89,13 @@ pub(super) async fn from_source(
     let deadline = tokio::time::Instant::now() + WAIT_MAX;
     while records < wanted && !open.is_empty() {
         match tokio::time::timeout_at(deadline, reader.next()).await {
+            Err(_) if records == 0 => {
+                let waited = WAIT_MAX.as_secs();
+                anyhow::bail!("the source gave no record within {waited} s, nor said that it has none");
+            }
             Err(_) => break,
             Ok(Err(error)) if error.fault == SourceFault::Away => {
-                tracing::warn!(%error, "the source is away; trying again");
+                tracing::warn!(%error, "the source is unavailable; trying again");
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 if tokio::time::Instant::now() >= deadline {
                     return Err(error.into());

@@ -49,7 +49,12 @@ fn each_record_is_shown_before_and_after_with_the_step_that_drops_it() {
     assert!(after[3].starts_with("dead letter: malformed: "), "{}", after[3]);
     let text = text(&tried, false);
     assert!(text.contains("orders/0/1  {\"id\": 2"), "{text}");
-    assert!(text.ends_with("4 records: 1 row, 1 filtered, 2 dead letters; duplicates are not looked for, nothing was written\n"), "{text}");
+    assert!(
+        text.ends_with(
+            "4 records: 1 row, 1 filtered, 2 dead letters; duplicates are not checked, nothing was written\n"
+        ),
+        "{text}"
+    );
     assert_eq!(tried[1].json()["by"], "steps[0].filter");
     assert_eq!(tried[0].json()["after"]["orders"]["amount"], 500);
 }
@@ -78,7 +83,7 @@ fn with_several_tables_each_record_is_shown_with_those_that_it_goes_to() {
     assert_eq!(after[0], r#"small: {"id":1} odd: {"id":1,"amount":9}"#);
     assert_eq!(after[1], r#"small: {"id":2}"#, "an amount that does not fit is of no matter there");
     assert!(after[2].contains("does not fit column `amount` of table `odd`"), "{}", after[2]);
-    assert_eq!(after[3], "filtered by sinks, for no table takes it");
+    assert_eq!(after[3], "filtered by sinks: no table takes it");
     assert_eq!(tried[0].json()["after"]["odd"]["amount"], 9);
 }
 

@@ -37,7 +37,7 @@ pub(super) enum ScramError {
     Rounds(u32),
     #[error("the broker failed to prove that it knows the password; it may be an impostor")]
     Signature,
-    #[error("there is no randomness for a nonce")]
+    #[error("the system has no random numbers for a nonce")]
     Random,
 }
 

@@ -102,7 +102,7 @@ impl Sampler {
         found.notes.push(match self.seen.len() {
             0 => format!("no sample{of_input}: the source holds no record"),
             all => format!(
-                "sample of {}{of_input} {whence}: {}, {}, {} filtered (duplicates are not looked for)",
+                "sample of {}{of_input} {whence}: {}, {}, {} filtered (duplicates are not checked)",
                 counted(all as u64, "record"),
                 counted(of("row"), "row"),
                 counted(of("dead_letter"), "dead letter"),
