@@ -277,6 +277,13 @@ fn recognize(
             // It is read under the name that it had.
             Some(_) => {}
             None if is_renamed(start) => {}
+            None if is_being_copied(path, &by_path)? => {
+                tracing::warn!(
+                    file = &**path,
+                    "the file is a copy of one that is read, which its owner will truncate or has just copied: it is not read now, and a later run \
+                     reads what is missing from it"
+                );
+            }
             None => {
                 let namesakes = known.iter().filter(|from| from.partition.stream == *path);
                 let index = namesakes.map(|from| from.partition.index + 1).max().unwrap_or(0);
@@ -286,6 +293,19 @@ fn recognize(
         }
     }
     Ok(recognized)
+}
+
+/// Whether the file is a copy of one that stands, whose name is the beginning of its name: `app.log.1` of `app.log`.
+fn is_being_copied(path: &str, by_path: &BTreeMap<String, &ReadFrom>) -> Result<bool, SourceError> {
+    for (end, _) in path.match_indices(['.', '-', '_']) {
+        let of = by_path.get(&path[..end]).filter(|from| *from.partition.stream == path[..end]);
+        if let Some(from) = of
+            && place::is_being_copied(from, path)?
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What a failed call on a file means for the read.

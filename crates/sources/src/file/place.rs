@@ -139,6 +139,27 @@ impl Read {
     }
 }
 
+/// Whether `copy`, which nobody has read, is being made of the file of `from`, which still stands under its name: a rotation by
+/// `copytruncate` that has not come to its second step. It has no byte that the file has not.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn is_being_copied(from: &ReadFrom, copy: &str) -> Result<bool, SourceError> {
+    let Some(identity) = Identity::parse(&from.identity) else { return Ok(false) };
+    let read = Read { next: from.plain()?, mark: Mark::from(from.leader_epoch) };
+    let compare = || -> std::io::Result<bool> {
+        let copied = File::open(copy)?;
+        let is_no_longer = copied.metadata()?.len() <= std::fs::metadata(&*from.partition.stream)?.len();
+        let is_alike = !matches!(read.stands_in(&copied)?, Stands::WrittenOver);
+        Ok(is_no_longer && is_alike && identity.compare(&copied)? == Likeness::Copy)
+    };
+    match compare() {
+        // It has gone since names were looked at.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        compared => compared.map_err(|error| failed(copy, "read", &error)),
+    }
+}
+
 /// The file under another name.
 fn elsewhere(
     path: &str,

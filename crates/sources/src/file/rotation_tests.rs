@@ -331,3 +331,25 @@ async fn a_copied_file_is_read_on_though_the_next_one_begins_alike() {
         assert_eq!(run.run().await.unwrap(), ids(0..0));
     }
 }
+
+#[tokio::test]
+async fn a_copy_that_is_being_made_of_a_file_is_not_read_beside_it() {
+    let dir = Dir::new("copying");
+    let path = dir.write("a.log", &rows(0..150));
+    let mut run = Run::new(&[dir.path("a.log*")]);
+    assert_eq!(run.run().await.unwrap(), ids(0..150));
+    append(&path, &rows(150..160));
+    let whole = std::fs::read(&path).unwrap();
+    // Half of it, and all of it.
+    for bytes in [&whole[..whole.len() / 2], &whole[..]] {
+        std::fs::write(dir.path("a.log.1"), bytes).unwrap();
+        let read = run.run().await.unwrap();
+        assert!(read.is_empty() || read == ids(150..160), "{read:?}");
+    }
+    std::fs::write(&path, rows(170..175)).unwrap();
+    assert_eq!(run.run().await.unwrap(), ids(170..175));
+    assert_eq!(run.read, [ids(0..160), ids(170..175)].concat(), "each once");
+    // A file that only begins like another one is one of its own.
+    std::fs::write(dir.path("a.log.2"), [&rows(170..175)[..], &rows(180..185)].concat()).unwrap();
+    assert_eq!(run.run().await.unwrap(), [ids(170..175), ids(180..185)].concat());
+}
