@@ -1,11 +1,11 @@
 //! A syntax tree to a typed expression.
 //!
 //! Owns the order of the work and the place of a fault: the smallest expression within the text that is wrong by itself. Does not own the
-//! rules (`exact` for types, `names` for functions) nor the evaluation (`program`).
+//! rules (`exact` and `canonical` for types, `names` for functions) nor the evaluation (`program`).
 //!
 //! 1. Names: every column exists, every function is known and allowed.
 //! 2. DataFusion plans the tree.
-//! 3. Constants take the type of what they stand beside (`exact`).
+//! 3. Constants take the text (`canonical`) or the type (`exact`) of what they stand beside.
 //! 4. DataFusion inserts casts; those that can lose something are refused (`exact`).
 //! 5. Arithmetic on constants is done, so that `1 / 0` is a fault now and not a reject for every record.
 //! 6. DataFusion simplifies; a call of constants that has no value is a fault too.
@@ -23,7 +23,9 @@ use datafusion_sql::sqlparser::ast::{
     self, Expr as Written, Ident, ObjectNamePart, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 
+use crate::canonical::canonical;
 use crate::fault::{Fault, Misnamed, nearest};
+use crate::kinds::Kinds;
 use crate::names::{Function, NAMES};
 use crate::text::Text;
 use crate::{exact, types};
@@ -32,6 +34,8 @@ use crate::{exact, types};
 pub(crate) struct Scope {
     /// The input's columns as expressions see them.
     pub(crate) schema: Arc<DFSchema>,
+    /// Those of them that hold UUIDs, addresses and Enums.
+    kinds: Kinds,
     /// Names that a column may be qualified with: `input.host`.
     tables: Vec<String>,
 }
@@ -44,7 +48,7 @@ impl Scope {
         });
         let schema = DFSchema::from_unqualified_fields(fields.collect(), Default::default())
             .map_err(|error| Fault::planning(&error))?;
-        Ok(Self { schema: Arc::new(schema), tables })
+        Ok(Self { schema: Arc::new(schema), kinds: Kinds::new(input), tables })
     }
 
     fn has(&self, column: &str) -> bool {
@@ -82,6 +86,7 @@ fn typed(tree: Written, scope: &Scope) -> Result<Expr, String> {
     let planner = SqlToRel::new_with_options(&*NAMES, options);
     let expr = planner.sql_to_expr(tree, &scope.schema, &mut PlannerContext::new()).map_err(said)?;
     let expr = exact::mark_written_casts(expr).map_err(said)?;
+    let expr = canonical(expr, &scope.kinds)?;
     let expr = exact::adopt_types(expr, &scope.schema)?;
     let context = SimplifyContext::builder()
         .with_schema(Arc::clone(&scope.schema))

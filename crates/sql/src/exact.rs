@@ -9,15 +9,18 @@
 //! | a UInt64 in arithmetic    | UInt64, so that the result stays one                                   |
 //! | another integer in arithmetic | Int64, and so does that integer                                    |
 //! | a Float                   | the nearest Float                                                      |
+//! | a Decimal                 | if it is a text, a Decimal of its own digits                           |
+//! | a Date                    | if it is a text, a day; a text with a time of day is refused           |
 //! | a time                    | a time of the column's unit, if it has no finer digits                 |
 
 mod arithmetic;
 mod casts;
+mod texts;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, TimeUnit};
+use arrow_schema::{DataType, Field};
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::expr::{InList, ScalarFunction};
@@ -173,30 +176,14 @@ fn adopt(expr: Expr, wanted: &DataType) -> Result<Expr, String> {
             ScalarValue::Decimal128(Some(_), ..) | ScalarValue::Int64(Some(_)),
             DataType::Float32 | DataType::Float64,
         ) => value.cast_to(wanted).ok(),
-        (ScalarValue::Utf8(Some(text)), DataType::Timestamp(unit, zone)) => Some(instant(text, *unit, zone)?),
+        (ScalarValue::Utf8(Some(text)), DataType::Timestamp(unit, zone)) => {
+            Some(texts::instant(text, *unit, zone)?)
+        }
+        (ScalarValue::Utf8(Some(text)), DataType::Date32) => Some(texts::date(text)?),
+        (ScalarValue::Utf8(Some(text)), DataType::Decimal128(p, s)) => Some(texts::decimal(text, *p, *s)?),
         _ => None,
     };
     Ok(adopted.map_or(expr, |value| Expr::Literal(value, None)))
-}
-
-/// A time in the column's unit, or in a finer one if the text has finer digits.
-fn instant(text: &str, unit: TimeUnit, zone: &Option<Arc<str>>) -> Result<ScalarValue, String> {
-    let value = ScalarValue::Utf8(Some(text.to_owned()));
-    let fine = [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
-    let from = fine.iter().position(|u| *u == unit).unwrap_or_default();
-    let as_unit = |unit: TimeUnit| value.cast_to(&DataType::Timestamp(unit, zone.clone())).ok();
-    // The finest unit that has a value says how many digits there are: nanoseconds end in 2262.
-    let finest = fine.iter().rev().find_map(|unit| as_unit(*unit).map(|value| (*unit, value)));
-    let Some((finest_unit, finest)) = finest else {
-        return Err(format!(
-            "`'{text}'` is no time; write `'2026-11-23 10:00:00'` (UTC) or with a zone, `'2026-11-23T10:00:00+01:00'`"
-        ));
-    };
-    let same = |coarse: &ScalarValue| {
-        coarse.cast_to(&DataType::Timestamp(finest_unit, zone.clone())).is_ok_and(|again| again == finest)
-    };
-    let exact = fine[from..].iter().filter_map(|unit| as_unit(*unit)).find(same);
-    Ok(exact.unwrap_or(finest))
 }
 
 /// The expression is the literal NULL or a value, the same for every row.

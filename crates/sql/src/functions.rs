@@ -1,13 +1,14 @@
 //! Our own functions, beside DataFusion's.
 //!
 //! Owns how such a function is called: over texts, row by row, NULL for a NULL argument. Does not own what they do: [`json`] reads JSON,
-//! [`url`] the parts of URLs, [`agent`] user agents, [`ip`] addresses and networks; [`bounded`] holds DataFusion's functions that could
-//! fill the memory.
+//! [`url`] the parts of URLs, [`agent`] user agents, [`ip`] addresses and networks; [`bounded`] and [`lambdas`] hold
+//! DataFusion's functions that could fill the memory.
 
 pub(crate) mod agent;
 pub(crate) mod bounded;
 pub(crate) mod ip;
 pub(crate) mod json;
+pub(crate) mod lambdas;
 pub(crate) mod url;
 
 use std::borrow::Cow;

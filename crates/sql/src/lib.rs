@@ -10,6 +10,8 @@
 //! | `functions` | our own functions, and bounds on DataFusion's                   |
 //! | `types`   | our types in expressions and as results, their names in `CAST`   |
 //! | `exact`   | constants, inserted casts and arithmetic that lose nothing       |
+//! | `kinds`   | UUIDs, addresses and Enums: which expressions give them, and their one text |
+//! | `canonical` | constants beside those, and what their texts cannot answer     |
 //! | `nullable`| which results can be NULL                                        |
 //! | `compile` | tree to typed expression, and the place of a fault               |
 //! | `query`   | the clauses of `SELECT … FROM input WHERE …`                     |
@@ -20,22 +22,26 @@
 //! | `program` | the evaluation of batches, and the rows that fail                |
 //! | `step`    | [`Step`]: which rows go on with which columns                    |
 //! | `unnest`  | the rows of a record's array, and how many they may be           |
+//! | `sizes`   | the bytes of values, and how many of them may be repeated        |
 //! | `fault`   | [`Fault`]: what is wrong, where, and what was probably meant     |
 //!
 //! A step is deterministic: the same record gives the same rows, whichever records stand beside it. Functions of the clock or of chance
 //! are refused, and whether a record fails is decided for it alone (but for a batch whose rows of `UNNEST` would not fit into memory).
 
+mod canonical;
 mod compile;
 mod exact;
 mod fault;
 mod functions;
 mod joined;
+mod kinds;
 mod names;
 mod nullable;
 mod operand;
 mod program;
 mod query;
 mod reference;
+mod sizes;
 mod step;
 mod text;
 mod types;

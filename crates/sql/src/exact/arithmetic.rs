@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::Schema;
+use dataflow::printing::escaped;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
@@ -16,8 +17,12 @@ use datafusion_physical_expr::expressions::BinaryExpr as CheckedBinary;
 
 use super::{constant, is_arithmetic};
 use crate::fault::reworded;
+use crate::functions::lambdas;
 use crate::names::NAMES;
 use crate::types::name;
+
+/// Characters of an expression in a message: enough to find it by.
+const SHOWN_CHARS_MAX: usize = 100;
 
 /// `-x` of an integer as `0 - x`, which fails where the least integer would wrap.
 pub(crate) fn negate_checked(expr: Expr, schema: &DFSchema) -> Result<Expr, String> {
@@ -58,7 +63,7 @@ pub(crate) fn fold_arithmetic(expr: Expr) -> Result<Expr, String> {
         match value {
             Ok(value) => Ok(Transformed::yes(Expr::Literal(value, None))),
             Err(error) => {
-                fault = Some(format!("`{}` has no value: {}", node.human_display(), reworded(&error)));
+                fault = Some(no_value(&node, &error));
                 datafusion_common::exec_err!("refused")
             }
         }
@@ -80,13 +85,20 @@ pub(crate) fn refuse_failing_constants(expr: &Expr) -> Result<(), String> {
         match physical(node, &DFSchema::empty()).and_then(|expr| expr.evaluate(&ONE_ROW)) {
             Ok(_) => Ok(TreeNodeRecursion::Continue),
             Err(error) => {
-                fault = Some(format!("`{}` has no value: {}", node.human_display(), reworded(&error)));
+                fault = Some(no_value(node, &error));
                 Ok(TreeNodeRecursion::Stop)
             }
         }
     });
     walked.map_err(|error| reworded(&error))?;
     fault.map_or(Ok(()), Err)
+}
+
+/// A constant can be as long as a text of SQL, and what is made of it longer.
+fn no_value(expr: &Expr, error: &DataFusionError) -> String {
+    let shown = expr.human_display().to_string();
+    let shown = escaped(&shown, SHOWN_CHARS_MAX);
+    format!("`{shown}` has no value: {}", reworded(error))
 }
 
 /// Neither a column nor a parameter in it.
@@ -111,7 +123,7 @@ static ONE_ROW: LazyLock<RecordBatch> = LazyLock::new(|| {
         .expect("a batch without columns has as many rows as it is told")
 });
 
-/// The expression to evaluate, with arithmetic that fails on overflow.
+/// The expression to evaluate, with arithmetic that fails on overflow and functions without a name that repeat so much and no more.
 pub(crate) fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>, DataFusionError> {
     let mut props = ExecutionProps::new();
     props.config_options = Some(NAMES.options());
@@ -127,7 +139,10 @@ pub(crate) fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn Physica
                 let checked = binary.clone().with_fail_on_overflow(true);
                 Transformed::yes(Arc::new(checked) as Arc<dyn PhysicalExpr>)
             }
-            None => Transformed::no(node),
+            None => match lambdas::bounded(&node) {
+                Some(bounded) => Transformed::yes(bounded),
+                None => Transformed::no(node),
+            },
         })
     })?;
     Ok(checked.data)

@@ -10,7 +10,7 @@ use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion_expr::{Cast, Expr, ExprSchemable, TryCast};
 
-use super::constant;
+use super::{constant, texts};
 use crate::fault::reworded;
 use crate::types::name;
 
@@ -107,8 +107,17 @@ fn constant_keeps(value: &ScalarValue, to: &DataType) -> Result<(), String> {
     let refused = || format!("`{value}` is no `{}`; write a value of that type", name(to));
     let cast = value.cast_to(to).map_err(|_| refused())?;
     let from = value.data_type();
-    // The nearest Float is what a number with a point means; a text is what it is read as.
-    if from.is_null() || lossless(&from, to) || (from.is_numeric() && to.is_floating()) || from.is_string() {
+    if let Some(text) = value.try_as_str().flatten() {
+        let exact = match to {
+            DataType::Decimal128(p, s) => texts::decimal(text, *p, *s)?,
+            DataType::Timestamp(unit, zone) => texts::instant(text, *unit, zone)?,
+            DataType::Date32 => texts::date(text)?,
+            _ => return Ok(()),
+        };
+        return if exact == cast { Ok(()) } else { Err(refused()) };
+    }
+    // The nearest Float is what a number with a point means.
+    if from.is_null() || lossless(&from, to) || (from.is_numeric() && to.is_floating()) {
         return Ok(());
     }
     match cast.cast_to(&from) {

@@ -1,46 +1,104 @@
 //! DataFusion's functions that make much of little, with a bound on what they make.
 //!
-//! Owns the bounds. A value beyond one fails its record, for one record must not fill the memory of the program: with batches of at most
-//! 8,192 records, [`TEXT_BYTES_MAX`] for each is half a gigabyte.
+//! Owns the bounds. A value beyond one fails its record, for one record must not fill the memory of the program. With batches of at most
+//! 8,192 records, [`TEXT_BYTES_MAX`] for each is half a gigabyte. Does not own columns that a function without a name repeats (`lambdas`).
 //!
-//! | function                            | what is bounded                                 |
-//! |-------------------------------------|-------------------------------------------------|
-//! | `repeat`, `lpad`, `rpad`            | bytes of the text, [`TEXT_BYTES_MAX`]           |
-//! | `replace`                           | bytes that it adds, [`TEXT_BYTES_MAX`]          |
-//! | `array_repeat`, `array_resize`      | items of the array, [`ITEMS_MAX`]               |
-//! | `range`, `generate_series`          | items of the array, [`ITEMS_MAX`]; whole numbers and dates only |
-//! | `map`                               | as many values as keys                          |
+//! | function                              | what is bounded                                                  |
+//! |---------------------------------------|------------------------------------------------------------------|
+//! | `repeat`, `lpad`, `rpad`              | bytes of the text, [`TEXT_BYTES_MAX`]                            |
+//! | `replace`, `regexp_replace`           | bytes that it adds, [`TEXT_BYTES_MAX`]                           |
+//! | `array_to_string`                     | bytes of delimiters and NULLs, [`TEXT_BYTES_MAX`] and 4 an item  |
+//! | `array_repeat`, `array_resize`        | items of the array, [`ITEMS_MAX`]; bytes that it adds, [`ARRAY_BYTES_MAX`] |
+//! | `array_replace_n`, `array_replace_all` | bytes that it adds, [`ARRAY_BYTES_MAX`]                         |
+//! | `range`, `generate_series`            | items of the array, [`ITEMS_MAX`]; whole numbers and dates only  |
+//! | `concat`, `concat_ws`                 | bytes of a batch, [`BATCH_BYTES_MAX`]                            |
+//! | `levenshtein`                         | steps, [`STEPS_MAX`]                                             |
+//! | `map`                                 | as many values as keys                                           |
+//!
+//! Within a function without a name each item of an array is a row, so the bounds of the values do not bound a record: what all rows of a call make
+//! is at most [`BATCH_BYTES_MAX`]. A batch beyond it is divided, a record beyond it fails.
+
+mod growth;
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, FieldRef};
 use datafusion_common::{DataFusionError, exec_err, plan_err};
 use datafusion_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
+use growth::{Patterns, Row};
+
 /// Bytes of a text that is made longer.
 pub(crate) const TEXT_BYTES_MAX: i64 = 64 << 10;
 /// Items of an array that is made.
 pub(crate) const ITEMS_MAX: i64 = 10_000;
+/// Bytes that are added to an array: as many as that many Decimals have, which are the widest numbers.
+pub(crate) const ARRAY_BYTES_MAX: i64 = 16 * ITEMS_MAX;
+/// Bytes that one call makes for a batch: 8,192 texts of [`TEXT_BYTES_MAX`]. Also, the texts of a column are addressed by 31 bits.
+pub(crate) const BATCH_BYTES_MAX: i64 = 8_192 * TEXT_BYTES_MAX;
+/// Pairs of bytes that are compared for one record: two texts of 4 KiB, some 20 ms.
+pub(crate) const STEPS_MAX: i64 = 16 << 20;
 
-const NAMES: [&str; 9] =
-    ["repeat", "lpad", "rpad", "replace", "array_repeat", "array_resize", "range", "generate_series", "map"];
+/// What a function can make much of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Bound {
+    Repeat,
+    Pad,
+    Replace,
+    RegexpReplace,
+    ArrayToString,
+    ArrayRepeat,
+    ArrayResize,
+    ArrayReplace,
+    Range,
+    Concat,
+    Levenshtein,
+    Map,
+}
+
+impl Bound {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "repeat" => Self::Repeat,
+            "lpad" | "rpad" => Self::Pad,
+            "replace" => Self::Replace,
+            "regexp_replace" => Self::RegexpReplace,
+            "array_to_string" => Self::ArrayToString,
+            "array_repeat" => Self::ArrayRepeat,
+            "array_resize" => Self::ArrayResize,
+            "array_replace_n" | "array_replace_all" => Self::ArrayReplace,
+            "range" | "generate_series" => Self::Range,
+            "concat" | "concat_ws" => Self::Concat,
+            "levenshtein" => Self::Levenshtein,
+            "map" => Self::Map,
+            _ => return None,
+        })
+    }
+}
+
+/// What a call makes of one record.
+struct Made {
+    amount: i64,
+    bound: i64,
+    unit: &'static str,
+    /// Bytes, as far as they come on top of what the record has.
+    bytes: i64,
+}
 
 /// The function with its bound, if it needs one.
 pub(crate) fn bounded(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
-    if NAMES.contains(&function.name()) {
-        return Arc::new(ScalarUDF::from(Bounded { function }));
+    match Bound::of(function.name()) {
+        Some(bound) => Arc::new(ScalarUDF::from(Bounded { function, bound })),
+        None => function,
     }
-    function
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bounded {
     function: Arc<ScalarUDF>,
+    bound: Bound,
 }
 
 impl ScalarUDFImpl for Bounded {
@@ -61,42 +119,50 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn return_type(&self, given: &[DataType]) -> Result<DataType, DataFusionError> {
-        if matches!(self.name(), "range" | "generate_series")
-            && given.iter().any(|t| matches!(t, DataType::Timestamp(..)))
-        {
-            return plan_err!("`{}` of times has no bound; write it of whole numbers or dates", self.name());
-        }
+        self.refuse_times(given.iter())?;
         self.function.return_type(given)
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef, DataFusionError> {
-        let given: Vec<_> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        self.return_type(&given)?;
+        self.refuse_times(args.arg_fields.iter().map(|field| field.data_type()))?;
         self.function.return_field_from_args(args)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
         let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if constant { 1 } else { args.number_rows };
-        let columns = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>, _>>()?;
-        if self.name() == "map" {
-            (0..rows).try_for_each(|row| pairs(&columns, row))?;
-            return self.function.invoke_with_args(args);
+        // A constant is looked at once, not once for each record.
+        let columns = args.args.iter().map(|arg| match arg {
+            ColumnarValue::Array(array) => Ok((Arc::clone(array), false)),
+            ColumnarValue::Scalar(value) => Ok((value.to_array_of_size(1)?, true)),
+        });
+        let columns = columns.collect::<Result<Vec<_>, DataFusionError>>()?;
+        let (mut bytes, mut patterns) = (0_i64, Patterns::default());
+        if self.bound == Bound::Concat {
+            bytes = growth::concatenated(&columns, rows, self.name() == "concat_ws");
         }
+        // What is as long as its arguments together is too large for a batch of many alone.
+        let rows = if self.bound == Bound::Concat { 0 } else { rows };
         for row in 0..rows {
-            // DataFusion adds up the lengths of `lpad` and `rpad` before it looks for NULL.
-            let pads = matches!(self.name(), "lpad" | "rpad");
-            let looked_at = if pads { columns.get(1..2).unwrap_or_default() } else { columns.as_slice() };
-            if looked_at.iter().any(|column| column.is_null(row)) {
+            let row = Row { columns: &columns, row };
+            if self.bound == Bound::Map {
+                pairs(&row)?;
                 continue;
             }
-            let (made, bound, what) = self.made(&columns, row);
-            if made > bound {
+            let Made { amount, bound, unit, bytes: of_row } = self.made(&row, &mut patterns);
+            if amount > bound {
                 return exec_err!(
-                    "`{}` would make `{made}` {what} of one record, at most `{bound}` are made",
+                    "`{}` would make `{amount}` {unit} of one record, at most `{bound}` are made",
                     self.name()
                 );
             }
+            bytes = bytes.saturating_add(of_row);
+        }
+        if bytes > BATCH_BYTES_MAX {
+            return exec_err!(
+                "`{}` would make `{bytes}` bytes of the items of one record, at most `{BATCH_BYTES_MAX}` are made",
+                self.name()
+            );
         }
         self.function.invoke_with_args(args)
     }
@@ -107,84 +173,72 @@ impl ScalarUDFImpl for Bounded {
 }
 
 impl Bounded {
-    /// What the function would make for the row, the bound, and the unit.
-    fn made(&self, columns: &[ArrayRef], row: usize) -> (i64, i64, &'static str) {
-        let int = |at: usize| integer(columns.get(at), row);
-        let len = |at: usize| text(columns.get(at), row).len() as i64;
-        match self.name() {
-            "repeat" => (len(0).saturating_mul(int(1).unwrap_or(0)), TEXT_BYTES_MAX, "bytes"),
-            "lpad" | "rpad" => {
-                let fill = if columns.len() > 2 { 4 } else { 1 };
-                // Less than nothing is more than the memory holds to DataFusion.
-                let wanted = int(1).unwrap_or(0);
-                (wanted.saturating_abs().saturating_mul(fill), TEXT_BYTES_MAX, "bytes")
+    fn refuse_times<'a>(&self, mut given: impl Iterator<Item = &'a DataType>) -> Result<(), DataFusionError> {
+        if self.bound == Bound::Range && given.any(|t| matches!(t, DataType::Timestamp(..))) {
+            return plan_err!("`{}` of times has no bound; write it of whole numbers or dates", self.name());
+        }
+        Ok(())
+    }
+
+    fn made(&self, row: &Row, patterns: &mut Patterns) -> Made {
+        let text = |amount: i64, unit| Made { amount, bound: TEXT_BYTES_MAX, unit, bytes: amount };
+        let array = |items: i64, added: i64| match items > ITEMS_MAX {
+            true => Made { amount: items, bound: ITEMS_MAX, unit: "items", bytes: added },
+            false => Made { amount: added, bound: ARRAY_BYTES_MAX, unit: "bytes of items", bytes: added },
+        };
+        let int = |at: usize| row.integer(at).unwrap_or(0);
+        match self.bound {
+            Bound::Repeat => text(row.len(0).saturating_mul(int(1)), "bytes"),
+            Bound::Pad => {
+                let fill = if row.columns.len() > 2 { 4 } else { 1 };
+                // DataFusion adds up the lengths before it looks for NULL, and takes a negative one for a huge one.
+                text(int(1).saturating_abs().saturating_mul(fill), "bytes")
             }
-            "replace" => {
-                let (whole, from, to) = (text(columns.first(), row), text(columns.get(1), row), len(2));
-                let found = if to > from.len() as i64 { whole.matches(from).count() as i64 } else { 0 };
-                (found.saturating_mul(to - from.len() as i64), TEXT_BYTES_MAX, "bytes more")
+            Bound::Replace => text(growth::replaced(row), "bytes more"),
+            Bound::RegexpReplace => text(growth::matches_replaced(row, patterns), "bytes more"),
+            Bound::ArrayToString => {
+                let (added, given) = growth::joined(row);
+                let bound = TEXT_BYTES_MAX.saturating_add(given);
+                Made {
+                    amount: added,
+                    bound,
+                    unit: "bytes between the items",
+                    bytes: added - given.min(added),
+                }
             }
-            "array_repeat" | "array_resize" => (int(1).unwrap_or(0), ITEMS_MAX, "items"),
-            _ => (span(columns, row), ITEMS_MAX, "items"),
+            Bound::ArrayRepeat => array(int(1), int(1).saturating_mul(row.bytes(0))),
+            Bound::ArrayResize => {
+                let added = int(1).saturating_sub(row.items(0)).max(0);
+                let item = if row.columns.len() > 2 { row.bytes(2) } else { 16 };
+                array(int(1), added.saturating_mul(item))
+            }
+            Bound::ArrayReplace => {
+                let added = growth::items_replaced(row);
+                Made { amount: added, bound: ARRAY_BYTES_MAX, unit: "bytes more", bytes: added }
+            }
+            Bound::Range => {
+                let items = growth::span(row);
+                array(items, items.saturating_mul(8))
+            }
+            Bound::Levenshtein => {
+                let steps = row.len(0).saturating_mul(row.len(1));
+                Made { amount: steps, bound: STEPS_MAX, unit: "comparisons of characters", bytes: 0 }
+            }
+            Bound::Map | Bound::Concat => text(0, "bytes"),
         }
     }
 }
 
 /// `map(keys, values)` takes the values of the next record where one has fewer values than keys.
-fn pairs(columns: &[ArrayRef], row: usize) -> Result<(), DataFusionError> {
-    let [keys, values] = columns else { return Ok(()) };
-    let items = |column: &ArrayRef| match column.as_list_opt::<i32>() {
-        Some(list) if list.is_valid(row) => Some(list.value_length(row)),
-        _ => None,
-    };
-    match (items(keys), items(values)) {
+fn pairs(row: &Row) -> Result<(), DataFusionError> {
+    if row.columns.len() != 2 {
+        return Ok(());
+    }
+    match (row.list(0), row.list(1)) {
         (keys, values) if keys == values => Ok(()),
         (keys, values) => {
             let said = |items: Option<i32>| items.map_or("no array".to_owned(), |items| format!("`{items}`"));
             exec_err!("a map of {} keys and {} values; there is one for each", said(keys), said(values))
         }
-    }
-}
-
-/// Items of a range. Of dates every day counts, whatever the step.
-fn span(columns: &[ArrayRef], row: usize) -> i64 {
-    let int = |at: usize| integer(columns.get(at), row);
-    let (start, stop, step) = match columns.len() {
-        1 => (Some(0), int(0), Some(1)),
-        2 => (int(0), int(1), Some(1)),
-        _ => (int(0), int(1), int(2).or(Some(1))),
-    };
-    let (Some(start), Some(stop), Some(step)) = (start, stop, step) else { return 0 };
-    match step {
-        0 => 0,
-        step => (i128::from(stop) - i128::from(start))
-            .checked_div(i128::from(step))
-            .map_or(0, |items| i64::try_from(items.abs()).unwrap_or(i64::MAX)),
-    }
-}
-
-/// A whole number, or the days of a date.
-fn integer(column: Option<&ArrayRef>, row: usize) -> Option<i64> {
-    let column = column?;
-    if let Some(numbers) = column.as_primitive_opt::<Int64Type>() {
-        return Some(numbers.value(row));
-    }
-    let one = column.slice(row, 1);
-    let one = match one.data_type() {
-        DataType::Date32 => arrow_cast::cast(&one, &DataType::Int32).ok()?,
-        t if t.is_integer() => one,
-        _ => return None,
-    };
-    let one = arrow_cast::cast(&one, &DataType::Int64).ok()?;
-    Some(one.as_primitive_opt::<Int64Type>()?.value(0))
-}
-
-fn text(column: Option<&ArrayRef>, row: usize) -> &str {
-    let Some(column) = column else { return "" };
-    match column.data_type() {
-        DataType::Utf8 => column.as_string::<i32>().value(row),
-        DataType::LargeUtf8 => column.as_string::<i64>().value(row),
-        DataType::Utf8View => column.as_string_view().value(row),
-        _ => "",
     }
 }

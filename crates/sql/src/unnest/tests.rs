@@ -99,21 +99,8 @@ fn a_record_that_would_become_too_much_is_a_dead_letter_and_the_others_go_on() {
 }
 
 #[test]
-fn what_rows_repeat_is_counted_in_columns_of_every_kind() {
-    let input = types::schema(
-        "s String, m Map(String, Array(Int64)), u UUID, b Bool, d Decimal(38, 2), n Nullable(Int32)",
-    );
-    let record = r#"{"s": "abcd", "m": {"k": [1, 2]}, "u": "6f9619ff-8b86-d011-b42d-00c04fc964ff", "b": true, "d": 1, "n": null}"#;
-    let batch = decoded(&input, &[record.to_owned(), record.to_owned()]);
-    for (column, expected) in batch.rows.columns().iter().zip([8, 4 + 5 + 4 + 16, 16, 32, 16, 4]) {
-        assert_eq!(bytes(column, 1..2), expected, "{}", column.data_type());
-        assert_eq!(bytes(column, 0..2), 2 * expected, "{}", column.data_type());
-    }
-}
-
-#[test]
 fn a_batch_holds_so_much_and_no_more() {
     assert_eq!(too_large(2, 1_000, 1_000, 0), None);
-    let why = too_large(2, 1_000, 1_000, BATCH_BYTES_MAX - 999).expect("one byte too many");
+    let why = too_large(2, 1_000, 1_000, sizes::BATCH_BYTES_MAX - 999).expect("one byte too many");
     assert!(why.contains("replay the dead letter"), "{why}");
 }
