@@ -18,7 +18,7 @@ use datafusion_expr::{Between, BinaryExpr, Case, Expr, Operator};
 
 use dataflow::ColumnType;
 
-use crate::fault::reworded;
+use crate::fault::{reworded, shown};
 use crate::kinds::{self, Kinds};
 
 /// Gives constants the text of the value that they spell.
@@ -197,7 +197,7 @@ impl Rewriter {
         let Some((expr, kind)) = exprs.iter().find_map(|expr| Some((expr, self.kinds.of(expr)?))) else {
             return Ok(());
         };
-        let shown = expr.human_display();
+        let shown = shown(expr);
         let item = kinds::item(&kind);
         let called = kinds::called(item.unwrap_or(&kind));
         let network = match item.unwrap_or(&kind) {
@@ -207,8 +207,8 @@ impl Rewriter {
         };
         let text = if item.is_some() { "Array(String)" } else { "String" };
         Err(format!(
-            "`{shown}` is read as text, and `{what}` would follow the order of the text, which is not that of the {called}; write `CAST({shown} AS {text})` \
-             if that is meant{network}"
+            "`{shown}` is read as text, and `{what}` would use the order of the text, which is not the order of the {called}; write `CAST({shown} AS {text})` \
+             to use it anyway{network}"
         ))
     }
 }
@@ -231,8 +231,8 @@ fn must(expr: Expr, kind: Option<&ColumnType>, beside: &Expr) -> Result<Expr, St
             Ok(Expr::Literal(ScalarValue::Utf8(Some(own)), metadata))
         }
         Expr::Literal(value, _) if kinds::is_scalar(kind) && !value.is_null() => Err(format!(
-            "`{}` is compared with `{value}`, which is not a valid {}; write a text in quotes",
-            beside.human_display(),
+            "`{}` is compared with `{value}`, which is not a valid {}; write it in quotes",
+            shown(beside),
             kinds::called(kind)
         )),
         Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "make_array" => {
@@ -252,7 +252,7 @@ fn may(expr: Expr, kind: Option<&ColumnType>) -> Expr {
 }
 
 fn unlike(left: &Expr, a: &ColumnType, right: &Expr, b: &ColumnType) -> String {
-    let (left, right) = (left.human_display(), right.human_display());
+    let (left, right) = (shown(left), shown(right));
     let are_addresses = [a, b].iter().all(|kind| matches!(kind.bare(), ColumnType::Ipv4 | ColumnType::Ipv6));
     if are_addresses {
         return format!(

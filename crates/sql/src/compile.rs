@@ -150,8 +150,7 @@ impl Check<'_> {
 
     fn function(&self, function: &ast::Function) -> Checked {
         let [ObjectNamePart::Identifier(ident)] = function.name.0.as_slice() else {
-            let message =
-                format!("there is no function `{}`; names of functions have no point", function.name);
+            let message = format!("there is no function `{}`; a function name has no dot", function.name);
             return ControlFlow::Break(Box::new(Fault::new(message, self.text.range(&function.name))));
         };
         let name = &ident.value;
@@ -165,12 +164,12 @@ impl Check<'_> {
             Function::Known => ControlFlow::Continue(()),
             Function::Refused(reason) => self.fault(format!("`{name}` is refused: {reason}"), ident.span),
             Function::Unknown if name.eq_ignore_ascii_case("unnest") => {
-                let message = "UNNEST makes rows; it stands alone as an item of a query, as in `SELECT UNNEST(tags) AS tag FROM input`";
+                let message = "UNNEST produces rows, so it must be an item of a query by itself, as in `SELECT UNNEST(tags) AS tag FROM input`";
                 self.fault(message.into(), ident.span)
             }
             Function::Unknown if matches!(function.args, ast::FunctionArguments::None) => {
                 let message =
-                    format!("`{name}` is a word of SQL here; a column of that name is written `\"{name}\"`");
+                    format!("`{name}` is a keyword of SQL; write a column of that name as `\"{name}\"`");
                 self.fault(message, ident.span)
             }
             Function::Unknown => {
@@ -204,7 +203,7 @@ impl Visitor for Check<'_> {
             Written::CompoundIdentifier(parts) => {
                 let dotted = parts.iter().map(|part| part.value.as_str()).collect::<Vec<_>>().join(".");
                 let way_out = if self.scope.has(&dotted) {
-                    format!("a name with a point is quoted, as in `\"{dotted}\"`")
+                    format!("quote a name that contains a dot, as in `\"{dotted}\"`")
                 } else {
                     "a field of a map is written `column['field']`".to_owned()
                 };
@@ -220,7 +219,7 @@ impl Visitor for Check<'_> {
                 expr,
             ),
             Written::Value(value) if matches!(value.value, Value::Placeholder(_)) => {
-                self.here("there are no parameters; write the value itself", value)
+                self.here("parameters are not supported; write the value", value)
             }
             _ => ControlFlow::Continue(()),
         }
@@ -261,7 +260,7 @@ impl Visitor for Blame<'_> {
         match typed(expr.clone(), self.scope) {
             Ok(_) => ControlFlow::Continue(()),
             Err(message) => {
-                let at = self.text.range(expr).or_else(|| self.text.whole());
+                let at = self.text.place(expr).or_else(|| self.text.whole());
                 ControlFlow::Break(Box::new(Fault::new(message, at)))
             }
         }

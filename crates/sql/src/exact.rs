@@ -15,6 +15,7 @@
 
 mod arithmetic;
 mod casts;
+mod shifts;
 mod texts;
 
 use std::collections::HashMap;
@@ -160,6 +161,10 @@ fn written_cast(expr: Expr, to: DataType) -> Expr {
 
 fn is_arithmetic(op: Operator) -> bool {
     matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo)
+}
+
+fn is_shift(op: Operator) -> bool {
+    matches!(op, Operator::BitwiseShiftLeft | Operator::BitwiseShiftRight)
 }
 
 fn is_comparison(op: Operator) -> bool {

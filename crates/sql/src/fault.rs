@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use datafusion_common::DataFusionError;
+use datafusion_expr::Expr;
 
 /// Why a text cannot become a step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,9 +78,9 @@ const TYPES: [(&str, &str); 8] = [
 const SENTENCES: [(&str, &str); 2] = [
     (
         "unary operator '-' only supports",
-        "`-` has no value for a number without sign; write `-CAST(… AS Int64)`",
+        "`-` cannot be applied to an unsigned integer; write `-CAST(… AS Int64)`",
     ),
-    ("substring without for/from", "`substr` needs a start; write `substr(text, from, count)`"),
+    ("substring without for/from", "`substr` needs a start position; write `substr(text, start, length)`"),
 ];
 
 /// One line, in lower case, without the names of layers, with our names of types.
@@ -90,16 +91,55 @@ pub(crate) fn reworded(error: &DataFusionError) -> String {
     while let Some(rest) = LAYERS.iter().find_map(|layer| line.strip_prefix(layer)) {
         line = rest.trim_start();
     }
+    if let Some(sentence) = of_arguments(line) {
+        return sentence;
+    }
     let line = line.split(" No function matches the given name").next().unwrap_or(line);
     let mut words = line.trim_end_matches(['.', ' ']).to_owned();
-    for (theirs, ours) in TYPES {
-        words = words.replace(theirs, ours);
+    // The type of a type.
+    if let Some((before, _)) = words.split_once(" (DataType: ") {
+        words = before.to_owned();
     }
-    let words = lower_first(&words);
+    let words = lower_first(&our_types(words));
     match SENTENCES.iter().find(|(theirs, _)| words.starts_with(theirs)) {
         Some((_, ours)) => (*ours).to_owned(),
         None => words,
     }
+}
+
+/// The expression as the user wrote it, as far as that is known.
+pub(crate) fn shown(expr: &Expr) -> String {
+    // What our own pass leaves on a type that the user wrote.
+    our_types(expr.human_display().to_string().replace(r#"<{"forebay.written": ""}>"#, ""))
+}
+
+fn our_types(mut words: String) -> String {
+    for (theirs, ours) in TYPES {
+        words = words.replace(theirs, ours);
+    }
+    words
+}
+
+/// DataFusion lists every signature of a function that does not take the arguments; ours are on a page.
+fn of_arguments(line: &str) -> Option<String> {
+    let page = "docs/reference/sql-functions.md shows how it is called";
+    if let Some((before, rest)) = line.split_once(" failed to match any signature") {
+        let name = before.rsplit('\'').nth(1)?;
+        // Each signature has its reason; one that has the right number of arguments tells more.
+        let mut reasons = rest.split("Error during planning: ").skip(1);
+        let reason = reasons.clone().find(|reason| reason.contains("requires")).or_else(|| reasons.next());
+        let reason = reason
+            .and_then(|reason| reason.split(" (DataType").next())
+            .map(|reason| our_types(reason.trim_end_matches([' ', ',', '.']).to_owned()));
+        let reason = reason.map_or(String::new(), |reason| format!(" ({})", lower_first(&reason)));
+        return Some(format!("`{name}` does not take these arguments{reason}; {page}"));
+    }
+    let (_, rest) = line.split_once("Failed to coerce arguments to satisfy a call to '")?;
+    let (name, rest) = rest.split_once('\'')?;
+    let (_, given) = rest.split_once("coercion from ")?;
+    let (given, _) = given.split_once(" to the signature")?;
+    let given = our_types(given.to_owned());
+    Some(format!("`{name}` does not take arguments of the types `{given}`; {page}"))
 }
 
 /// With a small letter at the beginning, unless the first word is all capitals (`CAST`, `NULL`).

@@ -105,7 +105,7 @@ impl ScalarUDFImpl for Ours {
         let (least, greatest) = self.definition.arguments;
         if !(least..=greatest).contains(&given.len()) {
             return plan_err!(
-                "`{}` has `{}` arguments; write `{}`",
+                "`{}` does not take `{}` arguments; write `{}`",
                 self.name(),
                 given.len(),
                 self.definition.call
@@ -115,7 +115,7 @@ impl ScalarUDFImpl for Ours {
         let is_text = |t: &DataType| t.is_string() || t.is_integer() || t.is_null();
         match given.iter().position(|t| !is_text(t)) {
             Some(at) => plan_err!(
-                "argument `{}` of `{}` is `{}`, not text; write `{}`",
+                "argument `{}` of `{}` is `{}`, not a String; write `{}`",
                 at + 1,
                 self.name(),
                 crate::types::name(&given[at]),
@@ -134,7 +134,7 @@ impl ScalarUDFImpl for Ours {
         })
     }
 
-    /// A network that is none would fail every record: it is a fault now.
+    /// A constant that is not a network would fail every record, so it is a fault now.
     fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult, DataFusionError> {
         if self.name() == "ip_in_network"
             && let [_, Expr::Literal(ScalarValue::Utf8(Some(network)), _)] = args.as_slice()
@@ -167,11 +167,11 @@ impl<'a> Argument<'a> {
         match value {
             ColumnarValue::Array(array) => {
                 let column = array.as_string_opt::<i32>();
-                Ok(Self::Column(column.ok_or_else(|| exec_datafusion_err!("an argument is no text"))?))
+                Ok(Self::Column(column.ok_or_else(|| exec_datafusion_err!("an argument is not a string"))?))
             }
             ColumnarValue::Scalar(ScalarValue::Utf8(text)) => Ok(Self::One(text.as_deref())),
             ColumnarValue::Scalar(other) if other.is_null() => Ok(Self::One(None)),
-            ColumnarValue::Scalar(_) => Err(exec_datafusion_err!("an argument is no text")),
+            ColumnarValue::Scalar(_) => Err(exec_datafusion_err!("an argument is not a string")),
         }
     }
 

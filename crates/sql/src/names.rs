@@ -20,8 +20,10 @@ use crate::types::Types;
 
 const CLOCK: &str = "it reads the clock, and a replay after a crash must give the same rows; use the column `_ingested` (when the \
     record was read) or `_timestamp` (when it was written)";
-const CHANCE: &str = "it gives another value each time, and a replay after a crash must give the same rows; for a stable number hash a \
+const CHANCE: &str = "it returns a different value each time, and a replay after a crash must give the same rows; for a stable value hash a \
     column, as in `md5(_key)`";
+const SERVER: &str =
+    "it describes the server, and a replay may run on another one; compute it in the table, with a DEFAULT";
 const INTERNAL: &str = "it exposes engine internals";
 const AGGREGATE: &str = "it needs many rows, and a step without state sees one; use the step `window`, or a materialized view of the \
     table";
@@ -37,11 +39,63 @@ const REFUSED: &[(&str, &str)] = &[
     ("current_time", CLOCK),
     ("localtimestamp", CLOCK),
     ("localtime", CLOCK),
+    ("now64", CLOCK),
+    ("nowinblock", CLOCK),
+    ("now_in_block", CLOCK),
+    ("yesterday", CLOCK),
+    ("tomorrow", CLOCK),
+    ("curdate", CLOCK),
+    ("curtime", CLOCK),
+    ("sysdate", CLOCK),
+    ("getdate", CLOCK),
+    ("timeofday", CLOCK),
+    ("unix_timestamp", CLOCK),
+    ("clock_timestamp", CLOCK),
+    ("statement_timestamp", CLOCK),
+    ("transaction_timestamp", CLOCK),
+    ("utctimestamp", CLOCK),
+    ("utc_timestamp", CLOCK),
+    ("utc_date", CLOCK),
+    ("utc_time", CLOCK),
+    ("getutcdate", CLOCK),
     ("random", CHANCE),
     ("rand", CHANCE),
     ("uuid", CHANCE),
     ("gen_random_uuid", CHANCE),
     ("generateuuidv4", CHANCE),
+    ("rand32", CHANCE),
+    ("rand64", CHANCE),
+    ("randcanonical", CHANCE),
+    ("randconstant", CHANCE),
+    ("randuniform", CHANCE),
+    ("randnormal", CHANCE),
+    ("randlognormal", CHANCE),
+    ("randbinomial", CHANCE),
+    ("randexponential", CHANCE),
+    ("randpoisson", CHANCE),
+    ("randomstring", CHANCE),
+    ("randomfixedstring", CHANCE),
+    ("randomprintableascii", CHANCE),
+    ("randomstringutf8", CHANCE),
+    ("fuzzbits", CHANCE),
+    ("uuidv4", CHANCE),
+    ("uuidv7", CHANCE),
+    ("uuid_generate_v4", CHANCE),
+    ("newid", CHANCE),
+    ("generateuuidv7", CHANCE),
+    ("generateulid", CHANCE),
+    ("generatesnowflakeid", CHANCE),
+    ("setseed", CHANCE),
+    ("hostname", SERVER),
+    ("uptime", SERVER),
+    ("serveruuid", SERVER),
+    ("currentdatabase", SERVER),
+    ("current_database", SERVER),
+    ("currentuser", SERVER),
+    ("current_user", SERVER),
+    ("fqdn", SERVER),
+    ("tcpport", SERVER),
+    ("timezone", SERVER),
     ("version", "it changes with the program, and a replay after an update must give the same rows"),
     ("input_file_name", INTERNAL),
     ("file_row_index", INTERNAL),
@@ -82,6 +136,17 @@ const REFUSED: &[(&str, &str)] = &[
     ("dense_rank", WINDOW),
     ("lag", WINDOW),
     ("lead", WINDOW),
+    ("rownumberinallblocks", WINDOW),
+    ("rownumberinblock", WINDOW),
+    ("blocknumber", WINDOW),
+    ("neighbor", WINDOW),
+    ("runningdifference", WINDOW),
+    ("ntile", WINDOW),
+    ("nth_value", WINDOW),
+    ("percent_rank", WINDOW),
+    ("cume_dist", WINDOW),
+    ("leadinframe", WINDOW),
+    ("laginframe", WINDOW),
 ];
 
 /// What a function's name stands for.
@@ -167,6 +232,16 @@ impl Names {
         self.refused.iter().map(|(name, reason)| (*name, *reason)).collect()
     }
 
+    /// Every function with whether it gives the same value for the same arguments, however often and whenever it is called.
+    #[cfg(test)]
+    pub(crate) fn volatilities(&self) -> impl Iterator<Item = (&str, datafusion_expr::Volatility)> {
+        let scalar =
+            self.scalar.iter().map(|(name, function)| (name.as_str(), function.signature().volatility));
+        let higher =
+            self.higher.iter().map(|(name, function)| (name.as_str(), function.signature().volatility));
+        scalar.chain(higher)
+    }
+
     /// Settings that functions read: the zone is UTC.
     pub(crate) fn options(&self) -> Arc<ConfigOptions> {
         Arc::clone(&self.options)
@@ -226,3 +301,6 @@ impl ContextProvider for Names {
         Vec::new()
     }
 }
+
+#[cfg(test)]
+mod tests;

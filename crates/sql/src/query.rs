@@ -215,19 +215,19 @@ fn items(input: &Schema, text: &Text, scope: &Scope, item: SelectItem) -> Result
         }
         SelectItem::UnnamedExpr(expr) => {
             // What is wrong with the expression comes first.
-            let at = text.range(&expr).or_else(|| text.whole());
+            let at = text.place(&expr).or_else(|| text.whole());
             one(text, scope, expr, String::new())?;
             Err(Fault::new("the column has no name; write `… AS name`", at))
         }
         SelectItem::ExprWithAlias { expr, alias } => Ok(vec![one(text, scope, expr, alias.value)?]),
         SelectItem::ExprWithAliases { expr, .. } => {
-            Err(Fault::new("an expression has one name; write `… AS name`", text.range(&expr)))
+            Err(Fault::new("an expression has one name; write `… AS name`", text.place(&expr)))
         }
     }
 }
 
 fn one(text: &Text, scope: &Scope, written: Written, name: String) -> Result<Chosen, Fault> {
-    let at = text.range(&written).or_else(|| text.whole());
+    let at = text.place(&written).or_else(|| text.whole());
     if let Written::Function(function) = &written
         && is_unnest(function)
     {

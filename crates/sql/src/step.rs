@@ -101,7 +101,7 @@ impl Step {
             }
             if items.iter().filter(|(other, _)| other == item).count() > 1 {
                 return Err(of_item(Fault::new(
-                    format!("`{item}` is computed twice; give one another name"),
+                    format!("`{item}` is computed twice; rename one of them"),
                     None,
                 )));
             }
@@ -250,7 +250,7 @@ impl Transform for Step {
 }
 
 fn condition(input: &Schema, text: &Text, written: Written, scope: &Scope) -> Result<Program, Fault> {
-    let place = text.range(&written).or_else(|| text.whole());
+    let place = text.place(&written).or_else(|| text.whole());
     let expr = compile(text, written, scope)?;
     let compiled = Compiled { label: String::new(), expr, unnested: false };
     let program =
@@ -259,7 +259,7 @@ fn condition(input: &Schema, text: &Text, written: Written, scope: &Scope) -> Re
         found if *found.bare() == ColumnType::Bool => Ok(program),
         found => {
             let message = format!(
-                "a condition is true or false, this is `{}`; compare it, as in `… > 0` or `… = 'x'`",
+                "a condition must be `Bool`, but this is `{}`; compare it with a value, as in `… > 0` or `… = 'x'`",
                 crate::types::written(found)
             );
             Err(Fault::new(message, place))
@@ -303,7 +303,8 @@ fn columns(
                 (**item).clone()
             }
             (true, other) => {
-                let message = format!("UNNEST takes an Array, this is `{}`", crate::types::written(other));
+                let message =
+                    format!("UNNEST takes an Array, but this is `{}`", crate::types::written(other));
                 return Err(Fault::new(message, at));
             }
         });
@@ -326,7 +327,7 @@ fn columns(
         made.push(how);
     }
     if made.is_empty() {
-        return Err(Fault::new("the step would leave no column; compute one or keep the others", None));
+        return Err(Fault::new("the step has no columns; compute one or keep the others", None));
     }
     let program = Program::new(input, scope, compiled)?;
     let passed = schema.iter().zip(&made).filter_map(|(column, made)| match *made {

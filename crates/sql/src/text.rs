@@ -20,6 +20,7 @@ use datafusion_sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan,
 use crate::Fault;
 use crate::fault::lower_first;
 
+mod places;
 mod types;
 
 /// Bytes of a text.

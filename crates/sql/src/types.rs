@@ -105,21 +105,21 @@ pub(crate) fn result(data_type: &DataType, nullable: bool) -> Result<ColumnType,
                 let value = result(fields[1].data_type(), fields[1].is_nullable())?;
                 return Ok(ColumnType::Map(Box::new(key), Box::new(value)));
             }
-            other => return Err(format!("a map of `{other}` has no column type")),
+            other => return Err(format!("no column type holds a map of `{other}`")),
         },
         DataType::Null => return Err("NULL alone has no type; write `CAST(NULL AS String)`".into()),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-            return Err("the result is bytes; write `encode(…, 'hex')` for text".into());
+            return Err("the result is binary; write `encode(…, 'hex')` to get text".into());
         }
         DataType::Struct(fields) => {
             let first = fields.first().map_or("field", |field| field.name());
-            return Err(format!("the result has fields; pick one, as in `(…)['{first}']`"));
+            return Err(format!("the result is a struct; select one of its fields, as in `(…)['{first}']`"));
         }
         DataType::Interval(_) | DataType::Duration(_) => {
-            return Err("the result is a span of time; write `date_part('epoch', …)` for seconds".into());
+            return Err("the result is an interval; write `date_part('epoch', …)` to get seconds".into());
         }
         other => {
-            return Err(format!("`{}` has no column type; write `CAST(… AS String)`", name(other)));
+            return Err(format!("no column type holds `{}`; write `CAST(… AS String)`", name(other)));
         }
     };
     Ok(if nullable { ColumnType::Nullable(Box::new(bare)) } else { bare })
@@ -269,12 +269,12 @@ fn planned(written: &Written) -> Result<Option<DataType>, DataFusionError> {
     }))
 }
 
-const KNOWN_TYPES: &str = "types are `Int64`, `UInt64`, `Float64`, `Decimal(18, 2)`, `String`, `Bool`, `Date`, `DateTime`, \
-    `DateTime64(3)`, `Array(String)` and their kin";
+const KNOWN_TYPES: &str = "the types are those of ClickHouse: `Int64`, `UInt64`, `Float64`, `Decimal(18, 2)`, `String`, `Bool`, \
+    `Date`, `DateTime`, `DateTime64(3)`, `Array(String)` and so on";
 
 fn as_text(name: &str) -> DataFusionError {
     plan_datafusion_err!(
-        "in an expression `{name}` is text; leave the cast out, the column of the table converts the text"
+        "in an expression `{name}` is a string; remove the cast, because a column of the table converts the string"
     )
 }
 
@@ -295,7 +295,7 @@ fn decimal(info: &ExactNumberInfo) -> Result<DataType, DataFusionError> {
     };
     if !(1..=DECIMAL_DIGITS_MAX).contains(&precision) || !(0..=precision as i64).contains(&scale) {
         return Err(plan_datafusion_err!(
-            "Decimal({precision}, {scale}) is out of range; it has 1 to {DECIMAL_DIGITS_MAX} digits, at most all of them after the point"
+            "Decimal({precision}, {scale}) is out of range; the precision is 1 to {DECIMAL_DIGITS_MAX}, and the scale 0 to the precision"
         ));
     }
     Ok(DataType::Decimal128(precision as u8, scale as i8))

@@ -15,8 +15,8 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::execution_props::ExecutionProps;
 use datafusion_physical_expr::expressions::BinaryExpr as CheckedBinary;
 
-use super::{constant, is_arithmetic};
-use crate::fault::reworded;
+use super::{constant, is_arithmetic, is_shift, shifts};
+use crate::fault::{reworded, shown};
 use crate::functions::lambdas;
 use crate::names::NAMES;
 use crate::types::name;
@@ -31,8 +31,8 @@ pub(crate) fn negate_checked(expr: Expr, schema: &DFSchema) -> Result<Expr, Stri
         let Ok(data_type) = inner.get_type(schema) else { return Ok(Transformed::no(Expr::Negative(inner))) };
         if data_type.is_unsigned_integer() {
             return datafusion_common::plan_err!(
-                "`-{0}` has no value in `{1}`; write `-CAST({0} AS Int64)`",
-                inner.human_display(),
+                "`-` cannot be applied to `{0}`, which is `{1}`; write `-CAST({0} AS Int64)`",
+                shown(&inner),
                 name(&data_type)
             );
         }
@@ -52,7 +52,7 @@ pub(crate) fn fold_arithmetic(expr: Expr) -> Result<Expr, String> {
         let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &node else {
             return Ok(Transformed::no(node));
         };
-        if !is_arithmetic(*op) || !is_constant(left) || !is_constant(right) {
+        if !(is_arithmetic(*op) || is_shift(*op)) || !is_constant(left) || !is_constant(right) {
             return Ok(Transformed::no(node));
         }
         let value = physical(&node, &DFSchema::empty()).and_then(|expr| expr.evaluate(&ONE_ROW));
@@ -96,7 +96,7 @@ pub(crate) fn refuse_failing_constants(expr: &Expr) -> Result<(), String> {
 
 /// A constant can be as long as a text of SQL, and what is made of it longer.
 fn no_value(expr: &Expr, error: &DataFusionError) -> String {
-    let shown = expr.human_display().to_string();
+    let shown = shown(expr);
     let shown = escaped(&shown, SHOWN_CHARS_MAX);
     format!("`{shown}` has no value: {}", reworded(error))
 }
@@ -135,10 +135,10 @@ pub(crate) fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn Physica
     )?;
     let checked = planned.transform_up(|node| {
         Ok(match node.downcast_ref::<CheckedBinary>() {
-            Some(binary) => {
+            Some(binary) => Transformed::yes(shifts::checked(binary).unwrap_or_else(|| {
                 let checked = binary.clone().with_fail_on_overflow(true);
-                Transformed::yes(Arc::new(checked) as Arc<dyn PhysicalExpr>)
-            }
+                Arc::new(checked)
+            })),
             None => match lambdas::bounded(&node) {
                 Some(bounded) => Transformed::yes(bounded),
                 None => Transformed::no(node),

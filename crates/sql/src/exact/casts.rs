@@ -11,7 +11,7 @@ use datafusion_common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion_expr::{Cast, Expr, ExprSchemable, TryCast};
 
 use super::{constant, texts};
-use crate::fault::reworded;
+use crate::fault::{reworded, shown};
 use crate::types::name;
 
 /// On the target of a cast: the user wrote it.
@@ -89,22 +89,22 @@ fn inserted(expr: &Expr, to: &DataType, schema: &DFSchema) -> Result<(), String>
     if lossless(&from, to) {
         return Ok(());
     }
-    let shown = expr.human_display().to_string();
+    let shown = shown(expr);
     let (from, to) = (name(&from), name(to));
     Err(match (from.as_str(), to.as_str()) {
         ("bytes", "String") | ("String", "bytes") => {
             format!(
-                "`{shown}` is {from} and becomes {to} here; write `encode(…, 'hex')` to compare bytes with text"
+                "`{shown}` is {from}, and {to} is expected here; write `encode(…, 'hex')` to use bytes as text"
             )
         }
         _ => format!(
-            "`{shown}` is `{from}` and would become `{to}` here, which cannot hold every value; write `CAST({shown} AS {to})` if that is meant"
+            "`{shown}` is `{from}` and would be converted to `{to}` here, which cannot hold every value; write `CAST({shown} AS {to})` to convert it anyway"
         ),
     })
 }
 
 fn constant_keeps(value: &ScalarValue, to: &DataType) -> Result<(), String> {
-    let refused = || format!("`{value}` is no `{}`; write a value of that type", name(to));
+    let refused = || format!("`{value}` is not a valid `{}`; write a value of that type", name(to));
     let cast = value.cast_to(to).map_err(|_| refused())?;
     let from = value.data_type();
     if let Some(text) = value.try_as_str().flatten() {

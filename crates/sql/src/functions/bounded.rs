@@ -152,7 +152,7 @@ impl ScalarUDFImpl for Bounded {
             let Made { amount, bound, unit, bytes: of_row } = self.made(&row, &mut patterns);
             if amount > bound {
                 return exec_err!(
-                    "`{}` would make `{amount}` {unit} of one record, at most `{bound}` are made",
+                    "`{}` would produce `{amount}` {unit} for one record; the limit is `{bound}`",
                     self.name()
                 );
             }
@@ -160,7 +160,7 @@ impl ScalarUDFImpl for Bounded {
         }
         if bytes > BATCH_BYTES_MAX {
             return exec_err!(
-                "`{}` would make `{bytes}` bytes of the items of one record, at most `{BATCH_BYTES_MAX}` are made",
+                "`{}` would produce `{bytes}` bytes for the items of one record; the limit is `{BATCH_BYTES_MAX}`",
                 self.name()
             );
         }
@@ -175,7 +175,10 @@ impl ScalarUDFImpl for Bounded {
 impl Bounded {
     fn refuse_times<'a>(&self, mut given: impl Iterator<Item = &'a DataType>) -> Result<(), DataFusionError> {
         if self.bound == Bound::Range && given.any(|t| matches!(t, DataType::Timestamp(..))) {
-            return plan_err!("`{}` of times has no bound; write it of whole numbers or dates", self.name());
+            return plan_err!(
+                "`{}` over times is not supported, because its size has no limit; use integers or dates",
+                self.name()
+            );
         }
         Ok(())
     }
@@ -194,17 +197,12 @@ impl Bounded {
                 // DataFusion adds up the lengths before it looks for NULL, and takes a negative one for a huge one.
                 text(int(1).saturating_abs().saturating_mul(fill), "bytes")
             }
-            Bound::Replace => text(growth::replaced(row), "bytes more"),
-            Bound::RegexpReplace => text(growth::matches_replaced(row, patterns), "bytes more"),
+            Bound::Replace => text(growth::replaced(row), "additional bytes"),
+            Bound::RegexpReplace => text(growth::matches_replaced(row, patterns), "additional bytes"),
             Bound::ArrayToString => {
                 let (added, given) = growth::joined(row);
                 let bound = TEXT_BYTES_MAX.saturating_add(given);
-                Made {
-                    amount: added,
-                    bound,
-                    unit: "bytes between the items",
-                    bytes: added - given.min(added),
-                }
+                Made { amount: added, bound, unit: "bytes of delimiters", bytes: added - given.min(added) }
             }
             Bound::ArrayRepeat => array(int(1), int(1).saturating_mul(row.bytes(0))),
             Bound::ArrayResize => {
@@ -214,7 +212,7 @@ impl Bounded {
             }
             Bound::ArrayReplace => {
                 let added = growth::items_replaced(row);
-                Made { amount: added, bound: ARRAY_BYTES_MAX, unit: "bytes more", bytes: added }
+                Made { amount: added, bound: ARRAY_BYTES_MAX, unit: "additional bytes", bytes: added }
             }
             Bound::Range => {
                 let items = growth::span(row);
@@ -222,7 +220,7 @@ impl Bounded {
             }
             Bound::Levenshtein => {
                 let steps = row.len(0).saturating_mul(row.len(1));
-                Made { amount: steps, bound: STEPS_MAX, unit: "comparisons of characters", bytes: 0 }
+                Made { amount: steps, bound: STEPS_MAX, unit: "comparisons", bytes: 0 }
             }
             Bound::Map | Bound::Concat => text(0, "bytes"),
         }
@@ -237,8 +235,13 @@ fn pairs(row: &Row) -> Result<(), DataFusionError> {
     match (row.list(0), row.list(1)) {
         (keys, values) if keys == values => Ok(()),
         (keys, values) => {
-            let said = |items: Option<i32>| items.map_or("no array".to_owned(), |items| format!("`{items}`"));
-            exec_err!("a map of {} keys and {} values; there is one for each", said(keys), said(values))
+            let said =
+                |items: Option<i32>| items.map_or("no array of".to_owned(), |items| format!("`{items}`"));
+            exec_err!(
+                "`map` got {} keys and {} values; it takes one value for each key",
+                said(keys),
+                said(values)
+            )
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Addresses and networks.
 //!
 //! Owns the reading of `10.0.0.0/8`. IPv4 and IPv6 columns come as their text; an IPv4 address within IPv6 (`::ffff:10.1.2.3`) counts as
-//! the IPv4 address that it is. A text that is no address fails its record; `ip_version(text)` is NULL for one.
+//! the IPv4 address that it is. A text that is not an address fails its record; `ip_version(text)` is NULL for one, so that a CASE can ask first.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,7 +13,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "ip_in_network",
         call: "ip_in_network(ip, '10.0.0.0/8')",
-        about: "Whether the address is in the network; never for one of the other version.",
+        about: "Whether the address is in the network; false if they are not of the same IP version.",
         arguments: (2, 2),
         total: true,
         body: Body::Bool(in_network),
@@ -21,7 +21,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "ip_network",
         call: "ip_network(ip, bits)",
-        about: "The network of that many bits that the address is in, such as `10.1.2.0/24`.",
+        about: "The network of the address with a prefix of that many bits, such as `10.1.2.0/24`.",
         arguments: (2, 2),
         total: true,
         body: Body::Text(network),
@@ -37,7 +37,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "ip_version",
         call: "ip_version(text)",
-        about: "4 or 6; NULL if the text is no address.",
+        about: "4 or 6; NULL if the text is not an address, for which the other functions reject the record.",
         arguments: (1, 1),
         total: false,
         body: Body::Int(version),
@@ -47,7 +47,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
 fn read(text: &str) -> Result<IpAddr, String> {
     match text.trim().parse::<IpAddr>() {
         Ok(address) => Ok(address.to_canonical()),
-        Err(_) => Err(format!("`{}` is no IP address", dataflow::printing::escaped(text, 64))),
+        Err(_) => Err(format!("`{}` is not an IP address", dataflow::printing::escaped(text, 64))),
     }
 }
 
@@ -72,7 +72,8 @@ fn in_network(arguments: Arguments) -> Answer<bool> {
 
 /// A network: its first address, the bits of an address, and how many of them are the network's.
 pub(super) fn network_bits(text: &str) -> Result<(u128, u32, u32), String> {
-    let refused = || format!("`{}` is no network; write `10.0.0.0/8`", dataflow::printing::escaped(text, 64));
+    let refused =
+        || format!("`{}` is not a network; write `10.0.0.0/8`", dataflow::printing::escaped(text, 64));
     let (base, kept) = text.split_once('/').unwrap_or((text, ""));
     let (base, width) = bits(read(base).map_err(|_| refused())?);
     let kept = if kept.is_empty() { Ok(width) } else { kept.trim().parse::<u32>() };
@@ -87,7 +88,7 @@ fn network<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {
     let kept = arguments[1].trim().parse::<u32>().ok().filter(|kept| *kept <= width);
     let kept = kept.ok_or_else(|| {
         format!(
-            "a network of `{}` bits; an address of this kind has `{width}`",
+            "`{}` is not the length of a prefix of this address, which has `{width}` bits",
             dataflow::printing::escaped(arguments[1], 16)
         )
     })?;
@@ -107,5 +108,5 @@ fn to_text<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {
 }
 
 fn version(arguments: Arguments) -> Answer<i64> {
-    Ok(arguments[0].trim().parse::<IpAddr>().ok().map(|address| if address.is_ipv4() { 4 } else { 6 }))
+    Ok(read(arguments[0]).ok().map(|address| if address.is_ipv4() { 4 } else { 6 }))
 }

@@ -2,11 +2,12 @@
 //!
 //! Owns the walk along a path, without building what lies beside it. Numbers and keys are those of the text: nothing is rounded.
 //!
-//! A path that leads nowhere, `null`, and a value of another kind give NULL. A text that is no JSON fails its record:
-//! `CASE WHEN json_valid(body) THEN …` keeps it.
+//! A path that leads nowhere, `null`, and a value of another kind give NULL. A text that is not JSON, and a number that the type does not hold, fail
+//! their record: `CASE WHEN json_valid(body) THEN …` keeps it.
 
 use std::borrow::Cow;
 
+use dataflow::printing::escaped;
 use serde::de::IgnoredAny;
 
 use super::{Answer, Arguments, Body, Definition};
@@ -27,7 +28,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "json_get_int",
         call: "json_get_int(text, key_or_index, …)",
-        about: "The whole number at the path, as Int64.",
+        about: "The whole number at the path, as Int64; a record whose number does not fit is rejected.",
         arguments: (1, PATH_MAX + 1),
         total: false,
         body: Body::Int(int),
@@ -35,7 +36,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "json_get_float",
         call: "json_get_float(text, key_or_index, …)",
-        about: "The number at the path, as Float64.",
+        about: "The number at the path, as the nearest Float64; a record whose number is beyond its range is rejected.",
         arguments: (1, PATH_MAX + 1),
         total: false,
         body: Body::Float(float),
@@ -85,7 +86,8 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
 /// The text of the value at the path.
 fn find<'a>(arguments: Arguments<'a, '_>) -> Answer<&'a str> {
     let Some((text, path)) = arguments.split_first() else { return Ok(None) };
-    serde_json::from_str::<IgnoredAny>(text).map_err(|error| format!("the text is no JSON: {error}"))?;
+    serde_json::from_str::<IgnoredAny>(text)
+        .map_err(|error| format!("the text is not valid JSON: {error}"))?;
     let mut value = text.trim_matches(BLANKS);
     for step in path {
         match Members::of(value).and_then(|members| members.find(step)) {
@@ -94,11 +96,6 @@ fn find<'a>(arguments: Arguments<'a, '_>) -> Answer<&'a str> {
         }
     }
     Ok(Some(value))
-}
-
-/// The value, read as `T`; NULL if it is of another kind.
-fn read<'a, T: serde::Deserialize<'a>>(arguments: Arguments<'a, '_>) -> Answer<T> {
-    Ok(find(arguments)?.and_then(|raw| serde_json::from_str(raw).ok()))
 }
 
 fn string<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {
@@ -120,17 +117,29 @@ fn int(arguments: Arguments) -> Answer<i64> {
     if !whole {
         return Ok(None);
     }
-    raw.parse()
-        .map(Some)
-        .map_err(|_| format!("`{raw}` does not fit Int64; use `json_get_string` or `json_get_float`"))
+    raw.parse().map(Some).map_err(|_| {
+        let raw = escaped(raw, 64);
+        format!("`{raw}` does not fit Int64; use `json_get_json` for its text, or `json_get_float`")
+    })
 }
 
 fn float(arguments: Arguments) -> Answer<f64> {
-    read(arguments)
+    let Some(raw) = find(arguments)?.filter(|raw| raw.starts_with(|c: char| c.is_ascii_digit() || c == '-'))
+    else {
+        return Ok(None);
+    };
+    match raw.parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(Some(number)),
+        _ => Err(format!("`{}` does not fit Float64; use `json_get_json` for its text", escaped(raw, 64))),
+    }
 }
 
 fn boolean(arguments: Arguments) -> Answer<bool> {
-    read(arguments)
+    Ok(match find(arguments)? {
+        Some("true") => Some(true),
+        Some("false") => Some(false),
+        _ => None,
+    })
 }
 
 fn json<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {

@@ -118,8 +118,8 @@ fn refuse_too_much(lists: &ArrayRef, reads: &[&ArrayRef]) -> Result<(), DataFusi
         let bound = sizes::growth_max(own);
         if growth > bound {
             return exec_err!(
-                "a function over `{}` items would repeat `{growth}` bytes of other columns, and for a record of `{own}` bytes `{bound}` are possible; \
-                 compute what it needs of them in a step before",
+                "a function over `{}` items would repeat `{growth}` bytes of other columns; the limit for a record of `{own}` bytes is `{bound}`; compute what it \
+                 needs of these columns in an earlier step",
                 items.len()
             );
         }

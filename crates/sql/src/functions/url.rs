@@ -14,7 +14,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "url_scheme",
         call: "url_scheme(url)",
-        about: "The scheme in small letters, such as `https`.",
+        about: "The scheme in lower case, such as `https`.",
         arguments: (1, 1),
         total: false,
         body: Body::Text(scheme),
@@ -22,7 +22,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "url_host",
         call: "url_host(url)",
-        about: "The host in small letters; a name with other letters in its ASCII form.",
+        about: "The host in lower case; an international domain name in its ASCII form (`xn--…`).",
         arguments: (1, 1),
         total: false,
         body: Body::Text(host),
@@ -30,7 +30,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "url_port",
         call: "url_port(url)",
-        about: "The port, or the scheme's usual one.",
+        about: "The port, or the default port of the scheme.",
         arguments: (1, 1),
         total: false,
         body: Body::Int(port),
@@ -38,7 +38,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "url_path",
         call: "url_path(url)",
-        about: "The path as it is written, from its `/` to the `?` or `#`.",
+        about: "The path without decoding, up to the `?` or `#`.",
         arguments: (1, 1),
         total: false,
         body: Body::Text(path),
@@ -46,7 +46,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "url_query",
         call: "url_query(url)",
-        about: "What stands between `?` and `#`, as it is written.",
+        about: "The query string between `?` and `#`, without decoding.",
         arguments: (1, 1),
         total: false,
         body: Body::Text(query),
@@ -54,7 +54,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "url_fragment",
         call: "url_fragment(url)",
-        about: "What stands behind `#`, as it is written.",
+        about: "The fragment after `#`, without decoding.",
         arguments: (1, 1),
         total: false,
         body: Body::Text(fragment),
@@ -62,7 +62,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "url_parameter",
         call: "url_parameter(url, name)",
-        about: "The value of the first parameter of that name in the query, decoded.",
+        about: "The decoded value of the first query parameter with that name.",
         arguments: (2, 2),
         total: false,
         body: Body::Text(parameter),
@@ -70,7 +70,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "url_decode",
         call: "url_decode(text)",
-        about: "The text with `%20` and its kin decoded, and `+` as a blank.",
+        about: "The text with percent-encoding such as `%20` decoded, and `+` as a space.",
         arguments: (1, 1),
         total: true,
         body: Body::Text(decode),

@@ -37,7 +37,7 @@ fn a_record_whose_items_repeat_too_much_of_it_fails_and_the_others_go_on() {
     let (rows, rejects) = count("array_transform(a, x -> repeat('x', 20000 * x))");
     assert_eq!(rows, ["0: 100", "1: 1000", "3: 0"]);
     assert!(
-        rejects[0].message.contains("would make `1000000000` bytes of the items of one record"),
+        rejects[0].message.contains("would produce `1000000000` bytes for the items of one record"),
         "{}",
         rejects[0].message
     );
