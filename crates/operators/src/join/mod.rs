@@ -165,7 +165,7 @@ impl Join {
         Err(failed(format!(
             "the join holds `{left}` rows of its left side and `{right}` of its right side in `{bytes}` bytes, and `memory` is `{}`; nothing of this batch is \
              sealed, and nothing is lost. Raise `memory` of the step (and of the pipeline), then start again. A row is held for as long as another can match it: a \
-             shorter `within` or `lateness` and fewer columns take less memory, but a changed join needs a new name for the pipeline",
+             shorter `within` or `lateness` and fewer columns take less memory: change them, and start once with `--new-state`, which drops the rows that the join holds",
             self.memory_max
         )))
     }

@@ -163,7 +163,8 @@ impl TemporalJoin {
         Err(failed(format!(
             "the join holds `{}` rows of its left side that wait and `{}` versions of its right side in `{bytes}` bytes, and `memory` is `{}`; nothing of this batch is \
              sealed, and nothing is lost. Raise `memory` of the step (and of the pipeline), then start again. The newest version of each key stays: fewer columns of the \
-             right side, and `deleted` for keys that are no more, take less memory, but a changed join needs a new name for the pipeline",
+             right side, and `deleted` for keys that are no more, take less memory: change them, and start once with `--new-state`, which drops the rows and versions that the \
+             join holds",
             self.left.held(),
             self.right.held(),
             self.memory_max

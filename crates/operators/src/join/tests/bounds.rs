@@ -16,7 +16,8 @@ fn rows_beyond_the_memory_end_the_run_and_say_what_to_do() {
     let error = step.advance(0).unwrap_err().to_string();
     assert!(
         error.contains("`20000` rows of its left side and `0` of its right")
-            && error.contains("shorter `within`"),
+            && error.contains("shorter `within`")
+            && error.contains("start once with `--new-state`"),
         "{error}"
     );
     assert!(step.advance(i64::MAX).is_ok(), "released ones need none");
