@@ -89,6 +89,19 @@ impl Chosen {
     }
 }
 
+/// The inputs of which partitions are meant, but which are no longer in the pipeline file: nobody can say where they are to be read on.
+pub fn left_out(pipeline: &Pipeline, lane: &Lane, chosen: &Chosen) -> Vec<String> {
+    let in_file = pipeline.inputs();
+    let is_meant = |number: usize| {
+        lane.reading()
+            .filter(|(_, p)| p.input as usize == number && p.stream != replays::STREAM)
+            .any(|(_, p)| chosen.means(lane, &Partition::new(p.stream.as_str(), p.index).of_input(p.input)))
+    };
+    let all = lane.inputs.iter().enumerate().map(|(number, input)| (number, &input.name));
+    let gone = all.filter(|(_, name)| in_file.iter().all(|input| input.name != **name));
+    gone.filter(|(number, _)| is_meant(*number)).map(|(_, name)| name.clone()).collect()
+}
+
 /// Where the partitions that are meant are to be read on.
 ///
 /// # Errors
@@ -113,6 +126,22 @@ pub async fn targets(
         );
     }
     let meant: Vec<Partition> = read.into_iter().filter(|p| chosen.means(lane, p)).collect();
+    // Where others are moved as well, the caller says what stays.
+    let is_moved = |p: &&Partition| match to {
+        To::Start(_) => true,
+        To::Positions(positions) => {
+            positions.iter().any(|(stream, index, _)| *p.stream == **stream && p.index == *index)
+        }
+    };
+    let left_out = left_out(pipeline, lane, chosen);
+    let of_left_out = |p: &Partition| left_out.iter().find(|name| lane.input(name) == Some(p.input));
+    let moved = meant.iter().filter(is_moved).map(of_left_out).collect::<Option<Vec<_>>>();
+    if let Some(name) = moved.iter().flatten().next() {
+        bail!(
+            "input `{name}` is no longer in the pipeline file, so it is not read and cannot be moved: put it back into the file, or remove it from \
+             the journal with `forebay forget FILE --input {name}`"
+        );
+    }
     let sources = sources(pipeline, lane, to, runtime)?;
     let mut targets = Vec::new();
     for (number, source) in sources {

@@ -111,6 +111,13 @@ pub fn labels(steps: &[StepShape]) -> Vec<String> {
     steps.iter().enumerate().map(label).collect()
 }
 
+/// The steps that hold records, for messages: `window`, or `join` and what is behind it.
+pub fn absorbing(steps: &[StepShape]) -> String {
+    let all = labels(steps).into_iter().zip(steps);
+    let absorbing = all.filter(|(_, step)| step.absorbs).map(|(label, _)| format!("`{label}`"));
+    absorbing.collect::<Vec<_>>().join(" and ")
+}
+
 /// Which states go on: as many as can in their order.
 pub fn kept(before: &[StepShape], now: &[StepShape]) -> Vec<KeptState> {
     // `most[b][n]`: how many of the steps from `b` and `n` on can go on. Both are a file's steps, a dozen at the most.
@@ -256,7 +263,8 @@ fn undecided(open: &[&StepFate], all: &[StepFate], lane: &Lane) -> String {
     let held = match lane.absorbed.held {
         0 => String::new(),
         held => format!(
-            " Open windows hold {held} records; those of a window that begins anew are counted as discarded."
+            " {held} records are held by {}; those of a step that begins anew are counted as discarded.",
+            absorbing(&lane.steps)
         ),
     };
     format!(

@@ -82,20 +82,25 @@ pub enum RewindError {
         /// How many.
         inserts: usize,
     },
-    /// A window would count records twice.
+    /// A window or a join would have records twice.
     #[error(
-        "this pipeline has a window: records that are read again would be counted twice, or dropped by `dedup` as duplicates. Nothing was moved. \
-         To read them again, give up what the steps remember: add `{}`. {held} records in open windows are then counted as discarded, and \
-         results that are in the table already are written again, so delete those first",
+        "records that are read again would be in the results of {absorbing} twice{}. Nothing was moved. To read them again, give up what the steps \
+         remember: add `{}`. {held} records that are held by {absorbing} are then counted as discarded, and results that are in the table already are \
+         written again, so delete those first",
+        if *has_others { ", or dropped by `dedup` as duplicates" } else { "" },
         flags(steps)
     )]
     Counted {
         /// All steps that must begin empty.
         steps: Vec<String>,
-        /// What their windows hold.
+        /// Those that hold records, as [`change::absorbing`] names them.
+        absorbing: String,
+        /// Whether there are others, which know what they have let pass.
+        has_others: bool,
+        /// The records that they hold.
         held: u64,
     },
-    /// Of several windows only some are given up.
+    /// Of several steps that hold records only some are given up.
     #[error("several steps hold records; name all of them with `--new-state`, or none: {}", listed(steps))]
     Some {
         /// Those that absorb records.
@@ -144,8 +149,12 @@ pub fn plan(lane: &Lane, request: &Request) -> Result<Rewind, RewindError> {
     let labels = change::labels(&lane.steps);
     let must = || lane.emptied_by_going_back();
     if moves.iter().any(Move::is_back) && must().any(|step| !emptied.contains(&step)) {
-        let steps = must().map(|step| labels[step as usize].clone()).collect();
-        return Err(RewindError::Counted { steps, held: lane.absorbed.held });
+        return Err(RewindError::Counted {
+            steps: must().map(|step| labels[step as usize].clone()).collect(),
+            absorbing: change::absorbing(&lane.steps),
+            has_others: lane.steps.iter().any(|step| !step.absorbs),
+            held: lane.absorbed.held,
+        });
     }
     let absorbing: Vec<u32> =
         (0..).zip(&lane.steps).filter(|(_, step)| step.absorbs).map(|(at, _)| at).collect();

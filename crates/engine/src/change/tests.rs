@@ -7,7 +7,7 @@ use super::*;
 fn steps(all: &[&str]) -> Vec<StepShape> {
     let shape = |text: &&str| {
         let (name, shape) = text.split_once(' ').expect("name and shape");
-        StepShape::new(name, shape)
+        StepShape { absorbs: name == "window", ..StepShape::new(name, shape) }
     };
     all.iter().map(shape).collect()
 }
@@ -63,7 +63,7 @@ fn a_changed_step_is_refused_with_what_it_means_and_three_ways_out() {
         "`forebay run FILE --new-state dedup`",
         "`dedup` loses what dedup knows",
         "a new name",
-        "hold 7 records",
+        "7 records are held by `window`; those of a step that begins anew",
     ] {
         assert!(refused.contains(words), "{words}: {refused}");
     }

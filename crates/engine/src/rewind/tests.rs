@@ -49,10 +49,23 @@ fn a_window_is_not_moved_back_with_what_it_holds() {
         let refused = plan(&lane, &request(&[(0, 0)], steps)).expect_err("it would count twice");
         assert!(refused.to_string().contains("`--new-state dedup --new-state window`"), "{refused}");
     }
+    let words = plan(&lane, &request(&[(0, 0)], &[])).expect_err("it would count twice").to_string();
+    let twice = "would be in the results of `window` twice, or dropped by `dedup` as duplicates";
+    assert!(words.contains(twice) && words.contains("7 records that are held by `window`"), "{words}");
     let both = plan(&lane, &request(&[(0, 0)], &["window", "dedup"])).expect("given up");
     assert_eq!((both.emptied, both.discarded), (vec![0, 1], 7));
     let on = plan(&lane, &request(&[(0, 90)], &[])).expect("nothing is read again");
     assert_eq!((on.emptied, on.discarded), (vec![], 0));
     let refused = plan(&lane, &request(&[(0, 90)], &["join"])).expect_err("no such step");
     assert!(refused.to_string().contains("`dedup`, `window`"), "{refused}");
+}
+
+#[test]
+fn a_refused_move_names_the_steps_that_hold_records_whatever_their_kind() {
+    let steps =
+        vec![StepShape::new("join", "left, 1h").absorbing(), StepShape::new("window", "1m").absorbing()];
+    let words =
+        plan(&lane(steps), &request(&[(0, 0)], &[])).expect_err("they would be joined twice").to_string();
+    assert!(words.contains("in the results of `join` and `window` twice. Nothing was moved"), "{words}");
+    assert!(words.contains("`--new-state join --new-state window`"), "{words}");
 }

@@ -102,7 +102,7 @@ fn records_of_a_window_that_begins_anew_are_counted_as_discarded() {
             inputs: window::windowed(&bench, true).inputs,
             ..bench.pipeline(true)
         };
-        refused(ends(without()).await, "Open windows hold 50 records");
+        refused(ends(without()).await, "50 records are held by `window`");
         // The same settings, asked for plainly.
         let asked = NewState { steps: vec!["window".into()], unchanged: Unchanged::Empty };
         bench.push(750..800);

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admin::rewind::{Chosen, To, targets};
+use admin::rewind::{Chosen, To, left_out, targets};
 use admin::running;
 use clap::Args;
 use dataflow::Runtime;
@@ -99,6 +99,7 @@ impl Options {
                 return Ok(Exit::Fault);
             }
         };
+        let left_out = left_out(pipeline, &lane, &self.chosen());
         let request = Request {
             targets,
             new_state: self.new_state.clone(),
@@ -111,13 +112,17 @@ impl Options {
             Err(error) => return refuse(&error),
         };
         if !call.yes {
-            let words = words(pipeline, &lane, &planned)?;
+            let words = words(pipeline, &lane, &planned, &left_out)?;
             let again = "Nothing was changed. To do it, add `--yes`\n";
-            return tell(pipeline, &lane, &planned, call, false, &format!("{words}{again}"), Exit::Person);
+            let told = Told { rewind: &planned, left_out: &left_out, done: false };
+            return tell(pipeline, &lane, &told, call, &format!("{words}{again}"), Exit::Person);
         }
         let store = wiring::storage::open(pipeline, &*runtime, &Status::default()).await?;
         match engine::rewind::rewind(store, runtime, &folder, &request).await {
-            Ok(done) => tell(pipeline, &lane, &done, call, true, &words(pipeline, &lane, &done)?, Exit::Done),
+            Ok(done) => {
+                let told = Told { rewind: &done, left_out: &left_out, done: true };
+                tell(pipeline, &lane, &told, call, &words(pipeline, &lane, &done, &left_out)?, Exit::Done)
+            }
             Err(error) => refuse(&error),
         }
     }
@@ -143,7 +148,7 @@ fn name(lane: &Lane, moved: &Move) -> String {
 }
 
 /// What is moved and what it means.
-fn words(pipeline: &Pipeline, lane: &Lane, rewind: &Rewind) -> anyhow::Result<String> {
+fn words(pipeline: &Pipeline, lane: &Lane, rewind: &Rewind, left_out: &[String]) -> anyhow::Result<String> {
     let mut out = String::new();
     for moved in &rewind.moves {
         let (from, to) = (moved.from(), moved.next());
@@ -158,6 +163,9 @@ fn words(pipeline: &Pipeline, lane: &Lane, rewind: &Rewind) -> anyhow::Result<St
     }
     if rewind.moves.is_empty() {
         writeln!(out, "moves        nothing: pipeline `{}` stands there already", pipeline.pipeline)?;
+    }
+    for input in left_out {
+        writeln!(out, "stays        input `{input}`, which is no longer in the pipeline file")?;
     }
     for line in meaning(lane, rewind) {
         writeln!(out, "means        {line}")?;
@@ -174,8 +182,9 @@ fn meaning(lane: &Lane, rewind: &Rewind) -> Vec<String> {
     }
     if rewind.discarded > 0 {
         lines.push(format!(
-            "{} records in open windows are discarded: they are in no result",
-            rewind.discarded
+            "{} records that are held by {} are discarded: they are in no further result",
+            rewind.discarded,
+            change::absorbing(&lane.steps)
         ));
     }
     if rewind.moves.iter().any(Move::is_back) {
@@ -185,8 +194,8 @@ fn meaning(lane: &Lane, rewind: &Rewind) -> Vec<String> {
         lines.push(match known.is_empty() {
             true => "rows that are in the tables already are written a second time: delete them first".to_owned(),
             false => format!(
-                "rows that are in the tables already are written a second time, except those whose key is known to {}; it knows the keys of its \
-                 window before the newest record, and what is older is late",
+                "rows that are in the tables already are written a second time, except those whose key is known to {}; a record that is older \
+                 than its window, counted from the newest record, is late",
                 known.join(" or ")
             ),
         });
@@ -200,15 +209,23 @@ fn meaning(lane: &Lane, rewind: &Rewind) -> Vec<String> {
     lines
 }
 
+/// What is told of a move, made or planned.
+struct Told<'a> {
+    rewind: &'a Rewind,
+    /// Inputs that are not in the file, and so not moved.
+    left_out: &'a [String],
+    done: bool,
+}
+
 fn tell(
     pipeline: &Pipeline,
     lane: &Lane,
-    rewind: &Rewind,
+    told: &Told<'_>,
     call: &Call<'_>,
-    done: bool,
     words: &str,
     exit: Exit,
 ) -> anyhow::Result<Exit> {
+    let Told { rewind, left_out, done } = told;
     let labels = change::labels(&lane.steps);
     let moves: Vec<Value> = rewind
         .moves
@@ -222,7 +239,7 @@ fn tell(
     let emptied: Vec<&String> = rewind.emptied.iter().map(|step| &labels[*step as usize]).collect();
     let value = json!({
         "pipeline": pipeline.pipeline.as_str(), "file": call.file.display().to_string(), "done": done, "moves": moves,
-        "new_state": emptied, "discarded": rewind.discarded, "means": meaning(lane, rewind)
+        "left_out": left_out, "new_state": emptied, "discarded": rewind.discarded, "means": meaning(lane, rewind)
     });
     print(&if call.json { format!("{value:#}\n") } else { words.to_owned() })?;
     Ok(exit)

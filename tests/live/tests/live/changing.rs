@@ -215,8 +215,16 @@ fn one_of_two_inputs_is_moved_and_the_other_stays() {
     );
     pipeline.drain();
     assert_eq!(table.count_and_distinct("id"), (70, 50));
-    // An input that is gone is a decision, and the plan says so.
-    let plan = case.pipeline().input("a", case.name(), "").tool(&["plan"], &["--json"], PERSON);
+    // An input that is gone is a decision, and the plan says so; a move leaves it where it is, and says so.
+    let without_b = case.pipeline().input("a", case.name(), "");
+    let said = without_b.tool(&["reset"], &["--to", "earliest", "--json"], PERSON);
+    assert_eq!((&said["left_out"], &said["moves"][0]["input"]), (&json!(["b"]), &json!("a")), "{said:#}");
+    let earliest = ["--to", "earliest", "--yes"];
+    for named in [["--input", "b"], ["--topic", other.as_str()]] {
+        let words = "input `b` is no longer in the pipeline file, so it is not read and cannot be moved";
+        without_b.tool_fails(&["reset"], &[&earliest[..], &named].concat(), FAULT, words);
+    }
+    let plan = without_b.tool(&["plan"], &["--json"], PERSON);
     assert!(changes(&plan).contains(&"input b gone".to_owned()), "{plan:#}");
     assert!(
         plan["problems"][0].as_str().is_some_and(|words| words.contains("forebay forget FILE --input b")),
