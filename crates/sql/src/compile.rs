@@ -86,6 +86,7 @@ fn typed(tree: Written, scope: &Scope) -> Result<Expr, String> {
     let planner = SqlToRel::new_with_options(&*NAMES, options);
     let expr = planner.sql_to_expr(tree, &scope.schema, &mut PlannerContext::new()).map_err(said)?;
     let expr = exact::mark_written_casts(expr).map_err(said)?;
+    let expr = exact::seconds_as_times(expr, &scope.schema)?;
     let expr = canonical(expr, &scope.kinds)?;
     let expr = exact::adopt_types(expr, &scope.schema)?;
     let context = SimplifyContext::builder()
@@ -98,6 +99,7 @@ fn typed(tree: Written, scope: &Scope) -> Result<Expr, String> {
     let expr = exact::unmark_written_casts(expr).map_err(said)?;
     let expr = exact::negate_checked(expr, &scope.schema)?;
     let expr = exact::fold_arithmetic(expr)?;
+    exact::refuse_times_of_dates(&expr, &scope.schema)?;
     let expr = simplifier.simplify(expr).map_err(said)?;
     exact::refuse_failing_constants(&expr)?;
     // What has no type has no meaning either: ask while the place is known.

@@ -15,7 +15,8 @@
 
 mod arithmetic;
 mod casts;
-mod shifts;
+mod checked;
+mod dates;
 mod texts;
 
 use std::collections::HashMap;
@@ -31,6 +32,7 @@ use crate::fault::reworded;
 pub(crate) use arithmetic::{fold_arithmetic, negate_checked, physical, refuse_failing_constants};
 use casts::WRITTEN;
 pub(crate) use casts::{mark_written_casts, refuse_lossy_casts, unmark_written_casts};
+pub(crate) use dates::{refuse_times_of_dates, seconds_as_times};
 
 /// Functions whose arguments become one type.
 const UNIFYING: [&str; 8] =

@@ -90,6 +90,15 @@ pub(crate) fn result(data_type: &DataType, nullable: bool) -> Result<ColumnType,
         {
             ColumnType::Decimal { precision: *p, scale: *s as u8 }
         }
+        DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => {
+            let name = name(data_type);
+            return Err(format!(
+                "no column type holds `{name}`; write `CAST(… AS Float64)`, or `CAST(… AS Decimal(38, 0))`"
+            ));
+        }
         DataType::Dictionary(_, values) => return result(values, nullable),
         // An Array or a Map is never NULL as a whole: a row where it is NULL is rejected.
         DataType::List(item)

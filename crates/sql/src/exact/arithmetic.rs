@@ -15,7 +15,8 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::execution_props::ExecutionProps;
 use datafusion_physical_expr::expressions::BinaryExpr as CheckedBinary;
 
-use super::{constant, is_arithmetic, is_shift, shifts};
+use super::checked::checked;
+use super::{constant, is_arithmetic, is_shift};
 use crate::fault::{reworded, shown};
 use crate::functions::lambdas;
 use crate::names::NAMES;
@@ -133,17 +134,17 @@ pub(crate) fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn Physica
         &props,
         &PhysicalPlanningContext::default(),
     )?;
-    let checked = planned.transform_up(|node| {
+    let planned = planned.transform_up(|node| {
         Ok(match node.downcast_ref::<CheckedBinary>() {
-            Some(binary) => Transformed::yes(shifts::checked(binary).unwrap_or_else(|| {
-                let checked = binary.clone().with_fail_on_overflow(true);
-                Arc::new(checked)
-            })),
+            Some(binary) => Transformed::yes(
+                checked(binary, schema.as_arrow())
+                    .unwrap_or_else(|| Arc::new(binary.clone().with_fail_on_overflow(true))),
+            ),
             None => match lambdas::bounded(&node) {
                 Some(bounded) => Transformed::yes(bounded),
                 None => Transformed::no(node),
             },
         })
     })?;
-    Ok(checked.data)
+    Ok(planned.data)
 }

@@ -14,6 +14,7 @@
 //! | `concat`, `concat_ws`                 | bytes of a batch, [`BATCH_BYTES_MAX`]                            |
 //! | `levenshtein`                         | steps, [`STEPS_MAX`]                                             |
 //! | `map`                                 | as many values as keys                                           |
+//! | `date_part`                           | what 32 bits hold: it is NULL of a longer span                   |
 //!
 //! Within a function without a name each item of an array is a row, so the bounds of the values do not bound a record: what all rows of a call make
 //! is at most [`BATCH_BYTES_MAX`]. A batch beyond it is divided, a record beyond it fails.
@@ -56,6 +57,7 @@ enum Bound {
     Concat,
     Levenshtein,
     Map,
+    DatePart,
 }
 
 impl Bound {
@@ -73,6 +75,7 @@ impl Bound {
             "concat" | "concat_ws" => Self::Concat,
             "levenshtein" => Self::Levenshtein,
             "map" => Self::Map,
+            "date_part" => Self::DatePart,
             _ => return None,
         })
     }
@@ -129,6 +132,9 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
+        if self.bound == Bound::DatePart {
+            return part_of(&self.function, args);
+        }
         let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if constant { 1 } else { args.number_rows };
         // A constant is looked at once, not once for each record.
@@ -222,7 +228,7 @@ impl Bounded {
                 let steps = row.len(0).saturating_mul(row.len(1));
                 Made { amount: steps, bound: STEPS_MAX, unit: "comparisons", bytes: 0 }
             }
-            Bound::Map | Bound::Concat => text(0, "bytes"),
+            Bound::Map | Bound::Concat | Bound::DatePart => text(0, "bytes"),
         }
     }
 }
@@ -244,4 +250,20 @@ fn pairs(row: &Row) -> Result<(), DataFusionError> {
             )
         }
     }
+}
+
+/// `date_part('epoch', a - b)` is NULL if the seconds do not fit 32 bits.
+fn part_of(function: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
+    let nulls = |value: &ColumnarValue| match value {
+        ColumnarValue::Array(array) => array.null_count(),
+        ColumnarValue::Scalar(value) => usize::from(value.is_null()),
+    };
+    let given = args.args.iter().map(nulls).sum::<usize>();
+    let part = function.invoke_with_args(args)?;
+    if given == 0 && nulls(&part) > 0 || matches!(part, ColumnarValue::Array(_)) && nulls(&part) > given {
+        return exec_err!(
+            "`date_part` has no value for a span of more than 68 years; write `to_unixtime(…) - to_unixtime(…)` for its seconds"
+        );
+    }
+    Ok(part)
 }

@@ -1,7 +1,11 @@
-//! `<<` and `>>` that fail instead of losing bits.
+//! Operations that fail instead of giving another value.
 //!
-//! Owns the shifts of integers: a distance that the type does not have, and bits that would be shifted out at the left, fail the record.
-//! Does not own the types of both sides ([`super`]).
+//! Owns the checks that DataFusion's operations lack. Does not own the types of both sides ([`super`]).
+//!
+//! | operation                          | fails the record                                                             |
+//! |------------------------------------|------------------------------------------------------------------------------|
+//! | `<<`, `>>` of integers             | by a distance that the type does not have; if bits are shifted out at the left |
+//! | arithmetic with a Decimal of 38 digits | if the value has 39: 128 bits hold some of those, which are written with a digit less |
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -9,53 +13,70 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
+    ArrowPrimitiveType, Decimal128Type, DecimalType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{ArrayRef, PrimitiveArray, RecordBatch};
 use arrow_schema::{DataType, FieldRef, Schema};
-use datafusion_common::{DataFusionError, exec_err};
+use datafusion_common::{DataFusionError, ScalarValue, exec_err};
 use datafusion_expr::{ColumnarValue, Operator};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::BinaryExpr;
 
-/// The operation with its check, if it is a shift.
-pub(super) fn checked(binary: &BinaryExpr) -> Option<Arc<dyn PhysicalExpr>> {
-    let is_left = match binary.op() {
-        Operator::BitwiseShiftLeft => true,
-        Operator::BitwiseShiftRight => false,
+use super::is_arithmetic;
+
+/// Digits of the widest Decimal.
+const DIGITS_MAX: u8 = 38;
+
+/// The operation with its check, if it needs one.
+pub(super) fn checked(binary: &BinaryExpr, schema: &Schema) -> Option<Arc<dyn PhysicalExpr>> {
+    let check = match binary.op() {
+        Operator::BitwiseShiftLeft => Check::ShiftLeft,
+        Operator::BitwiseShiftRight => Check::ShiftRight,
+        op if is_arithmetic(*op) => match binary.data_type(schema) {
+            // Within a function without a name the schema lacks the parameters.
+            Ok(DataType::Decimal128(DIGITS_MAX, _)) | Err(_) => Check::Digits,
+            Ok(_) => return None,
+        },
         _ => return None,
     };
-    Some(Arc::new(Shift { is_left, written: Arc::new(binary.clone()) }))
+    Some(Arc::new(Checked { check, written: Arc::new(binary.clone().with_fail_on_overflow(true)) }))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Check {
+    ShiftLeft,
+    ShiftRight,
+    Digits,
 }
 
 #[derive(Debug)]
-struct Shift {
-    is_left: bool,
+struct Checked {
+    check: Check,
     written: Arc<BinaryExpr>,
 }
 
-impl PartialEq for Shift {
+impl PartialEq for Checked {
     fn eq(&self, other: &Self) -> bool {
         self.written == other.written
     }
 }
 
-impl Eq for Shift {}
+impl Eq for Checked {}
 
-impl Hash for Shift {
+impl Hash for Checked {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.written.hash(state);
     }
 }
 
-impl fmt::Display for Shift {
+impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.written.fmt(f)
     }
 }
 
-impl PhysicalExpr for Shift {
+impl PhysicalExpr for Checked {
     fn data_type(&self, schema: &Schema) -> Result<DataType, DataFusionError> {
         self.written.data_type(schema)
     }
@@ -69,6 +90,11 @@ impl PhysicalExpr for Shift {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue, DataFusionError> {
+        if self.check == Check::Digits {
+            let value = self.written.evaluate(batch)?;
+            has_digits(&value)?;
+            return Ok(value);
+        }
         let rows = batch.num_rows();
         let values = self.written.left().evaluate(batch)?.into_array(rows)?;
         let distances = self.written.right().evaluate(batch)?.into_array(rows)?;
@@ -96,10 +122,10 @@ impl PhysicalExpr for Shift {
     ) -> Result<Arc<dyn PhysicalExpr>, DataFusionError> {
         let written: Arc<dyn PhysicalExpr> = Arc::clone(&self.written) as _;
         let written = written.with_new_children(children)?;
-        match written.downcast_ref::<BinaryExpr>().and_then(checked) {
-            Some(shift) => Ok(shift),
-            None => Ok(written),
-        }
+        Ok(match written.downcast_ref::<BinaryExpr>() {
+            Some(binary) => Arc::new(Self { check: self.check, written: Arc::new(binary.clone()) }),
+            None => written,
+        })
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,7 +133,7 @@ impl PhysicalExpr for Shift {
     }
 }
 
-impl Shift {
+impl Checked {
     fn shifted<T>(&self, values: &ArrayRef, distances: &ArrayRef) -> Result<ArrayRef, DataFusionError>
     where
         T: ArrowPrimitiveType,
@@ -124,7 +150,7 @@ impl Shift {
                 return exec_err!("`{value}` cannot be shifted by `{distance}`; the type has `{bits}` bits");
             }
             // 64 bits shifted by 63 at the most: an i128 holds them.
-            let shifted = if self.is_left { value << distance } else { value >> distance };
+            let shifted = if self.check == Check::ShiftLeft { value << distance } else { value >> distance };
             T::Native::try_from(shifted)
                 .or_else(|_| exec_err!("`{value} << {distance}` does not fit `{bits}` bits"))
         };
@@ -132,5 +158,23 @@ impl Shift {
         let shifted = pairs.map(|(value, distance)| value.zip(distance).map(|(v, d)| one(v, d)).transpose());
         let shifted = shifted.collect::<Result<PrimitiveArray<T>, _>>()?;
         Ok(Arc::new(shifted))
+    }
+}
+
+/// Fails if a Decimal has more digits than its type.
+fn has_digits(value: &ColumnarValue) -> Result<(), DataFusionError> {
+    match value {
+        ColumnarValue::Array(array) => {
+            match (array.as_primitive_opt::<Decimal128Type>(), array.data_type()) {
+                (Some(decimals), DataType::Decimal128(digits, _)) => {
+                    Ok(decimals.validate_decimal_precision(*digits)?)
+                }
+                _ => Ok(()),
+            }
+        }
+        ColumnarValue::Scalar(ScalarValue::Decimal128(Some(value), digits, scale)) => {
+            Ok(Decimal128Type::validate_decimal_precision(*value, *digits, *scale)?)
+        }
+        ColumnarValue::Scalar(_) => Ok(()),
     }
 }
