@@ -131,7 +131,7 @@ fn unfit(target: &Target, column: &Column, from: &Column) -> Fault {
     let (to, type_name) =
         (clickhouse::types::name(&column.column_type), clickhouse::types::name(&from.column_type));
     let message = format!(
-        "{rows} are written as they came to the {giver}, so nothing of them may fail to fit: `{}` is {type_name}, and column `{name}` of table \
+        "{rows} are written as they came to the {giver}, so every column must fit them: `{}` is {type_name}, and column `{name}` of table \
          `{of}` is {to}; make the column {type_name}",
         from.name
     );

@@ -131,7 +131,7 @@ impl Planner<'_> {
             let column = self.union.columns().find(|column| self.union.name_of(&column.name) == field);
             let of_table = column.map(|column| clickhouse::types::name(&column.column_type));
             message += &format!(
-                "; if it is a field of the record, say its type, for no column has it untouched: write \
+                "; if it is a field of the record, declare its type, because no column takes it unchanged: write \
                  `fields: {{ {field}: {} }}` under `{}:`",
                 of_table.as_deref().unwrap_or("String"),
                 self.view.input.path

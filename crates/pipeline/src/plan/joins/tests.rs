@@ -314,7 +314,7 @@ fn a_table_that_cannot_have_rows_without_a_match_is_a_fault() {
     };
     assert_eq!(
         told(("amount", ColumnType::Int16)),
-        "`sinks[1]`: unmatched rows are written as they came to the join, so nothing of them may fail to fit: `amount` is Int32, and column `amount` of \
+        "`sinks[1]`: unmatched rows are written as they came to the join, so every column must fit them: `amount` is Int32, and column `amount` of \
          table `unpaid` is Int16; make the column Int32\n"
     );
 }
