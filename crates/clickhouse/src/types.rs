@@ -468,7 +468,7 @@ fn unsupported(family: &str) -> String {
     let advice = match family {
         "SimpleAggregateFunction" => "it cannot stand within another type",
         "AggregateFunction" => {
-            "a pipeline makes states of count, sum, avg, min, max, any, argMin and argMax: for others write to a plain table and let a materialized \
+            "a pipeline makes states of count, sum, avg, min, max, any, argMin, argMax and uniq: for others write to a plain table and let a materialized \
              view aggregate"
         }
         "Int128" | "UInt128" | "Int256" | "UInt256" | "Decimal256" => {

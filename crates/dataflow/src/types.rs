@@ -107,12 +107,22 @@ pub enum StateFunction {
     Any,
     ArgMin,
     ArgMax,
+    Uniq,
 }
 
 impl StateFunction {
     /// All of them.
-    pub const ALL: [Self; 8] =
-        [Self::Count, Self::Sum, Self::Avg, Self::Min, Self::Max, Self::Any, Self::ArgMin, Self::ArgMax];
+    pub const ALL: [Self; 9] = [
+        Self::Count,
+        Self::Sum,
+        Self::Avg,
+        Self::Min,
+        Self::Max,
+        Self::Any,
+        Self::ArgMin,
+        Self::ArgMax,
+        Self::Uniq,
+    ];
 
     /// ClickHouse's name.
     pub fn name(self) -> &'static str {
@@ -125,6 +135,7 @@ impl StateFunction {
             Self::Any => "any",
             Self::ArgMin => "argMin",
             Self::ArgMax => "argMax",
+            Self::Uniq => "uniq",
         }
     }
 
@@ -133,7 +144,7 @@ impl StateFunction {
         match self {
             Self::Count => arguments <= 1,
             Self::ArgMin | Self::ArgMax => arguments == 2,
-            Self::Sum | Self::Avg | Self::Min | Self::Max | Self::Any => arguments == 1,
+            Self::Sum | Self::Avg | Self::Min | Self::Max | Self::Any | Self::Uniq => arguments == 1,
         }
     }
 }

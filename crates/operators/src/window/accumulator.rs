@@ -15,6 +15,7 @@
 //! | `entries`  | several values of a group: arrays, and each value once              |
 //! | `sketch`   | quantiles                                                           |
 //! | `registers`| about how many values differ                                        |
+//! | `uniques`  | the same as the state of ClickHouse's `uniq`                        |
 //! | `states`   | the same as ClickHouse's states                                      |
 //! | `bits`     | a bit for each group                                                |
 //! | `counting` | the rows that count for an aggregate                                |
@@ -29,6 +30,7 @@ mod registers;
 mod sketch;
 pub(super) mod states;
 mod totals;
+mod uniques;
 
 use std::any::Any;
 
@@ -244,6 +246,7 @@ fn new(bound: &Bound) -> Option<Box<dyn Accumulator>> {
             Box::new(entries::Arrays::new(form, bound.aggregate.numbers.first().copied().unwrap_or(0)))
         }
         Function::Quantile | Function::Quantiles => Box::new(sketch::Sketch::new(scale)),
+        Function::ApproxCountDistinct if bound.aggregate.is_state => Box::<uniques::Uniques>::default(),
         Function::ApproxCountDistinct => Box::<registers::Registers>::default(),
         Function::CountDistinct => Box::new(entries::Distinct::new(form)),
     })

@@ -173,9 +173,10 @@ impl Function {
             Self::Any => StateFunction::Any,
             Self::ArgMin => StateFunction::ArgMin,
             Self::ArgMax => StateFunction::ArgMax,
+            Self::ApproxCountDistinct => StateFunction::Uniq,
             Self::First | Self::Last | Self::BoolAnd | Self::BoolOr => return None,
             Self::VarPop | Self::VarSamp | Self::StddevPop | Self::StddevSamp => return None,
-            Self::CountDistinct | Self::ApproxCountDistinct | Self::GroupArray => return None,
+            Self::CountDistinct | Self::GroupArray => return None,
             Self::Quantile | Self::Quantiles => return None,
         })
     }
@@ -241,7 +242,7 @@ impl Aggregate {
                 )
             }
             _ if self.is_state && (*distinct || function.state().is_none()) => format!(
-                "the state of `{word}` is not made; there are those of count, sum, avg, min, max, any, argMin and argMax. For others write the \
+                "the state of `{word}` is not made; there are those of count, sum, avg, min, max, any, argMin, argMax and uniq. For others write the \
                  records to a table, and let a materialized view aggregate them"
             ),
             _ if column.is_none() && *function != Function::Count => format!("`{word}` needs a column"),
@@ -361,8 +362,13 @@ impl Bound {
 
     /// The words that a state is known by.
     pub fn words(&self) -> String {
-        let Aggregate { name, function, column, by, numbers, distinct, condition, is_state: _ } =
+        let Aggregate { name, function, column, by, numbers, distinct, condition, is_state } =
             &self.aggregate;
+        // What is kept for the other states is what is kept for their results.
+        let word = match function {
+            Function::ApproxCountDistinct if *is_state => "uniq",
+            function => function.word(),
+        };
         let mut arguments = column.clone().unwrap_or_default();
         if *distinct {
             arguments.insert_str(0, "distinct ");
@@ -373,7 +379,7 @@ impl Bound {
         let of = self.input.as_ref().map_or(String::new(), |input| format!(" of {}", of_kind(input)));
         let by = self.by.as_ref().map_or(String::new(), |by| format!(" by {}", of_kind(by)));
         let condition = condition.as_ref().map_or(String::new(), |condition| format!(" where {condition}"));
-        format!("{name} = {}({arguments}){of}{by}{condition}", function.word())
+        format!("{name} = {word}({arguments}){of}{by}{condition}")
     }
 }
 

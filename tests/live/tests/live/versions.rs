@@ -47,7 +47,7 @@ fn states_are_byte_for_byte_those_that_the_server_makes_of_the_same_records() {
     table.ask(
         "CREATE TABLE {t} (device String, window_start DateTime64(3), n AggregateFunction(count), total AggregateFunction(sum, Int32), \
          mean AggregateFunction(avg, Int32), least AggregateFunction(min, Int32), last AggregateFunction(argMax, Int32, DateTime64(3)), \
-         word AggregateFunction(max, Nullable(String)), large AggregateFunction(count), most SimpleAggregateFunction(max, Int32), _forebay UUID) \
+         word AggregateFunction(max, Nullable(String)), large AggregateFunction(count), most SimpleAggregateFunction(max, Int32), amounts AggregateFunction(uniq, Int32), _forebay UUID) \
          ENGINE = AggregatingMergeTree ORDER BY (device, window_start) \
          SETTINGS non_replicated_deduplication_window = 10000, allow_dimensions_outside_sorting_key = 1",
     );
@@ -61,7 +61,7 @@ fn states_are_byte_for_byte_those_that_the_server_makes_of_the_same_records() {
         .step(
             "window: { key: [device], time: at, size: 10s, lateness: 2s, aggregates: { n: countState(), total: sumState(amount), \
              mean: avgState(amount), least: minState(amount), last: 'argMaxState(amount, at)', word: maxState(state), \
-             large: countIfState(amount > 500), most: max(amount) } }",
+             large: countIfState(amount > 500), most: max(amount), amounts: uniqState(amount) } }",
         );
     let records = fed_with_kills(&case, &pipeline, 2);
     let raw = Table::at(&case.server().url(), "states_raw");
@@ -82,17 +82,22 @@ fn states_are_byte_for_byte_those_that_the_server_makes_of_the_same_records() {
         "maxState(toNullable('good'))",
         "countIfState(amount > 500)",
     ]);
-    let own = format!("SELECT device, toUnixTimestamp64Milli(window_start) AS w, {own}, most FROM {{t}}");
+    // Hashes that collide may stand in another order, so of `uniq` the result is compared.
+    let own = format!(
+        "SELECT device, toUnixTimestamp64Milli(window_start) AS w, {own}, most, finalizeAggregation(amounts) FROM {{t}}"
+    );
     let server = format!(
-        "SELECT device, intDiv(at, 10000) * 10000 AS w, {server}, max(amount) FROM states_raw GROUP BY device, w"
+        "SELECT device, intDiv(at, 10000) * 10000 AS w, {server}, max(amount), uniq(amount) FROM states_raw GROUP BY device, w"
     );
     for (one, other) in [(&own, &server), (&server, &own)] {
         let differing = table.ask(&format!("SELECT * FROM ({one}) EXCEPT SELECT * FROM ({other})"));
         assert!(differing.is_empty(), "{}", differing.lines().take(3).collect::<Vec<_>>().join("\n"));
     }
     // They merge with others, as those that the server makes do.
-    let merged = table.value("SELECT countMerge(n), sumMerge(total), countMerge(large) FROM {t}");
+    let merged =
+        table.value("SELECT countMerge(n), sumMerge(total), countMerge(large), uniqMerge(amounts) FROM {t}");
     let total: i64 = records.iter().map(|record| record.2).sum();
     let large = records.iter().filter(|record| record.2 > 500).count();
-    assert_eq!(merged, format!("{}\t{total}\t{large}", records.len()));
+    let amounts = table.value("SELECT uniq(amount) FROM states_raw");
+    assert_eq!(merged, format!("{}\t{total}\t{large}\t{amounts}", records.len()));
 }

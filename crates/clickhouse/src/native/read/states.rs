@@ -62,6 +62,12 @@ impl Cursor<'_> {
                 self.bytes(sum)?;
                 self.skip_varint()
             }
+            StateFunction::Uniq => {
+                self.bytes(1)?;
+                let hashes = self.varint_of_state()?;
+                let length = usize::try_from(hashes).ok().and_then(|hashes| hashes.checked_mul(4));
+                self.bytes(length.ok_or("a state of `uniq` of more hashes than there is memory")?).map(|_| ())
+            }
             StateFunction::Min
             | StateFunction::Max
             | StateFunction::Any
@@ -81,9 +87,17 @@ impl Cursor<'_> {
     }
 
     fn skip_varint(&mut self) -> Result<(), String> {
-        for _ in 0..10 {
-            if self.bytes(1)?[0] < 0x80 {
-                return Ok(());
+        self.varint_of_state().map(|_| ())
+    }
+
+    /// A number in groups of seven bits, the lowest first. What is above 64 bits is lost.
+    fn varint_of_state(&mut self) -> Result<u64, String> {
+        let mut number = 0;
+        for group in 0..10 {
+            let byte = self.bytes(1)?[0];
+            number |= u64::from(byte & 0x7f) << (7 * group);
+            if byte < 0x80 {
+                return Ok(number);
             }
         }
         Err("a number of more than 64 bits".to_owned())

@@ -5,12 +5,13 @@
 //!
 //! | function             | bytes                                                                          |
 //! |----------------------|--------------------------------------------------------------------------------|
-//! | any but `count`      | first a byte if an argument may be NULL: 0 without a value, and nothing follows |
+//! | any but `count`      | first a byte if an argument may be NULL: 0 without a value, and nothing follows; always 1 of `uniq` |
 //! | `count`              | varint                                                                         |
 //! | `sum`                | 8, or 16 of a Decimal, little-endian                                           |
 //! | `avg`                | as `sum`, then the number of values as a varint                                |
 //! | `min`, `max`, `any`  | a value                                                                        |
 //! | `arg_min`, `arg_max` | a value of the first column, then one of the second                            |
+//! | `uniq`               | see `uniques`                                                                  |
 //!
 //! | a value of           | bytes                                                                          |
 //! |----------------------|--------------------------------------------------------------------------------|
@@ -120,7 +121,7 @@ pub(super) fn put_value(bound: &Bound, at: usize, store: &Store, group: Option<u
     to.push(u8::from(group.is_some()));
     let Some(group) = group else { return };
     match store {
-        Store::Int(values) => put_int(column_type, values[group], to),
+        Store::Int(values) => put_number(column_type, values[group].into(), to),
         Store::UInt(values) => {
             let width = match column_type {
                 ColumnType::UInt8 => 1,
@@ -134,14 +135,7 @@ pub(super) fn put_value(bound: &Bound, at: usize, store: &Store, group: Option<u
             to.extend_from_slice(&(values[group] as f32).to_le_bytes());
         }
         Store::Float(values) => to.extend_from_slice(&values[group].to_le_bytes()),
-        Store::Wide(values) => {
-            let width = match column_type {
-                ColumnType::Decimal { precision: 1..=9, .. } => 4,
-                ColumnType::Decimal { precision: 10..=18, .. } => 8,
-                _ => 16,
-            };
-            to.extend_from_slice(&values[group].to_le_bytes()[..width]);
-        }
+        Store::Wide(values) => put_number(column_type, values[group], to),
         Store::Bytes(values) if *column_type == ColumnType::Uuid => {
             // Two little-endian halves, the high one first.
             let (high, low) = values[group].split_at(8);
@@ -151,8 +145,12 @@ pub(super) fn put_value(bound: &Bound, at: usize, store: &Store, group: Option<u
     }
 }
 
-fn put_int(column_type: &ColumnType, value: i64, to: &mut Vec<u8>) {
+/// A number of a type with a sign, as the server holds it.
+pub(super) fn put_number(column_type: &ColumnType, value: i128, to: &mut Vec<u8>) {
     let (width, value) = match column_type {
+        ColumnType::Decimal { precision: 1..=9, .. } => (4, value),
+        ColumnType::Decimal { precision: 10..=18, .. } => (8, value),
+        ColumnType::Decimal { .. } => (16, value),
         ColumnType::Int8 | ColumnType::Bool | ColumnType::Enum8(_) => (1, value),
         ColumnType::Int16 | ColumnType::Enum16(_) | ColumnType::Date => (2, value),
         ColumnType::Int32 | ColumnType::Date32 | ColumnType::DateTime { .. } => (4, value),
@@ -163,7 +161,7 @@ fn put_int(column_type: &ColumnType, value: i64, to: &mut Vec<u8>) {
                 arrow_schema::TimeUnit::Microsecond => 6,
                 arrow_schema::TimeUnit::Nanosecond => 9,
             };
-            (8, value.div_euclid(10_i64.pow(digits - u32::from(*precision))))
+            (8, value.div_euclid(10_i128.pow(digits - u32::from(*precision))))
         }
         _ => (8, value),
     };

@@ -133,7 +133,7 @@ fn states_that_are_not_made_are_refused_with_a_way_out() {
         let aggregate = Aggregate { is_state: true, ..Aggregate::new("s", function, Some(column)) };
         aggregate.check().unwrap_err()
     };
-    assert!(refused(Function::ApproxCountDistinct, "text").contains("materialized view"));
+    assert!(refused(Function::CountDistinct, "text").contains("materialized view"));
     assert!(refused(Function::Last, "text").contains("argMaxState(x, at)"));
     let distinct = Aggregate { is_state: true, distinct: true, ..aggregate("sum(u64)") };
     assert!(distinct.check().is_err());
