@@ -131,6 +131,7 @@ pub fn convert(array: &ArrayRef, from: &ColumnType, to: &ColumnType) -> Result<A
         format!("values of `{from}` that `{to}` cannot hold")
     };
     match (from, to) {
+        (from, to) if from == to => Ok(array.clone()),
         (T::LowCardinality(from), to) => convert(array, from, to),
         (from, T::LowCardinality(to)) => convert(array, from, to),
         (T::Nullable(from), T::Nullable(to)) => convert(array, from, to),
@@ -140,7 +141,7 @@ pub fn convert(array: &ArrayRef, from: &ColumnType, to: &ColumnType) -> Result<A
         (T::Array(from), T::Array(to)) => {
             let list = array.as_list_opt::<i32>().ok_or_else(unfit)?;
             let items = convert(list.values(), from, to)?;
-            let field = Arc::new(Field::new("item", items.data_type().clone(), true));
+            let field = Arc::new(Field::new("item", items.data_type().clone(), to.is_nullable()));
             let list = ListArray::try_new(field, list.offsets().clone(), items, list.nulls().cloned());
             Ok(Arc::new(list.map_err(|e| e.to_string())?))
         }
@@ -149,7 +150,7 @@ pub fn convert(array: &ArrayRef, from: &ColumnType, to: &ColumnType) -> Result<A
             let (keys, values) = (map.keys().clone(), convert(map.values(), from, to)?);
             let fields = vec![
                 Field::new("keys", keys.data_type().clone(), false),
-                Field::new("values", values.data_type().clone(), true),
+                Field::new("values", values.data_type().clone(), to.is_nullable()),
             ];
             let entries = StructArray::try_new(fields.into(), vec![keys, values], None);
             let entries = entries.map_err(|e| e.to_string())?;
@@ -159,7 +160,6 @@ pub fn convert(array: &ArrayRef, from: &ColumnType, to: &ColumnType) -> Result<A
         }
         _ if matches!(way(from, to), Way::Never) => Err(unfit()),
         (T::Json { .. }, T::Json { .. }) => Ok(array.clone()),
-        (from, to) if from == to => Ok(array.clone()),
         (T::Enum8(_) | T::Enum16(_), T::String) => {
             let names = enum_names(from);
             let numbers = numbers(array).ok_or_else(unfit)?;

@@ -149,3 +149,41 @@ fn values_are_exact_in_the_new_type_or_refused() {
     check("DateTime64(3)", millis(vec![7_010]), "DateTime64(2)", some(Arc::new(millis(vec![7_010]))));
     check("DateTime64(3)", millis(vec![7_011]), "DateTime64(2)", None);
 }
+
+#[test]
+fn converted_values_have_the_form_that_their_column_has_in_a_batch() {
+    let pairs = [
+        ("Array(UInt8)", "Array(UInt8)"),
+        ("Array(UInt8)", "Array(UInt32)"),
+        ("Array(UInt8)", "Array(Nullable(UInt32))"),
+        ("Array(Nullable(UInt8))", "Array(Nullable(UInt16))"),
+        ("Array(Nullable(UInt8))", "Array(UInt16)"),
+        ("Array(Array(String))", "Array(Array(String))"),
+        ("Array(Array(UInt8))", "Array(Array(UInt16))"),
+        ("Array(LowCardinality(String))", "Array(String)"),
+        ("Array(String)", "Array(LowCardinality(Nullable(String)))"),
+        ("Map(String, UInt8)", "Map(String, UInt8)"),
+        ("Map(String, UInt8)", "Map(String, UInt16)"),
+        ("Map(String, UInt8)", "Map(String, Nullable(UInt16))"),
+        ("Map(LowCardinality(String), Array(UInt8))", "Map(LowCardinality(String), Array(Int16))"),
+        ("LowCardinality(String)", "Nullable(String)"),
+        ("UInt8", "String"),
+    ];
+    for (from, to) in pairs {
+        let (from, to) = (of(from), of(to));
+        let converted = convert(&arrow_array::new_empty_array(&from.arrow()), &from, &to);
+        assert_eq!(*converted.unwrap().data_type(), to.arrow(), "{from:?} to {to:?}");
+    }
+    let items = ListArray::from_iter_primitive::<arrow_array::types::UInt8Type, _, _>([
+        Some(vec![Some(1), Some(2)]),
+        Some(vec![]),
+        Some(vec![Some(3)]),
+    ]);
+    let (offsets, values) = (items.offsets().clone(), items.values().clone());
+    let field = Arc::new(Field::new("item", values.data_type().clone(), false));
+    let items: ArrayRef = Arc::new(ListArray::new(field, offsets, values, None));
+    let wide = convert(&items, &of("Array(UInt8)"), &of("Array(UInt64)")).unwrap();
+    let wide = wide.as_list::<i32>();
+    assert_eq!(**wide.values().as_primitive::<arrow_array::types::UInt64Type>().values(), [1, 2, 3]);
+    assert_eq!(wide.value_length(0), 2);
+}

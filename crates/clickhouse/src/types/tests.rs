@@ -52,7 +52,7 @@ fn enum_names_may_hold_quotes_escapes_and_negative_numbers() {
 #[test]
 fn errors_name_the_column_and_the_type() {
     for (text, words) in [
-        ("AggregateFunction(uniq, UInt64)", "materialized view"),
+        ("AggregateFunction(uniqExact, UInt64)", "materialized view"),
         ("AggregateFunction(argMax, UInt64)", "materialized view"),
         ("Array(AggregateFunction(count))", "materialized view"),
         ("Array(SimpleAggregateFunction(sum, UInt64))", "within another type"),

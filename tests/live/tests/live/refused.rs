@@ -272,11 +272,17 @@ fn statement(words: &str) -> String {
 #[test]
 fn every_alter_under_load_ends_with_every_row_right() {
     let Some(case) = Case::begin("refused_alters") else { return };
-    let table = case.table("id UInt32, v UInt16, s String, g Int8 DEFAULT 7", "id");
+    let table = case.table(
+        "id UInt32, v UInt16, s String, g Int8 DEFAULT 7, w Array(UInt16), m Map(String, UInt8)",
+        "id",
+    );
     let feed = case.feed();
     let row = |id: u32| {
-        json!({ "id": id, "v": id % 60_000, "s": format!("s{id}"), "g": 1, "d": id % 100, "e": "x" })
-            .to_string()
+        json!({
+            "id": id, "v": id % 60_000, "s": format!("s{id}"), "g": 1, "d": id % 100, "e": "x", "w": [id % 60_000, 3],
+            "m": { "k": id % 200 }
+        })
+        .to_string()
     };
     let pipeline = case.pipeline().dedup("id", None).batch("{ rows: 100, age: 100ms }");
     let running = pipeline.run();
@@ -297,6 +303,7 @@ fn every_alter_under_load_ends_with_every_row_right() {
         "ADD COLUMN f Nullable(Int64), MODIFY COLUMN s Nullable(String)",
         "MODIFY COLUMN e DEFAULT 'nothing'",
         "ADD COLUMN h Int256",
+        "MODIFY COLUMN w Array(UInt64), MODIFY COLUMN m Map(String, UInt32)",
         // Narrower, and every value fits.
         "MODIFY COLUMN v Nullable(UInt32)",
     ] {
@@ -305,10 +312,8 @@ fn every_alter_under_load_ends_with_every_row_right() {
         let all = send(300);
         table.wait_for(all.into());
     }
-    assert_eq!(
-        table.value("SELECT countIf(v != id % 60000), countIf(s != concat('s', toString(id))) FROM {t}"),
-        "0\t0"
-    );
+    let wrong = "countIf(v != id % 60000), countIf(s != concat('s', toString(id))), countIf(w != [id % 60000, 3] OR m['k'] != id % 200)";
+    assert_eq!(table.value(&format!("SELECT {wrong} FROM {{t}}")), "0\t0\t0");
     // They are read with the new columns from some seal on, which is at the latest the next look away.
     wait_until(live::PATIENCE, "the new columns to be read", || {
         let all = send(10);
