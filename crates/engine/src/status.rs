@@ -29,7 +29,7 @@
 //! | `forebay_token_memory_seconds`           | `table`           | how long the table remembers a token at the present rate |
 //! | `forebay_token_needed_seconds`           | `table`           | how long a doubt may count on it: half of the memory must be longer |
 //! | `forebay_doubts_total`                   | `table`, `decision` | decisions on frames in doubt                    |
-//! | `forebay_partition_lag_records`          | `partition`       | end minus next position to read                   |
+//! | `forebay_partition_lag_records`          | `partition`       | end minus sealed position                         |
 //! | `forebay_records_expired_total`          | `partition`       | at most so many records of a partition found late were gone by then |
 //! | `forebay_spool_bytes`, `forebay_spool_frames` |              | sealed and not settled                            |
 //! | `forebay_state_keys`, `forebay_state_bytes` | `step`         | state: all entries, bytes of memory               |
@@ -350,15 +350,15 @@ impl TableStatus {
 }
 
 impl PartitionStatus {
-    /// Records between `next` and the end, those that are no more among them; `None` while the end is not known, or where the two are of
-    /// different eras and nobody can count what lies between.
+    /// Records between `sealed` and the end, those that are no more among them: as a consumer group's lag counts from what is committed. `None` while
+    /// the end is not known, or where the two are of different eras and nobody can count what lies between.
     pub fn lag(&self) -> Option<u64> {
-        position::between(self.next, self.end?)
+        position::between(self.sealed, self.end?)
     }
 }
 
 impl Snapshot {
-    /// Records that the source holds and that were not read yet; `None` while the ends are not known.
+    /// Records that the source holds and that are not sealed yet; `None` while the ends are not known.
     pub fn lag(&self) -> Option<u64> {
         self.partitions.values().map(PartitionStatus::lag).sum()
     }

@@ -243,8 +243,8 @@ impl Differences {
         });
     }
 
-    /// Strikes out rows beyond those that keys of records explain, if they are as many as records without a known key can have become, and
-    /// gives their number. Too few are missing rows; of too many, nobody can say which are foreign.
+    /// Strikes out rows beyond those that keys of records explain, if they are no more than records without a known key can have become, and
+    /// gives their number. Too few are missing rows beside them; of too many, nobody can say which are foreign.
     pub fn explain_nameless(&mut self, expected: Expected) -> Option<u64> {
         let foreign: u64 = self.foreign.values().sum();
         let beyond: u64 = self.duplicate.values().map(|(key, rows)| rows - key.most).sum();
@@ -253,7 +253,7 @@ impl Differences {
             self.missing.insert(expected.first.hash, (expected, rows));
         }
         // Differences that were only counted may be such rows, too.
-        if rows > expected.most || rows < expected.least || self.more > 0 {
+        if rows > expected.most || self.more > 0 {
             return None;
         }
         self.foreign.clear();

@@ -195,6 +195,11 @@ impl LaneTask {
         // A drain that began before the partition was there owes it nothing.
         added.stop_at = self.drain.then_some(next);
         added.answered = true;
+        let name = self.shown(&added.partition);
+        self.context.status.update(|s| {
+            let told = s.partitions.entry(name).or_default();
+            (told.next, told.sealed) = (next, next);
+        });
         self.readings.push(added);
         Ok(())
     }

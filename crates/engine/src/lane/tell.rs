@@ -92,7 +92,7 @@ impl LaneTask {
         self.tell();
     }
 
-    fn shown(&self, partition: &Partition) -> String {
+    pub(super) fn shown(&self, partition: &Partition) -> String {
         let inlet = self.context.inputs.iter().find(|inlet| inlet.number == partition.input);
         inlet.map_or_else(|| partition.to_string(), |inlet| inlet.shown(partition))
     }

@@ -22,8 +22,10 @@ fn a_full_store_is_told_at_once_and_the_lag_behind_it_is_right() {
         bench.push(0..100);
         let running = Process::start(bench.pipeline(false));
         let state = || bench.status.snapshot().problems.get(STORE).map(|problem| problem.state);
+        let mut pushed = 100;
         for n in 1.. {
             bench.push(n * 100..(n + 1) * 100);
+            pushed += 100;
             tokio::time::sleep(Duration::from_millis(20)).await;
             if state().is_some() {
                 break;
@@ -34,9 +36,13 @@ fn a_full_store_is_told_at_once_and_the_lag_behind_it_is_right() {
         // A few cuts are gathered before the lane stands still.
         for n in 1_000..1_200 {
             bench.push(n * 1_000..(n + 1) * 1_000);
+            pushed += 1_000;
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         wait_until(is_behind).await;
+        // Of what is read and cannot be sealed, too.
+        let sealed = bench.lane().await.counts.read;
+        wait_until(|| bench.status.snapshot().lag() == Some(pushed - sealed)).await;
         // Reads go on all the while, and do not make it look well.
         for _ in 0..50 {
             tokio::time::sleep(Duration::from_millis(2)).await;

@@ -202,6 +202,7 @@ fn rows_whose_key_the_server_made_are_counted_and_not_called_foreign() {
     table.ask("ALTER TABLE {t} DELETE WHERE n = 3 SETTINGS mutations_sync = 2");
     let report = verify(4);
     assert_eq!(report["missing"]["keys"], 1, "one of those without a key: {report:#}");
+    assert_eq!(report["foreign"]["keys"], 0, "the others are rows of records: {report:#}");
     table.ask("INSERT INTO {t} (n) VALUES (3), (4)");
     let report = verify(4);
     assert_eq!(report["missing"]["keys"], 0, "{report:#}");

@@ -92,8 +92,9 @@ pub(super) fn note_nameless(
         report.notes.push(match report.is_all.then(|| differences.explain_nameless(expected)) {
             Some(Some(rows)) => format!(
                 "{most} records have no value for column {} of the key, so the server filled it in. The table has {rows} rows with such keys, which is \
-                 a possible number; the rows are not compared with the records one by one",
-                columns.join(", ")
+                 {}; the rows are not compared with the records one by one",
+                columns.join(", "),
+                if rows < expected.least { "too few" } else { "a possible number" }
             ),
             Some(None) => format!(
                 "{most} records leave out column {} of the key, and the server has filled it in: they can have become {} to {most} \
