@@ -50,7 +50,8 @@ pub(super) fn written(
                     default = Some(TYPE_DEFAULT.to_owned());
                 }
                 let is_nested = matches!(column_type, ColumnType::Array(_) | ColumnType::Map(..));
-                let default_json = default.as_deref().filter(|_| is_nested).and_then(literal::json);
+                let default_json = default.as_deref().filter(|_| is_nested);
+                let default_json = default_json.and_then(|text| literal::json(text, &column_type));
                 columns.push(Column { default, default_json, ..Column::new(name, column_type) });
             }
             Err(error) if config.leaves_out => notes.push(format!("{error}; the column is left out")),
@@ -84,13 +85,13 @@ fn default_of(
     let empty = matches!(bare.as_str(), "[]" | "array()" | "map()" | "{}")
         || (bare.starts_with("emptyarray") && bare.ends_with("()"))
         || bare.starts_with("cast([],");
-    let is_known = empty || literal::json(expression).is_some();
+    let is_known = empty || literal::json(expression, column_type).is_some();
     match (expression.is_empty(), nested && !is_known) {
         (true, _) => None,
         (false, true) => {
             notes.push(format!(
-                "column `{name}` has the DEFAULT `{expression}`, which is no literal, and an array or a map cannot be sent as NULL: records must \
-                 have the field"
+                "column `{name}` has the DEFAULT `{expression}`, which is no literal of its type, and an array or a map cannot be sent as NULL: records \
+                 must have the field"
             ));
             None
         }

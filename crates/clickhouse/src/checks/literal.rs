@@ -6,16 +6,49 @@
 //! Arrays and maps cannot be sent as NULL, so where a record has none, the decoder puts this value in the place that the server would
 //! fill with the DEFAULT.
 
+use dataflow::ColumnType;
 use serde_json::{Map, Number, Value};
 
 /// Arrays and maps inside each other; more than a type may have.
 const DEPTH_MAX: usize = 32;
 
-/// The value of `expression` as JSON; `None` if it is not a literal.
-pub(super) fn json(expression: &str) -> Option<String> {
+/// Digits of a number with a point that every reader takes for the same value.
+const DIGITS_MAX: usize = 15;
+
+/// The value of `expression` as JSON, for a column of an array or a map; `None` if it is not a literal, or one that the server reads in its own way: a number
+/// of days, a text of an array, a number that the type cannot hold.
+pub(super) fn json(expression: &str, column_type: &ColumnType) -> Option<String> {
+    let value = whole(expression)?;
+    // The server keeps `[1]::Array(UInt8)` as a cast of a text.
+    let value = match &value {
+        Value::String(text) => whole(text)?,
+        _ => value,
+    };
+    fits(&value, column_type).then(|| value.to_string())
+}
+
+fn whole(expression: &str) -> Option<Value> {
     let mut parser = Parser { rest: expression, depth: 0 };
     let value = parser.value()?;
-    parser.rest.trim_start().is_empty().then(|| value.to_string())
+    parser.rest.trim_start().is_empty().then_some(value)
+}
+
+/// Whether a decoder makes of the value what the server makes of the literal.
+fn fits(value: &Value, column_type: &ColumnType) -> bool {
+    match (column_type, value) {
+        (ColumnType::Nullable(_), Value::Null) => true,
+        (ColumnType::Nullable(inner) | ColumnType::LowCardinality(inner), value) => fits(value, inner),
+        (ColumnType::Array(item), Value::Array(values)) => values.iter().all(|value| fits(value, item)),
+        (ColumnType::Map(_, inner), Value::Object(values)) => values.values().all(|value| fits(value, inner)),
+        (ColumnType::Bool, value) => value.is_boolean(),
+        (ColumnType::Float32 | ColumnType::Float64 | ColumnType::Decimal { .. }, value) => value.is_number(),
+        (other, Value::Number(number)) => {
+            let number = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+            let range = other.integer_range();
+            range.zip(number).is_some_and(|((least, most), number)| (least..=most).contains(&number))
+        }
+        (other, value) => value.is_string() && other.integer_range().is_none(),
+    }
 }
 
 struct Parser<'a> {
@@ -100,7 +133,7 @@ impl Parser<'_> {
         None
     }
 
-    /// A number that JSON can hold exactly as it is written here.
+    /// A number that JSON can hold as it is written here: a whole one, or one of few digits.
     fn number(&mut self) -> Option<Number> {
         let rest = self.rest.trim_start();
         let end =
@@ -109,9 +142,8 @@ impl Parser<'_> {
         self.rest = after;
         let whole =
             text.parse::<i64>().ok().map(Number::from).or_else(|| text.parse::<u64>().ok().map(Number::from));
-        whole.or_else(|| {
-            Number::from_f64(text.parse().ok()?).filter(|n| n.to_string().parse::<f64>() == text.parse())
-        })
+        let digits = text.bytes().take_while(|byte| !b"eE".contains(byte)).filter(u8::is_ascii_digit).count();
+        whole.or_else(|| Number::from_f64(text.parse().ok()?).filter(|_| digits <= DIGITS_MAX))
     }
 }
 

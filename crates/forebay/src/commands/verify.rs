@@ -60,7 +60,7 @@ pub struct Verify {
     table: Option<String>,
 
     /// The columns to compare by, separated by commas. Default: the key of the `dedup` step, or else the sink's `unique_key`.
-    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = trimmed)]
     key: Vec<String>,
 
     /// Also compares the values of the other columns, which reads all columns of the table once.
@@ -82,6 +82,12 @@ pub struct Verify {
     /// Prints JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// A name between commas, which people put spaces behind.
+#[allow(clippy::unnecessary_wraps, reason = "the form of a parser")]
+fn trimmed(name: &str) -> Result<String, std::convert::Infallible> {
+    Ok(name.trim().to_owned())
 }
 
 impl Verify {

@@ -192,7 +192,7 @@ fn rows_whose_key_the_server_made_are_counted_and_not_called_foreign() {
     }));
     let pipeline = case.pipeline();
     pipeline.drain();
-    let verify = |code| pipeline.tool(&["verify"], &["--key", "id", "--json"], code);
+    let verify = |code| pipeline.tool(&["verify"], &["--key", " id", "--json"], code);
     let report = verify(0);
     let notes = report["notes"].to_string();
     assert!(
