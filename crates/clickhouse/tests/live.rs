@@ -619,7 +619,7 @@ async fn every_statement_that_the_checks_print_is_a_way_out() {
         ("`Int128`", keyed("n Int32, c Int128")),
         ("`UInt256`", keyed("n Int32, c UInt256")),
         ("`Decimal(76, 2)`", keyed("n Int32, c Decimal(76, 2)")),
-        ("AggregateFunction", keyed("n Int32, c AggregateFunction(uniq, UInt64)")),
+        ("AggregateFunction", keyed("n Int32, c AggregateFunction(uniqExact, UInt64)")),
         ("Array(Tuple", keyed("n Int32, c Array(Tuple(a Int8))")),
         ("`Map(String, Tuple", keyed("n Int32, `odd 'name` Map(String, Tuple(a Int8))")),
     ];

@@ -114,7 +114,7 @@ fn numbers_and_problems_are_shown() {
         s.cpu.insert("decode", Duration::from_millis(1_500));
     })
     .status();
-    assert_eq!(status["lag"], 4);
+    assert_eq!(status["lag"], 6);
     assert_eq!(status["tables"]["d.t"]["rows_settled"], 7);
     assert_eq!(status["in_flight_rows"], 1, "a refused row is not on its way to the table");
     assert_eq!(status["tables"]["d.t"]["problem"], "no such table");
