@@ -191,7 +191,10 @@ impl Forget {
         for stream in named.into_iter().filter(|stream| covers(stream)) {
             let how = match self.from_start {
                 true => "the next run reads it from the position that `start` names",
-                false => "the next run continues reading it where the last one stopped",
+                false => {
+                    "the next run continues reading it where the last one stopped (or from the position that `start` names if it was deleted and \
+                     created again)"
+                }
             };
             writeln!(
                 text,
