@@ -85,6 +85,7 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<Rows, EngineEr
             before: piece.server.as_ref().filter(|_| doubtful).map(seen),
             in_doubt: doubtful,
             refused: false,
+            misfit: false,
             decided: None,
             read: None,
             layout: piece.layout.as_deref().map(layouts::from_record),
@@ -183,6 +184,8 @@ struct Sending<'a> {
     in_doubt: bool,
     /// True if the server turned the piece down for its content while it was in doubt.
     refused: bool,
+    /// True if it did so because of the table's columns.
+    misfit: bool,
     /// What the decision to send the piece again rests on; `None` for a first attempt under a token.
     decided: Option<Decided>,
     /// The piece's bytes, once they were read from the store again.
@@ -233,10 +236,13 @@ impl Sending<'_> {
                 && error.effect == Effect::None
                 && !self.target.takes_dead_letters;
             let is_misfit = error.kind == TableFault::Differs && error.effect == Effect::None;
-            if (is_refused || is_misfit) && self.in_doubt && !self.refused {
-                // An earlier attempt's rows may be in the table, so nothing is split before that is known.
+            // An earlier attempt's rows may be in the table, so nothing is split or encoded again before that is known.
+            if is_refused && self.in_doubt && !self.refused {
                 self.refused = true;
                 self.look().await;
+                continue;
+            }
+            if is_misfit && self.in_doubt && self.misfits().await? {
                 continue;
             }
             // Rows are blamed only while the table is the one that they were made for.
@@ -307,6 +313,25 @@ impl Sending<'_> {
         };
         self.wait_for_columns(&words).await?;
         Ok(false)
+    }
+
+    /// The server has refused a piece in doubt for its columns. False if it fits those that the table has now: it is sent again, as it is.
+    ///
+    /// Where it does not fit, its token stays: a copy of it that is late would be written once the columns are back.
+    async fn misfits(&mut self) -> Result<bool, EngineError> {
+        self.misfit = true;
+        self.look().await;
+        match self.fit() {
+            Fit::AsIs => return Ok(false),
+            Fit::Again { .. } => {}
+            Fit::No { words } => self.wait_for_columns(&words).await?,
+        }
+        Ok(true)
+    }
+
+    /// Whether the server will not take the bytes as they are, under whatever token.
+    fn is_refused(&self) -> bool {
+        self.refused || self.misfit && matches!(self.fit(), Fit::Again { .. })
     }
 
     /// Waits for a person to give the table columns that the piece fits.

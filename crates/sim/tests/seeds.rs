@@ -42,9 +42,9 @@ const RELEASED_BY_BOTH: [u64; 1] = [209_803];
 /// Fixed seeds whose table loses a column for a while.
 const ALTERED: u64 = 80;
 
-/// Seeds in which the column is back between a start's opening of the table and its look at it; and in which another start seals frames with
-/// the column between that look and the claim.
-const ALTERED_BACK: [u64; 2] = [201_934, 301_468];
+/// Seeds in which the column is back between a start's opening of the table and its look at it; in which another start seals frames with
+/// the column between that look and the claim; and in which it is back before a late copy of an insert arrives.
+const ALTERED_BACK: [u64; 3] = [201_934, 301_468, 700_287];
 
 /// Fixed seeds whose records have several items.
 const UNNESTED: u64 = 150;

@@ -35,7 +35,7 @@ impl Sending<'_> {
                 feeds_views: seen.feeds_views,
                 found,
                 alive,
-                refused: self.refused,
+                refused: self.is_refused(),
                 confirmed,
                 asked: self.asked(),
                 answer: self.answer(),
@@ -170,9 +170,12 @@ impl Sending<'_> {
             Err(Unsent::Failed(error)) => error,
         };
         self.tell_error(&error);
-        let is_refused = error.remedy == Remedy::Divert && !self.target.takes_dead_letters;
-        if error.effect == Effect::None && (is_refused || error.kind == TableFault::Differs) {
+        let wrote_nothing = error.effect == Effect::None;
+        if wrote_nothing && error.remedy == Remedy::Divert && !self.target.takes_dead_letters {
             self.refused = true;
+        }
+        if wrote_nothing && error.kind == TableFault::Differs && self.misfits().await? {
+            return Ok(false);
         }
         self.after(error).await?;
         Ok(false)
@@ -189,7 +192,7 @@ impl Sending<'_> {
         });
         self.context.journal.lock().await.append(body).await?;
         self.generation = generation;
-        (self.in_doubt, self.refused) = (false, false);
+        (self.in_doubt, self.refused, self.misfit) = (false, false, false);
         Ok(())
     }
 
