@@ -43,8 +43,9 @@ const RELEASED_BY_BOTH: [u64; 1] = [209_803];
 const ALTERED: u64 = 80;
 
 /// Seeds in which the column is back between a start's opening of the table and its look at it; in which another start seals frames with
-/// the column between that look and the claim; and in which it is back before a late copy of an insert arrives.
-const ALTERED_BACK: [u64; 3] = [201_934, 301_468, 700_287];
+/// the column between that look and the claim; in which it is back before a late copy of an insert arrives; and in which a process is asked to
+/// stop as it opens its lane again for it.
+const ALTERED_BACK: [u64; 4] = [201_934, 301_468, 700_287, 703_912];
 
 /// Fixed seeds whose records have several items.
 const UNNESTED: u64 = 150;

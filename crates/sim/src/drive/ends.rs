@@ -35,6 +35,8 @@ impl Drive {
 
     fn ended_well(&mut self, pid: Pid, process: &Process, outcome: Outcome) {
         if matches!(outcome, Outcome::Reopen { .. }) {
+            // It was asked to stop as it did so: the next one is asked.
+            self.last = self.last.filter(|last| *last != pid);
             // Nothing else in this world makes a process open its lane again.
             return match self.answers > 0 || !self.world.plan.alters.is_empty() {
                 true => self.after_ms(1, Act::Start),
