@@ -40,6 +40,9 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/pla
 /// connections end, and without a pause the loop would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a connection is read on after the server was asked to stop: long enough for a request that has come before, on a busy machine too.
+const LAST_READ: Duration = Duration::from_millis(100);
+
 /// Bounds on what clients may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
@@ -101,19 +104,20 @@ pub async fn serve_with(
     let places = Arc::new(Semaphore::new(bounds.connections_max));
     let (stopping, asked) = watch::channel(false);
     let mut stop = pin!(stop);
+    let take = |stream| match Arc::clone(&places).try_acquire_owned() {
+        Ok(place) => {
+            let edge = edge.clone();
+            drop(tokio::spawn(connection(stream, place, router.clone(), bounds, edge, asked.clone())));
+        }
+        Err(_) => turn_away(stream),
+    };
     loop {
         let accepted = tokio::select! {
             () = &mut stop => break,
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => match Arc::clone(&places).try_acquire_owned() {
-                Ok(place) => {
-                    let edge = edge.clone();
-                    tokio::spawn(connection(stream, place, router.clone(), bounds, edge, asked.clone()));
-                }
-                Err(_) => turn_away(stream),
-            },
+            Ok((stream, _)) => take(stream),
             // The client went away before it was accepted; the next one may be here already.
             Err(error) if is_of_client(&error) => {}
             Err(error) => {
@@ -122,7 +126,15 @@ pub async fn serve_with(
             }
         }
     }
-    drop(listener);
+    // Who has connected already is answered as well: closed with the listener, its request would be in doubt. The system is asked itself, for what it
+    // has told of is older.
+    if let Ok(listener) = listener.into_std() {
+        for _ in 0..bounds.connections_max {
+            let Ok((stream, _)) = listener.accept() else { break };
+            let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+            stream.map_or_else(|error| tracing::debug!(%error, "a connection was lost"), take);
+        }
+    }
     // No connection listening any more means that all have ended.
     let _ = stopping.send(true);
     drop(asked);
@@ -248,6 +260,10 @@ async fn of_http1<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     tokio::select! {
         ended = serving.as_mut() => ended,
         () = asked(&mut stopping) => {
+            // What has come is still read and answered: a connection that is closed on a request resets it, and the client is in doubt.
+            if let Ok(ended) = timeout(LAST_READ, serving.as_mut()).await {
+                return ended;
+            }
             serving.as_mut().graceful_shutdown();
             serving.await
         }

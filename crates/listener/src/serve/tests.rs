@@ -229,6 +229,23 @@ async fn a_request_of_http_2_may_take_longer_than_its_connection_may_rest() {
 }
 
 #[tokio::test]
+async fn who_has_connected_before_a_stop_is_answered() {
+    // Which of the two the server meets first is left to chance.
+    for _ in 0..20 {
+        let running = start(hello(), bounds()).await;
+        tokio::task::yield_now().await;
+        // Without a pause in which the server could accept it.
+        let mut stream = std::net::TcpStream::connect(running.address).unwrap();
+        std::io::Write::write_all(&mut stream, ASK).unwrap();
+        running.stop.send(()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let text = rest(&mut TcpStream::from_std(stream).unwrap()).await;
+        assert!(text.ends_with("hello"), "{text}");
+        running.served.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_stop_does_not_wait_for_a_greeting() {
     let running =
         start_http2(hello(), Bounds { head_wait_max: Duration::from_millis(500), ..bounds() }).await;
