@@ -129,7 +129,9 @@ pub async fn check(store: &dyn Store, lane: &Lane, composition: &Composition) ->
 
 fn changed(left: usize) -> String {
     format!(
-        "{left} sealed inserts were not written to the store before the process died: the next run makes them again from the source, which takes the inputs,          steps and tables that they were sealed with, and the pipeline file has changed since. Nothing was read or written. Put the old file back, let the          inserts arrive (`forebay run FILE --drain`), and change it then"
+        "{left} sealed inserts were not written to the store before the process died: the next run must make them again from the source, with the inputs, \
+         steps and tables of the old pipeline file, and the file has changed since. Nothing was read or written. Put the old file back, let the inserts \
+         arrive (`forebay run FILE --drain`), and change it then"
     )
 }
 

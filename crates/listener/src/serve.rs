@@ -128,18 +128,24 @@ pub async fn serve_with(
     }
     // Who has connected already is answered as well: closed with the listener, its request would be in doubt. The system is asked itself, for what it
     // has told of is older.
-    if let Ok(listener) = listener.into_std() {
-        for _ in 0..bounds.connections_max {
-            let Ok((stream, _)) = listener.accept() else { break };
-            let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
-            stream.map_or_else(|error| tracing::debug!(%error, "a connection was lost"), take);
-        }
+    match listener.into_std() {
+        Err(error) => tracing::warn!(%error, "connections that wait are not answered"),
+        Ok(listener) => waiting(&listener, bounds.connections_max).for_each(take),
     }
     // No connection listening any more means that all have ended.
     let _ = stopping.send(true);
     drop(asked);
     stopping.closed().await;
     Ok(())
+}
+
+/// The connections that wait to be accepted, so many at the most: whoever comes while they are taken must not hold the stop up.
+fn waiting(listener: &std::net::TcpListener, most: usize) -> impl Iterator<Item = TcpStream> {
+    let accepted = std::iter::from_fn(|| listener.accept().ok()).take(most);
+    accepted.filter_map(|(stream, _)| {
+        let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+        stream.inspect_err(|error| tracing::debug!(%error, "a connection was lost")).ok()
+    })
 }
 
 async fn connection(

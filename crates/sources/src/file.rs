@@ -280,8 +280,8 @@ fn recognize(
             None if is_being_copied(path, &by_path)? => {
                 tracing::warn!(
                     file = &**path,
-                    "the file is a copy of one that is read, which its owner will truncate or has just copied: it is not read now, and a later run \
-                     reads what is missing from it"
+                    "the file is a copy of one that the pipeline reads, as `copytruncate` makes it, so it is left out; once the original is truncated, \
+                     the next run reads what is missing from the copy"
                 );
             }
             None => {

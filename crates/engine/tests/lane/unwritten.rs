@@ -233,13 +233,23 @@ fn another_pipeline_file_is_refused_while_inserts_must_be_made_again_by_the_old_
         let error = until_it_ends(changed()).await.expect_err("it would make other bytes");
         let words = error.to_string();
         assert!(
-            matches!(error, EngineError::Mismatch(_)) && words.contains("Put the old file back"),
+            matches!(error, EngineError::Mismatch(_))
+                && words.contains("Put the old file back")
+                && !words.contains("  "),
             "{words}"
         );
         assert_eq!(bench.lane().await.next_seq, before.next_seq, "nothing was recorded");
-        // Whoever has the segments in the store needs no old file.
         assert_eq!(drain(&bench).await.expect("drains"), Outcome::Complete);
+        // What is in the store needs no old file.
+        set_away(&bench, true);
         bench.push(100..150);
+        let dies = Process::start(plain(&bench, false));
+        while bench.lane().await.counts.passed < 150 || segments(&bench).await < pending(&bench).await.len() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        dies.kill().await;
+        set_away(&bench, false);
+        assert!(pending(&bench).await.iter().any(|piece| piece.frame.made.is_some()), "written late");
         assert_eq!(until_it_ends(changed()).await.expect("drains"), Outcome::Complete);
         bench.assert_holds(0..150);
     });

@@ -91,7 +91,7 @@ pub(super) async fn from_source(
         match tokio::time::timeout_at(deadline, reader.next()).await {
             Err(_) if records == 0 => {
                 let waited = WAIT_MAX.as_secs();
-                anyhow::bail!("the source gave no record within {waited} s, nor said that it has none");
+                anyhow::bail!("the source returned no record within {waited} s");
             }
             Err(_) => break,
             Ok(Err(error)) if error.fault == SourceFault::Away => {

@@ -30,7 +30,7 @@ use crate::window::aggregate::Bound;
 use crate::window::encoding::{Reader, damaged, put_len};
 use crate::window::values::{Values, grow_to};
 
-/// Hashes of a group at the most: 256 KiB.
+/// Hashes of a group at the most: 256 KiB in its state, and 512 KiB in memory, for half of its places are free.
 const SIZE_MAX: u32 = 1 << 16;
 
 /// Low bits of a hash that say nothing of its place.
