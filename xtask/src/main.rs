@@ -1,5 +1,8 @@
 //! What developers run beside cargo.
 //!
+//! Owns the tasks' command line, and the search of a range of seeds on several threads. Does not own the simulation (`sim`), nor the other
+//! tasks, each a module here.
+//!
 //! | task                                                                 | what it does                                        |
 //! |----------------------------------------------------------------------|-----------------------------------------------------|
 //! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--joined] [--temporal] [--moved] [--altered] [--replayed] [--released] [--pushed] [--unnested] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |

@@ -1,5 +1,8 @@
 //! The token that a client must know.
 //!
+//! Owns the token, where a request may carry it, and the comparison. Does not own which paths ask for it (`http`), nor what a statement may
+//! do once it is in (`gate`).
+//!
 //! Each start draws a new one, unless it is given one or told to ask for none. Clients present it as they present
 //! ClickHouse's password, so that none of them must know about it:
 //!

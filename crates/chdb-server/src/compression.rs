@@ -1,5 +1,8 @@
 //! Compressed bodies: ClickHouse's own blocks (`compress=1`, `decompress=1`) and HTTP's content encodings.
 //!
+//! Owns both framings, to be read and to be written. Does not own how much may be unpacked (whoever gives a [`Room`]), nor which body is
+//! packed how (`work`).
+//!
 //! A block is a 16-byte CityHash128 (v1.0.2) of all that follows in it, then the method, the compressed size with the
 //! 9 bytes of this header, the uncompressed size (both 32 bit, little-endian), then the data. Sizes are checked
 //! against what is there and against the caller's bound before anything is allocated.

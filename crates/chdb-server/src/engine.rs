@@ -1,5 +1,8 @@
 //! The engine in this process: one data folder, one lock on it, and a connection for every request.
 //!
+//! Owns the folder's lock, the engine's start and end, and the statements of one request on a connection. Does not own libchdb's calls
+//! (`ffi`), its file (`locate`) or what statements may reach (`gate`, `wall`).
+//!
 //! A connection costs about 0.1 ms to open and starts with the engine's defaults, so each request gets a new one with
 //! its own settings and nothing leaks from one to the next. Requests with a `session_id` share one instead (`session`).
 

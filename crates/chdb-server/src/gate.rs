@@ -1,5 +1,8 @@
 //! Refuses what reaches files or the network. Pure.
 //!
+//! Owns what is refused before the engine sees it, with the words that say so, and the grants of the engine's one user. Does not own the
+//! lexer (`sql`), text that no lexer has cut (`gate::text`) or the kernel's refusals (`wall`).
+//!
 //! Where the engine has means of its own, they do it: the user `default` has no grant on any source and on no engine that
 //! reads one ([`users_config`]), which closes `file()`, `url()`, `s3()`, `remote()`, `FROM '/etc/passwd'` and their like at
 //! every depth and by whatever name. This module refuses what those grants do not see:

@@ -1,5 +1,8 @@
 //! The HTTP front: takes a request, its body and its turn, and hands the work to a blocking thread.
 //!
+//! Owns the paths, the order in which a request meets its bounds, and the reading of its body. Does not own connections and heads
+//! (`listener`), each bound's size (`serve`) or what the blocking thread does (`work`).
+//!
 //! Refuses what a web page sends (`listener::Names`) and what has no token (`auth`), before a body is read.
 //!
 //! Bounds, in the order a request meets them: the number of requests at a time, the size of its body, the memory

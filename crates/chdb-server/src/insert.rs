@@ -1,5 +1,8 @@
 //! Turns an insert with data in the request's body into one that reads them from a file in memory.
 //!
+//! Owns the statements that take the insert's place, and the file. Does not own where the statement ends and its data begin (`sql`), or
+//! running them (`engine`, `session`).
+//!
 //! `INSERT INTO t (a) SETTINGS x=1 FORMAT Native` becomes
 //! `INSERT INTO t (a) FROM INFILE '/proc/self/fd/9' COMPRESSION 'none' SETTINGS x=1 FORMAT Native`, which the engine
 //! reads with the target's own column types, defaults and formats, as it would read a body. Data inside the

@@ -1,5 +1,7 @@
 //! Finds `libchdb.so`: the environment, the program's own folder, the project that the program was built in, the system.
 //!
+//! Owns the places, their order, and what makes a file fit to be loaded. Does not own the loading (`ffi`).
+//!
 //! Loading a library runs its code, so no place is searched that others may write to: never the working directory, never the
 //! loader's own search. What is found without being named must belong to this user or to root, and neither it nor its folder
 //! may be writable for everybody.

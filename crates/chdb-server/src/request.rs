@@ -1,7 +1,10 @@
 //! What a request asks: its query string and headers, read once into one value. Pure.
 //!
+//! Owns the names of parameters and headers, and that a request of `GET` changes nothing. Does not own whether a setting exists
+//! (`settings`) or the password (`auth`).
+//!
 //! Parameters of the HTTP interface, settings of the engine and `param_*` substitutions share one query string; this
-//! module keeps them apart. Whether a setting exists is `settings`' question.
+//! module keeps them apart.
 
 use axum::http::{HeaderMap, Method};
 

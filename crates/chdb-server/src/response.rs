@@ -1,4 +1,7 @@
 //! What a request is answered: the headers of ClickHouse's HTTP interface, and errors with their code and status.
+//!
+//! Owns the headers, this server's own error codes, and the status of each code of ClickHouse's. Does not own when something is refused:
+//! the module that refuses makes the [`Failure`].
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};

@@ -1,4 +1,7 @@
 //! The bound on the memory of request bodies, on the wire and unpacked.
+//!
+//! Owns the count of what all bodies hold, and who waits: a body of known length before it is read, none that holds a part already. Does
+//! not own the size of the bounds (`serve`), nor the bytes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
 //! The requests that are on their way, from the first byte of their head to the end of their statement.
+//!
+//! Owns their list by query id, and the mark of one that is killed before the engine has it. Does not own those that the engine runs, nor
+//! what clients see of either (`processes`).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

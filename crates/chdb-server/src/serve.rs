@@ -1,4 +1,7 @@
-//! Starting, listening and stopping.
+//! Starting, listening and stopping: the server as a whole.
+//!
+//! Owns its settings with their defaults, and the order of a start and of an end: listeners first, running statements within their time,
+//! then sessions, then the database. Does not own connections (`listener`) or requests (`http`).
 
 use std::future::Future;
 use std::net::SocketAddr;

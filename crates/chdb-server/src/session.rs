@@ -1,5 +1,8 @@
 //! Sessions: connections that stay open under a client's name, with their temporary tables and `SET` statements.
 //!
+//! Owns which sessions are open and for how long, and that a request leaves their settings as it found them. Does not own a session's
+//! parameters (`request`) or what a connection does (`ffi`).
+//!
 //! A session runs one request at a time (code 373 for the second) and is dropped after its time of rest. Settings
 //! in a request's query string hold for that request: they are set before and put back after.
 

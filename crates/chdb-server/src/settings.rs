@@ -1,5 +1,8 @@
 //! The engine's settings by name: which exist, and how they reach a connection.
 //!
+//! Owns the refusal of an unknown name, and how names and values are quoted. Does not own which settings reach files or the network
+//! (`gate`).
+//!
 //! The engine ignores a setting that it does not know; ClickHouse's HTTP interface refuses it with code 115, and a
 //! misspelt `insert_deduplication_token` that is silently dropped doubles rows. So names are checked here.
 

@@ -1,4 +1,7 @@
 //! One request's work on a blocking thread: unpack the body, understand the statement, run it, pack the answer.
+//!
+//! Owns the order of these four and where a statement ends and its data begin. Does not own how each is done (`compression`, `sql`, `gate`,
+//! `insert`, `processes`, `engine`, `session`, `response`), nor who gets a turn (`http`).
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode};

@@ -1,4 +1,5 @@
-//! A real-time runtime and small helpers for this crate's tests.
+//! What this crate's unit tests run on: tokio's real clock and threads, and a gate. Owns no part of the crate, and is built for tests
+//! alone.
 #![allow(clippy::disallowed_methods, reason = "tests run in real time")]
 
 use std::sync::Arc;

@@ -1,8 +1,10 @@
 //! Text from outside, made fit for logs, terminals and `/status`.
 //!
+//! Owns which characters are shown as they are, and which part of a server's words is a value. Does not own what goes to the dead letters,
+//! which keep records and messages unchanged.
+//!
 //! A record is written by somebody else, and so is what a server quotes from it: it may move a cursor, reverse a line, or
-//! look like a separate line. Everything that is displayed to users passes through here. Does not own what goes to the dead
-//! letters, which keep records and messages unchanged.
+//! look like a separate line. Everything that is displayed to users passes through here.
 //!
 //! | function           | for                                                       |
 //! |--------------------|-----------------------------------------------------------|

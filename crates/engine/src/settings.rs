@@ -1,4 +1,7 @@
 //! Every bound of a lane, with its reason.
+//!
+//! Owns the numbers that a pipeline file without a word gets. Does not own the file's settings, nor how its `memory` is divided into some
+//! of these (`pipeline::wiring::bounds`).
 
 use std::time::Duration;
 

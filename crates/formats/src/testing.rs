@@ -1,4 +1,5 @@
-//! What the tests of all formats share: types from their names, blocks of records, rows as text.
+//! What the tests of all formats share: types from their names, blocks of records, rows as text. Owns no part of a format, and is built for
+//! tests alone.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{

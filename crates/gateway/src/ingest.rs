@@ -1,4 +1,7 @@
 //! `POST /v1/streams/NAME`: records into a stream, answered with their positions once they are durable.
+//!
+//! Owns the route's query, the header `Idempotency-Key` and the form of the answer; `/healthz` and `/readyz` stand beside it. Does not own
+//! who may send (`gate`), what a record is (`records`), or what becomes of a name that comes twice (`keys`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
-//! What a gateway is made of.
+//! What a gateway is made of: every setting as a value with its unit.
+//!
+//! Owns those types, and the streams' default names for OTLP. Does not own the gateway's file, its defaults and rules
+//! (`pipeline::config::gateway`), nor the way from one to the other (`pipeline::wiring::gateway`).
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -1,5 +1,8 @@
 //! What a client is told when its request was not done.
 //!
+//! Owns the kinds, their words, statuses and headers, in JSON. Does not own the sentence of a refusal (whoever refuses), nor how gRPC tells
+//! a kind (`otlp::grpc`).
+//!
 //! | kind           | status | took effect | what the client does                                 |
 //! |----------------|--------|-------------|------------------------------------------------------|
 //! | [`Kind::Malformed`]    | 400 | no | mends the request                                    |

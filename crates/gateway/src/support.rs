@@ -1,4 +1,5 @@
-//! What the tests of this crate share: gateways over stores in memory, and a client.
+//! What the tests of this crate share: gateways over stores in memory, and a client. Owns no part of a gateway, and is built for tests
+//! alone.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! The steps of the protocol: what one seal costs its writer, and what it costs who reads it again.
+//!
+//! Owns a journal of a thousand seals, each with sixteen partitions and two frames. Does not own the steps (`protocol`), nor how they are
+//! counted (`guards`).
 
 use protocol::record::{
     Claim, Counts, Frame, Frontier, Genesis, InputCounts, PartitionGenesis, Range, Seal, StateDelta,

@@ -1,4 +1,7 @@
 //! The steps that handle rows, on records of the `glassflow` workload.
+//!
+//! Owns the blocks, the keys that dedup holds beforehand, and the work of decoding JSON and CSV, dedup and encoding. Does not own OTLP
+//! (`logs`), Avro and windows (`readings`, `windows`), nor how steps are counted.
 
 use std::sync::Arc;
 use std::time::Duration;

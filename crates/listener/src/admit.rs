@@ -1,5 +1,8 @@
 //! Whether a request was meant for this server, or was sent by a web page that its user happened to open. Pure.
 //!
+//! Owns the names under which a server may be asked, and the judgement of those three headers. Does not own tokens and passwords (the
+//! service's), nor the answer's form.
+//!
 //! A page from anywhere can make a browser send requests to `127.0.0.1`. What gives it away:
 //!
 //! | the page                                        | what the browser sends            | refused as              |

@@ -1,7 +1,8 @@
 //! What every HTTP listener of this project does before it inspects a request: it bounds connections, and it refuses
 //! requests that a web page sends to this machine behind its user's back.
 //!
-//! Does not own paths, answers or passwords: those belong to the service behind it.
+//! Owns accepting, TLS, the bounds on connections, and the order of a stop. Does not own paths, answers or passwords: those belong to the
+//! service behind it.
 //!
 //! | module     | what it does                                                         |
 //! |------------|----------------------------------------------------------------------|

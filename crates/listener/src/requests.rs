@@ -1,5 +1,7 @@
 //! How many requests a connection of HTTP/2 has, and since when it has none.
 //!
+//! Owns the count, and the wait until there has been none for some time. Does not own what then becomes of the connection (`serve`).
+//!
 //! hyper bounds neither the greeting of such a connection nor its rest, so whoever serves one must know. A request counts from the
 //! end of its head to the end of its answer.
 

@@ -1,5 +1,8 @@
 //! Accepts connections and answers their requests, within bounds.
 //!
+//! Owns how long a connection may wait for each thing, and that a stop answers whoever has connected. Does not own certificates (`tls`), a
+//! client that takes no bytes (`stall`) or the router's answers.
+//!
 //! | a client that …                                  | meets                                            |
 //! |--------------------------------------------------|--------------------------------------------------|
 //! | sends its head a byte at a time, or none         | the connection ends after `head_wait_max`        |

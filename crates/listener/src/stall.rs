@@ -1,5 +1,7 @@
 //! A connection whose client no longer takes its answer.
 //!
+//! Owns the time of one such wait. Does not own the time of a whole answer: one that is taken slowly may take long.
+//!
 //! A write that waits longer than its bound fails, and the connection ends with it: otherwise a client that asks and
 //! never reads would hold its place for ever. Reads pass through; what bounds them is the wait for a request's head, and
 //! the service's own bound on bodies.

@@ -1,5 +1,8 @@
 //! The decisions of the log: pure functions from facts already read to what is done next.
 //!
+//! Owns the answers to these questions. Does not own the facts or what is done: the owner (`owner`), the collector (`collect`) and a
+//! partition's reader and swaps (`partition`) do.
+//!
 //! | question                                             | function        | invariants |
 //! |------------------------------------------------------|-----------------|------------|
 //! | may this append come now, or is it in the log?       | [`admit`]       | L3 L5      |

@@ -1,4 +1,7 @@
 //! What went wrong with a log, whether it may have happened, and the way out.
+//!
+//! Owns the closed lists for whoever reads or commits ([`LogError`]) and for whoever appends ([`AppendError`]), and which errors pass by
+//! themselves. Does not own what went wrong with a store (`store`) or with an object's bytes (`framing`).
 
 use dataflow::Effect;
 use store::StoreError;

@@ -1,4 +1,5 @@
-//! What the tests of this crate share: a runtime, blocks, and partitions in a store in memory.
+//! What the tests of this crate share: a runtime, blocks, and partitions in a store in memory. Owns no part of the log, and is built for
+//! tests alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,7 @@
 //! Calls that block, away from the async threads.
+//!
+//! Owns the starting of every thread of a source, and what is said when one ends without an answer. Does not own how long a call may hang
+//! (its caller).
 
 use std::thread::ScopedJoinHandle;
 

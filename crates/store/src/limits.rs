@@ -1,4 +1,6 @@
 //! The bounds of objects and ranges, checked alike by every store before it allocates or writes.
+//!
+//! Owns those checks and their words. Does not own the bounds' sizes (the crate's root), nor bounds of keys and lists.
 
 use std::fmt::Display;
 use std::ops::Range;

@@ -1,4 +1,6 @@
 //! Directories of tests: under `target/testkit`, gone when the test passes, kept when it does not.
+//!
+//! Owns their names, their end, and how many of failed tests stay. Does not own what a service puts into one.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,4 +1,7 @@
 //! Randomness of tests that a seed repeats.
+//!
+//! Owns the generator, and the seed of a test run (`FOREBAY_SEED`). Does not own the simulation's randomness, which comes from its plan
+//! (`sim::random`).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

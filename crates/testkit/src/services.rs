@@ -1,4 +1,6 @@
 //! Which services this machine can start.
+//!
+//! Owns when a test may be skipped: never on CI. Does not own what each service needs, which its own module knows.
 
 use std::io::Write;
 

@@ -1,4 +1,6 @@
 //! Waiting with an end, and ports that nothing else takes.
+//!
+//! Owns the pause between two looks, and the range of ports. Does not own how long anything may take (each test says).
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;

@@ -1,4 +1,7 @@
-//! What a comparison has found, and its words.
+//! What a comparison has found, as text for people and as JSON for programs.
+//!
+//! Owns the shape of both outputs, and the verdict: which findings make a table wrong. Does not own finding or counting them
+//! (`verify::work`, `verify::frames`, `verify::letters`), nor the exit code (the command).
 
 use dataflow::position::{self, Position};
 

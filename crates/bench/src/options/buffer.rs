@@ -1,4 +1,7 @@
 //! The options of `forebay bench buffer`.
+//!
+//! Owns the flags, their defaults and bounds, and the moment of an outage; S3's keys come from the environment. Does not own the run
+//! (`crate::buffer`) or the flags that all workloads have (`options`).
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! The options of `forebay bench clients`, and the hidden command that is one client.
+//!
+//! Owns which combinations a command line asks for and their order, and that a client has one thread. Does not own the sending
+//! (`clients::client`), nor the turns and the comparison (`crate::clients`).
 
 use clap::{Args, ValueEnum};
 use workloads::clients::Rows;

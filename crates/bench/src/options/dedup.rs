@@ -1,4 +1,7 @@
 //! The options of `forebay bench dedup`.
+//!
+//! Owns the size that is measured unless another is named, a hundredth of the published one. Does not own the two readings and their
+//! verdict (`crate::dedup`) or the rows (`workloads::dedup`).
 
 use clap::Args;
 use pipeline::config::values::Size;

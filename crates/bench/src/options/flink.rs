@@ -1,4 +1,8 @@
 //! The options of `forebay bench flink`.
+//!
+//! Owns which flags exclude each other, the choice between Kafka and Pulsar, and the numbers that follow from the length of a window
+//! (disorder, start). Does not own the number of readings at a pace (`flink::live`), the records (`workloads::flink`) or the measurement
+//! (`crate::flink`).
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! The options of `forebay bench glassflow`.
+//!
+//! Owns the sizes of the published sweep, and which feeds, loads and arms go together. Does not own the counts of records
+//! (`options::shape`), the measurements (`crate::glassflow`, `glassflow::joined`), nor the columns of `--format` (`glassflow::csv`).
 
 use std::path::PathBuf;
 use std::time::Duration;

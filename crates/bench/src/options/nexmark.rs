@@ -1,4 +1,7 @@
 //! The options of `forebay bench nexmark`.
+//!
+//! Owns which queries can be asked for. Does not own what they are (the pipelines of `tests/nexmark`), their runs (`crate::nexmark`) or the
+//! right rows (`workloads::nexmark`).
 
 use clap::{Args, ValueEnum};
 use pipeline::config::values::Size;

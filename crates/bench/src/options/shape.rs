@@ -1,4 +1,7 @@
 //! The shape of the made-up records of `glassflow`, as options.
+//!
+//! Owns the division of the counts among publishers, and the refusal of one that leaves a remainder. Does not own the records or the bounds
+//! of a workload (`workloads::glassflow`).
 
 use anyhow::bail;
 use clap::Args;

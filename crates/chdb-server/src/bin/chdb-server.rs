@@ -1,4 +1,7 @@
 //! Runs the server alone: `chdb-server --http 127.0.0.1:8123 --path DIR`.
+//!
+//! Owns the command line, the two lines of standard output that scripts wait for (`token`, `listening on`), and the exit code. Does not own
+//! the server's defaults or its stop (`serve`).
 #![allow(clippy::disallowed_methods)]
 
 use std::net::SocketAddr;

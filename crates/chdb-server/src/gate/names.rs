@@ -1,4 +1,7 @@
 //! The names that `gate` knows: what is refused, and what may be made.
+//!
+//! Owns the lists alone; what a newer engine brings is entered here. Does not own where in a statement each name counts (`gate`,
+//! `gate::text`).
 
 /// Functions by their lower-case names.
 pub const FUNCTIONS: [&str; 14] = [

@@ -1,4 +1,7 @@
 //! The one table of settings, and the words around it on the page for users.
+//!
+//! Owns the name, value, first version and reason of each setting that an insert or a question names. Does not own which of them a server
+//! gets, nor what a user's constraint means (`settings`).
 
 use super::{Pin, Value};
 use crate::checks::VERSION_MIN;

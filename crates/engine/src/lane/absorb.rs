@@ -1,5 +1,8 @@
-//! What becomes of a block: its batch goes through the steps into the cut under construction. And what becomes of the rows that the
-//! watermark of a cut lets out of a step: they go through the steps behind it.
+//! The way of rows through the steps into the cut under construction: those of a block, those that a watermark lets out of a step, and a refused row's
+//! way back through the steps that know its key.
+//!
+//! Owns the counts of a block's records on that way, and which keys are forgotten with a rejected or refused row (C10). Does not own what a
+//! step decides (`dataflow::Operator`), the sums (`crate::cut`) or when a cut is made (`lane::cutting`).
 
 use std::any::Any;
 

@@ -1,5 +1,8 @@
 //! What the lane looks at and tells once a second: idleness, skew, state; and beside it the lag, which is told even while the lane
 //! waits for its store or its table.
+//!
+//! Owns the gauges of state and lag, and the task that asks a source for its ends. Does not own the snapshot they go into
+//! (`crate::status`), nor the counters of rows, which rise where rows pass (`lane::absorb`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
 //! Whether one file has the same bytes as another one, and whether it is compressed.
+//!
+//! Owns the comparison, so many bytes a call, and the beginnings of packed files. Does not own which files are compared, and what follows
+//! (`files::follower::copied`).
 
 use std::fs::File;
 use std::io;

@@ -1,5 +1,8 @@
 //! Cuts a piece of a file into its lines, and makes records of them. Pure.
 //!
+//! Owns what is a line, and the record around it. Does not own the bytes (`files::pieces`), nor when a line without its end is final
+//! (`files::follower::reading`).
+//!
 //! | what stands in the file                | becomes                                                              |
 //! |----------------------------------------|----------------------------------------------------------------------|
 //! | a line with its line break             | a record                                                             |

@@ -1,4 +1,7 @@
 //! Pieces of a file, read at a place, so that whoever reads the file further on is not disturbed.
+//!
+//! Owns how much is read at once, and the search for line breaks further on. Does not own what a line becomes (`files::lines`) or where
+//! reading goes on (`files::follower`).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,4 +1,7 @@
 //! What is there, found at one look at the folders, and which of it is known.
+//!
+//! Owns the match of files with known ones by device and inode, and how young a copy must be. Does not own the patterns and the names of
+//! copies (`files::find`), nor what becomes of a file that nobody knows (`files::follower`).
 
 use std::collections::HashMap;
 

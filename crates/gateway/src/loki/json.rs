@@ -1,5 +1,8 @@
 //! Loki's push in JSON: `{"streams":[{"stream":{LABELS},"values":[["NANOSECONDS","LINE",{METADATA}],…]},…]}`.
 //!
+//! Owns the grammar of the push, read without a tree, and what pairs of labels may take. Does not own the record (`loki`), nor the route
+//! and its answers.
+//!
 //! Only one entry is in memory beside the body and its records, where the labels stand in front of the entries as every sender has it. Entries in front of
 //! their labels are kept until those come, and what they take is held like the records.
 

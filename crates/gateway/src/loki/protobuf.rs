@@ -1,5 +1,8 @@
 //! Loki's push in Protocol Buffers, as Promtail, Alloy and Loki's own clients send it: the same records as of its JSON.
 //!
+//! Owns the numbers of the fields, and the bound on metadata. Does not own the encoding (`wire`), the text that labels are (`loki::labels`)
+//! or the record (`loki`).
+//!
 //! ```text
 //! PushRequest { streams = 1 }   Stream { labels = 1, entries = 2 }   Entry { timestamp = 1, line = 2, metadata = 3 }
 //! ```

@@ -1,5 +1,8 @@
 //! The series of both messages of remote write, as records. Pure.
 //!
+//! Owns the record of each part, what is left out, and how much may be. Does not own labels (`prometheus::labels`), buckets
+//! (`prometheus::histogram`), or the routes and answers (`prometheus`).
+//!
 //! ```json
 //! {"kind":"sample","name":"up","labels":{"job":"api"},"timestamp":1700000000000,"value":1.0}
 //! {"kind":"histogram","name":"latency","labels":{},"timestamp":1700000000000,"schema":3,"count":7,"sum":1.5,"positive_indexes":[1,2],"positive_counts":[4,3],…}

@@ -1,4 +1,7 @@
 //! Lines of CSV, with line breaks inside of quotes.
+//!
+//! Owns where a line ends, how many fields it has, and whether a header fits. Does not own what the fields mean: a pipeline reads the line
+//! with `formats::csv`.
 
 use super::Rows;
 use crate::options::Csv;

@@ -1,4 +1,6 @@
 //! JSON objects: one a line, an array of them, or one after the other.
+//!
+//! Owns where an object ends, and whether it is one. Does not own its fields: a pipeline decodes it with `formats::json`.
 
 use memchr::memchr;
 use serde::de::IgnoredAny;

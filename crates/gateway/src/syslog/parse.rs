@@ -1,5 +1,8 @@
 //! From a message of syslog to a record. Pure; no message is refused.
 //!
+//! Owns which format a message is taken for, and its record. Does not own where a message ends (`syslog::frames`) or where it came from
+//! (`syslog::tcp`, `syslog::udp`).
+//!
 //! ```json
 //! {"timestamp":"2003-10-11T22:14:15.003Z","received":1700000000123,"facility":4,"severity":2,"hostname":"web1","app_name":"su","procid":"77","msgid":"ID47",
 //!  "structured_data":{"origin":{"ip":"192.0.2.1"}},"message":"failed","peer":"192.0.2.7:514","format":"rfc5424","truncated":false}

@@ -1,4 +1,4 @@
-//! Messages for tests, field by field.
+//! Messages for tests, field by field: the writing half, which no gateway needs. Owns nothing that ships.
 
 /// A number of up to ten bytes.
 pub(crate) fn varint(mut number: u64) -> Vec<u8> {

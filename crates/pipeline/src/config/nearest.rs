@@ -1,4 +1,7 @@
 //! The known word that a misspelt one was meant to be.
+//!
+//! Owns how near is near enough: a third of the characters. Does not own the words that are known (whoever asks has them), nor the
+//! sentence.
 
 /// The nearest of `known` to `word`, if one is near enough to be meant: a third of its characters may differ.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {

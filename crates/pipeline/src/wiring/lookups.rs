@@ -1,4 +1,7 @@
-//! `lookup:` of `steps:` to what their records look up.
+//! `lookup:` of `steps:` to the rows that records look up.
+//!
+//! Owns which server is asked, by which settings, and how much memory the rows get. Does not own when they are read (`crate::lookups`), the
+//! statements (`lookups::asked`) or the step (`plan::lookups`).
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,7 @@
 //! `sink:`, `sinks:` and `dead_letters:` to ClickHouse tables.
+//!
+//! Owns the settings that a table is opened with, the wait for a server that is away, and the condition for a pipeline's own dead letters.
+//! Does not own what a table must be (`clickhouse::checks`), nor which rows go there (`plan`).
 
 use std::path::Path;
 use std::sync::Arc;

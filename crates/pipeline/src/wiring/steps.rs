@@ -1,4 +1,7 @@
 //! `steps:` to operators.
+//!
+//! Owns the making of operators from a plan, the number of a step's shards, and the setting that an error names. Does not own which step
+//! runs where and on which columns (`plan`), nor a step's memory (`wiring::bounds`).
 
 use std::sync::Arc;
 

@@ -1,5 +1,8 @@
 //! Numbers and images that this program never writes.
 //!
+//! Owns the greatest numbers that a lane counts with, and what makes a checkpoint one that the fold could have made. Does not own the
+//! invariants of single records (`lane`) or the ledgers' equations (`lane::ledger`).
+//!
 //! A journal is read from a store that others may have written to. What its records say is therefore checked before anything is
 //! computed from it: a record that breaks a rule is a [`Violation`], never an overflow or an index out of bounds.
 

@@ -1,4 +1,7 @@
 //! A replay that does not look whether its place was retired.
+//!
+//! Owns a store that hides which places are retired. Does not own the replay that it misleads (`replays`), or which variant does so
+//! (`replayer`).
 
 use std::collections::BTreeMap;
 use std::fmt;

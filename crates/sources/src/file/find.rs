@@ -1,4 +1,7 @@
 //! Which files a list of paths and patterns means.
+//!
+//! Owns the meaning of a path or pattern, the look at all names at one moment, and the refusal of what is no regular file. Does not own
+//! which file a position belongs to once names have moved (`file::place`).
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,4 +1,7 @@
 //! Opens a file at a position of its inflated bytes.
+//!
+//! Owns how a packing is known, what is refused as no text, and the way to a position. Does not own the checksums of what is inflated
+//! (`file::verified`), nor what a line is (`file::lines`).
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};

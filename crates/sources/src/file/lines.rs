@@ -1,5 +1,8 @@
 //! Cuts chunks of bytes into lines. Pure: knows no file.
 //!
+//! Owns where a line begins and ends, and what of it is a record. Does not own records of several lines (`file::quoted`), nor the file's
+//! bytes (`file::inflate`).
+//!
 //! A byte order mark at position 0 is no part of the first line. A last line without a newline is a record if it is whole:
 //! if it ends with the `}` that closes its first `{`. A writer stops anywhere, so any other rest may be half of a record; a line of CSV
 //! always may.

@@ -1,4 +1,7 @@
 //! What librdkafka's errors mean for a source. Pure.
+//!
+//! Owns the class of each code, whether it came with a message, by a call or from a connection. Does not own the codes of brokers that are
+//! read directly (`direct::errors`), nor what follows from a class (`kafka::fetch`).
 
 use std::ffi::c_int;
 

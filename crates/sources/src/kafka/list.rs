@@ -1,4 +1,6 @@
 //! A list of partitions with offsets, as librdkafka wants it.
+//!
+//! Owns the list's memory and the unsafe calls around it. Does not own the handle that it is given to (`kafka::client`).
 
 use dataflow::Partition;
 use rdkafka_sys as ffi;

@@ -1,4 +1,7 @@
-//! The reader in front of the fetch thread.
+//! The reader in front of the fetch thread, where librdkafka reads.
+//!
+//! Owns the channels, and that the thread wakes for an order. Does not own the handle, whose end blocks: the thread has it
+//! (`kafka::fetch`).
 
 use std::sync::{Arc, Weak, mpsc};
 

@@ -1,4 +1,7 @@
 //! What is known of one partition while it is read, and when reading it must stop. Pure.
+//!
+//! Owns the partition's place, and the refusal of a topic that was made anew or of an offset that is not held, with the command that gives
+//! them up. Does not own the fetching, which `kafka::fetch` and `direct::broker` do with it.
 
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::position::{self, Position};

@@ -1,4 +1,7 @@
 //! A running read of a log's partitions: a task for each, which fetches ahead, and one that finds new ones.
+//!
+//! Owns those tasks, the turns among partitions, and the pauses at the log's end. Does not own what a log holds and how it is fetched ahead
+//! (`object_log::reader`), nor acknowledgements (`log`).
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;

@@ -1,4 +1,6 @@
 //! What a broker's errors mean.
+//!
+//! Owns the class of each code, and its words on one line. Does not own what follows from a class (`pulsar::broker`, `pulsar::supervisor`).
 
 use super::messages::error;
 

@@ -1,5 +1,8 @@
 //! What is known of one partition while it is read, and what becomes of each entry that comes. Pure.
 //!
+//! Owns the judgement of each entry and of the topic's newest, and the refusals with their way out. Does not own the socket
+//! (`pulsar::broker`), nor what is in an entry (`pulsar::reading`).
+//!
 //! | an entry comes                                  | what is done                                                         |
 //! |-------------------------------------------------|----------------------------------------------------------------------|
 //! | first, and it is not the one that must come     | refused: what was read is not held any more                          |

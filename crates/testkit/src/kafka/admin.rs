@@ -1,4 +1,7 @@
 //! Topics, by Kafka's own command-line tools.
+//!
+//! Owns the tools' calls and the reading of what they print. Does not own the broker (`kafka`), nor records: tests use the client that they
+//! test.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,7 @@
 //! Statements of the superuser, who needs no password: the simple query of PostgreSQL's protocol, and no more of it.
+//!
+//! Owns one statement over a connection of its own, its rows as texts. Does not own the server (`postgres`), logins with a password or
+//! typed values, which the client under test has.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,5 +1,7 @@
 //! One thread starts every child and lives as long as the test process.
 //!
+//! Owns the birth of children, one at a time. Does not own their logs, signals and end (`process`).
+//!
 //! The kernel sends the parent-death signal when the *thread* that spawned a child ends. Tests run on threads that end with
 //! the test, and a broker shared by several tests would die with the first of them; so children come from a thread that stays.
 

@@ -1,4 +1,6 @@
 //! What a child used: CPU seconds and peak memory, of an ended child from `wait4`, of a running one from `/proc`.
+//!
+//! Owns those figures and the reaping. Does not own when a child is waited for (`process`).
 
 use super::*;
 

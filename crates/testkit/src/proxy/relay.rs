@@ -1,4 +1,7 @@
 //! Serves one client connection of the proxy: reads requests, asks the rules, and does what they say.
+//!
+//! Owns the bytes in both directions, and how a connection ends: kept, closed or reset. Does not own which rule decides, nor the record of
+//! what went by (`proxy`).
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

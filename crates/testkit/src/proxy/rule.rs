@@ -1,4 +1,6 @@
 //! Rules of the proxy: which requests, how often, and what happens to them.
+//!
+//! Owns what a rule fits, its turns, and the answers that a proxy makes up. Does not own the doing (`proxy::relay`).
 
 use std::net::SocketAddr;
 use std::time::Duration;

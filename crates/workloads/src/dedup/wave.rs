@@ -1,4 +1,6 @@
 //! The cosine, the same to the last bit on every machine: the system's own may round otherwise elsewhere, and rows would differ.
+//!
+//! Owns the series and its precision. Does not own what is made of it (`dedup`).
 
 use std::f64::consts::{PI, TAU};
 

@@ -1,4 +1,7 @@
-//! One function a rule.
+//! The rules of a source, one function each; the panic names the rule that is broken.
+//!
+//! Owns what each rule asks of a fixture. Does not own what holds for every event, whatever the rule (`watch`), nor which rules a suite
+//! runs (`conformance::source`).
 
 use std::time::Duration;
 

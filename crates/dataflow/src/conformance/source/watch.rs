@@ -1,4 +1,7 @@
 //! Reads a source to its end and checks on the way what holds for every event.
+//!
+//! Owns those checks: positions rise, `next` lies behind every record, nothing follows an end, columns are of one length. Does not own
+//! rules that compare one reading with another (`rules`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,7 @@
-//! `forebay dead-letters list`.
+//! `forebay dead-letters list`: letters one a line, or their counts by reason.
+//!
+//! Owns the columns of both, and how many letters are shown. Does not own which are meant (`filter`), the pages that they are read in
+//! (`admin::dead_letters`) or the width of columns (`output`).
 
 use clap::Args;
 use pipeline::config::model::Pipeline;

@@ -1,4 +1,7 @@
-//! `forebay dead-letters show`.
+//! `forebay dead-letters show`: one letter, with every byte of its record.
+//!
+//! Owns the order of what is shown, and that a record's own bytes go to files and pipes alone. Does not own the letter's reading
+//! (`admin::dead_letters`) or its form in JSON (`output`).
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};

@@ -1,4 +1,7 @@
 //! `forebay log append`: lines of standard input into a log.
+//!
+//! Owns where an append ends: after a number of lines or bytes of the input alone, so that a repeat makes the same appends. Does not own
+//! what makes a repeat harmless (`object_log::decide`) or who owns the partition (`object_log::owner`).
 
 use std::io::{BufRead, Read};
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! `forebay log cat`: the records of a log.
+//!
+//! Owns what of a record a terminal, a pipe and `--json` get. Does not own the reading ahead (`object_log::reader`).
 
 use std::io::{IsTerminal, Write};
 

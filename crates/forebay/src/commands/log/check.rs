@@ -1,4 +1,6 @@
 //! `forebay log check`: whether everything that a log names is there and whole.
+//!
+//! Owns the report and its exit code. Does not own what is checked (`object_log::check`).
 
 use std::fmt::Write as _;
 

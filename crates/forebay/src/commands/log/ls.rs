@@ -1,4 +1,7 @@
 //! `forebay log ls`: what a log holds.
+//!
+//! Owns which of a log's figures are shown, in both forms. Does not own how far a consumer is (`object_log::acks`), nor what the root says
+//! (`object_log::root`).
 
 use std::fmt::Write as _;
 

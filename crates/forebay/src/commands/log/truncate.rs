@@ -1,4 +1,7 @@
 //! `forebay log truncate`: lets records go, or a consumer.
+//!
+//! Owns the refusal to let go of what a consumer has not acknowledged. Does not own the edit of the root (`object_log::partition`), nor the
+//! deletion of objects, which is their owner's (`object_log::collect`).
 
 use anyhow::bail;
 use clap::Args;

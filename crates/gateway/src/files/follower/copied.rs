@@ -1,7 +1,7 @@
 //! Files that were replaced, and their copies.
 //!
 //! Owns which unknown file is a known one's copy, in which it is read on, and what is lost if there is none. Does not own how bytes are compared
-//! (`copies`), nor what a name of a copy looks like (`scan`).
+//! (`files::copies`), nor what a name of a copy looks like (`files::find`).
 
 use std::fs::File;
 

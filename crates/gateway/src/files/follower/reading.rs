@@ -1,4 +1,7 @@
 //! The next lines of the files that are followed.
+//!
+//! Owns whose turn it is, which files are open, and the check *after* each piece that it was the file's own. Does not own which files are
+//! followed (`files::follower`), what a line is (`files::lines`) or the append.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,7 @@
 //! `join:` of `steps:`: the rows of two inputs, matched by key and time: an interval join, or a temporal one.
+//!
+//! Owns the settings with their defaults and bounds, and what a query says of a join beside them ([`JoinQuery`]). Does not own the rules
+//! that span several settings (`config::rules`), the reading of a query (`config::queries`) or the join (`operators::join`).
 
 use std::ops::Range;
 use std::time::Duration;

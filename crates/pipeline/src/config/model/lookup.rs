@@ -1,4 +1,7 @@
 //! `lookup:` of `steps:`: columns of a row elsewhere that has the same key.
+//!
+//! Owns the settings with their defaults and bounds, and which columns rows get. Does not own the rules that span several settings
+//! (`config::rules::lookups`), the reading of the other side (`crate::lookups`) or the match (`operators::lookup`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

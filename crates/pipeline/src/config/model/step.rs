@@ -1,4 +1,7 @@
 //! `steps:`: what happens to rows between source and table.
+//!
+//! Owns the keyword of each step, and the settings of `dedup` and `window`. Does not own those of `join` and `lookup` (modules beside this
+//! one), the rules between steps (`config::rules`), or what SQL in a step means (`plan`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

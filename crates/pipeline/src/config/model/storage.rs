@@ -1,4 +1,6 @@
 //! `object_storage:`, how a store on `s3://`, `gs://` or `az://` is reached.
+//!
+//! Owns the keys. Does not own which go with which scheme (`config::rules`), nor what the environment adds to them (`store`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

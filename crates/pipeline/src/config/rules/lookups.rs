@@ -1,6 +1,7 @@
 //! Rules for lookups: what the file says of the other side.
 //!
-//! Does not own the columns of the rows and the place of the step, which the planner knows (`plan::lookups`).
+//! Owns its types, key and columns as far as they stand in the file, and what goes with `cache`, `file` and `postgres`. Does not own the columns of the
+//! rows and the place of the step, which the planner knows (`plan::lookups`).
 
 use operators::lookup::keys::Values;
 

@@ -1,4 +1,7 @@
 //! Places: stores, servers, brokers, the address to listen at.
+//!
+//! Owns which text is such a place, and whether it is this machine, to which a password may go in clear. Does not own whether anything
+//! answers there (`wiring`).
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,4 +1,7 @@
 //! Names: of pipelines, columns, tables, topics and fields.
+//!
+//! Owns the characters and lengths of each kind, which are those of the system that stores the name. Does not own whether there is such a
+//! thing.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,7 @@
 //! A mapping whose order counts, such as the columns of a table to create.
+//!
+//! Owns the order of the file, which a sorted map would lose. Does not own a name that stands twice (`config::spans`), nor what the texts
+//! mean.
 
 use std::collections::BTreeMap;
 use std::fmt;

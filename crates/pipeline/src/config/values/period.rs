@@ -1,4 +1,7 @@
 //! Lengths of time: `200ms`, `1h30m`, `8h`.
+//!
+//! Owns the units, that each stands once and the larger first, and the one way back to text. Does not own how long a setting may be
+//! (`config::model`).
 
 use std::fmt;
 use std::str::FromStr;

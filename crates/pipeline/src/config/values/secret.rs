@@ -1,4 +1,7 @@
 //! Texts that must never be seen: passwords, tokens, private keys.
+//!
+//! Owns that it is shown as `***` in every form. Does not own where the text comes from: `${NAME}` and `file:` are put in place before
+//! (`values::reference`).
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,7 @@
 //! Shares of a whole: `1%`, `0.5%`, `0.01`.
+//!
+//! Owns the comparison of a part with a whole, exact and without floats, and that `1` alone is refused: it may be meant as 1 % or as all.
+//! Does not own what is counted.
 
 use std::fmt;
 use std::str::FromStr;

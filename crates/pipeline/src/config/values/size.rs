@@ -1,4 +1,7 @@
 //! Numbers of bytes: `64MiB`, `4GiB`, `500kB`.
+//!
+//! Owns the units, by 1,024 and by 1,000, and the one way back to text. Does not own how much a setting may take (`config::model`), nor how
+//! `memory` is divided (`wiring::bounds`).
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,7 @@
 //! Where a topic is read from when the pipeline has never read it.
+//!
+//! Owns its two words and the form of a time. Does not own the position that a source finds for it (`sources`), nor where a known partition
+//! goes on: the journal has that.
 
 use std::fmt;
 use std::str::FromStr;

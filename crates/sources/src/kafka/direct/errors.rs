@@ -1,4 +1,7 @@
 //! What a broker's error codes mean for a read. Pure.
+//!
+//! Owns the class of each code, and its words. Does not own what follows from a class: the broker's thread and the supervisor decide
+//! (`direct::broker`, `direct::supervisor`).
 
 /// Why a partition cannot be fetched from a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]

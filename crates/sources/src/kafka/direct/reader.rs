@@ -1,4 +1,7 @@
 //! The reader in front of the threads.
+//!
+//! Owns the channels to and from the threads. Does not own any reading (`direct::supervisor`, `direct::broker`): orders are sent and not
+//! waited for, and an error comes by `next`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, mpsc};

@@ -1,4 +1,7 @@
 //! What the source says to a start, and what becomes of some of its records.
+//!
+//! Owns how long a source is waited for, what its silence means, and whether the file fits the journal. Does not own the checks of a start
+//! (`engine::start::open`, `engine::change`), nor what a sampled record becomes (`reads::sampler`).
 
 mod sampler;
 

@@ -1,4 +1,7 @@
 //! What the store says to a start: the journal, the frames that wait, the questions that are open, the state of the steps.
+//!
+//! Owns what of it a start would read, and what each answer means for one. Does not own the reading of the journal (`engine::journal`), of
+//! state (`engine::start`) or the exit code of an error (`commands::run`).
 
 use std::sync::Arc;
 
