@@ -1,7 +1,7 @@
 //! `system.processes` and `KILL QUERY`, with the clients' query ids.
 //!
-//! Owns that subquery, and a kill, from its condition to the end of the queries that it names. Does not own the list of requests (`running`), nor how an
-//! id gets into `log_comment` (`work`).
+//! Owns how a statement that reads the table is rewritten, and a kill, from its condition to the end of the queries that it names. Does not
+//! own the list of requests (`running`), nor how an id gets into `log_comment` (`work`).
 //!
 //! The embedded engine gives each statement an id of its own and takes none. So the client's id rides in the setting
 //! `log_comment`, and a statement that reads `system.processes` reads a subquery instead, in which that id stands

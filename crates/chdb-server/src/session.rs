@@ -4,7 +4,8 @@
 //! parameters (`request`) or what a connection does (`ffi`).
 //!
 //! A session runs one request at a time (code 373 for the second) and is dropped after its time of rest. Settings
-//! in a request's query string hold for that request: they are set before and put back after.
+//! and the database in a request's query string hold for that request: they are set before and put back after. A connection whose settings
+//! cannot be put back is closed, and the session goes on with a new one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -101,14 +102,17 @@ pub fn run(
         Some(connection) => connection,
         empty => empty.insert(engine.connect(&[])?),
     };
-    choose_database(connection, asked)?;
+    let database = asked.database.is_some().then(|| text_of(connection, "SELECT currentDatabase()"));
+    let database = database.transpose()?;
     let before = values_of(connection, &asked.settings)?;
-    let result = apply(connection, &asked.settings).and_then(|()| run_all(connection, asked, script, format));
+    let result = choose_database(connection, asked)
+        .and_then(|()| apply(connection, &asked.settings))
+        .and_then(|()| run_all(connection, asked, script, format));
+    let mut restored = restore(connection, &before, database.as_deref());
     if result.is_err() {
         // The engine lists a failed statement as running until its connection gets another one.
-        connection.run(b"SELECT 1", "Null", &[]).map_err(Failure::from_engine)?;
+        restored = restored.and_then(|()| text_of(connection, "SELECT 1").map(drop));
     }
-    let restored = restore(connection, &before);
     if restored.is_err() {
         // A session with a stranger's settings is worse than none: the next request starts it again.
         held.connection = None;
@@ -133,19 +137,32 @@ fn values_of(
     for (name, _) in settings {
         let name_literal = settings::literal(name);
         let sql = format!("SELECT changed, value FROM system.settings WHERE name = {name_literal}");
-        let answer = connection.run(sql.as_bytes(), "TabSeparatedRaw", &[]).map_err(Failure::from_engine)?;
-        let line = String::from_utf8_lossy(&answer.body);
+        let line = text_of(connection, &sql)?;
         let (changed, value) = line.split_once('\t').unwrap_or(("0", ""));
-        let value = value.strip_suffix('\n').unwrap_or(value);
         values.push((name.clone(), (changed == "1").then(|| value.to_owned())));
     }
     Ok(values)
 }
 
-fn restore(connection: &mut Connection, before: &[(String, Option<String>)]) -> Result<(), Failure> {
+/// The only row of an answer.
+fn text_of(connection: &mut Connection, sql: &str) -> Result<String, Failure> {
+    let answer = connection.run(sql.as_bytes(), "TabSeparatedRaw", &[]).map_err(Failure::from_engine)?;
+    let text = String::from_utf8_lossy(&answer.body);
+    Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
+}
+
+fn restore(
+    connection: &mut Connection,
+    before: &[(String, Option<String>)],
+    database: Option<&str>,
+) -> Result<(), Failure> {
     for (name, value) in before {
         let value = value.as_deref().map_or("DEFAULT".to_owned(), settings::literal);
         let statement = format!("SET {name} = {value}");
+        connection.run(statement.as_bytes(), "Null", &[]).map_err(Failure::from_engine)?;
+    }
+    if let Some(database) = database {
+        let statement = format!("USE {}", settings::identifier(database));
         connection.run(statement.as_bytes(), "Null", &[]).map_err(Failure::from_engine)?;
     }
     Ok(())

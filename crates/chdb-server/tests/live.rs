@@ -366,6 +366,29 @@ fn a_get_reads_only_whatever_it_says() {
 }
 
 #[test]
+fn a_request_leaves_its_session_as_it_found_it() {
+    if skipped("a_request_leaves_its_session_as_it_found_it") {
+        return;
+    }
+    let folder = Folder::new("session");
+    let server = start(&folder, &[]);
+    // With this setting no statement is short enough, so the session's connection cannot be told anything more.
+    assert_eq!(server.send("/?session_id=a&max_ast_elements=1", b"SELECT 1 + 1").0, 400);
+    assert_eq!(server.send("/?session_id=a", b"SELECT 1 + 1"), (200, "2\n".to_owned()));
+    // A failed statement does not take the session's tables with it.
+    assert_eq!(server.send("/?session_id=b", b"CREATE TEMPORARY TABLE t (a UInt8)").0, 200);
+    assert_eq!(server.send("/?session_id=b&max_threads=3", b"SELECT nothing FROM t").0, 404);
+    assert_eq!(server.send("/?session_id=b", b"SELECT count() FROM t"), (200, "0\n".to_owned()));
+    let changed = b"SELECT count() FROM system.settings WHERE name = 'max_threads' AND changed";
+    assert_eq!(server.send("/?session_id=b", changed), (200, "0\n".to_owned()));
+    let database = b"SELECT currentDatabase()";
+    assert_eq!(server.send("/?session_id=c&database=system", database), (200, "system\n".to_owned()));
+    assert_eq!(server.send("/?session_id=c", database), (200, "default\n".to_owned()));
+    assert_eq!(server.send("/?session_id=c", b"USE system").0, 200);
+    assert_eq!(server.send("/?session_id=c", database), (200, "system\n".to_owned()));
+}
+
+#[test]
 fn files_and_the_network_are_out_of_reach_unless_allowed() {
     if skipped("files_and_the_network_are_out_of_reach_unless_allowed") {
         return;
