@@ -15,6 +15,7 @@
 
 use std::net::IpAddr;
 
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Uri, header};
 
 /// The names under which a server may be asked.
@@ -86,7 +87,8 @@ impl Names {
         if hosts.len() > 1 || hosts.iter().any(|host| host.is_none_or(|host| !self.is_ours(host_of(host)))) {
             return Err(Refusal::Host);
         }
-        let own = hosts.first().copied().flatten();
+        // HTTP/2 names the server in the target alone.
+        let own = hosts.first().copied().flatten().or(uri.authority().map(Authority::as_str));
         for origin in texts(headers, &header::ORIGIN) {
             if !origin.is_some_and(|origin| is_same_origin(origin, own)) {
                 return Err(Refusal::Origin);

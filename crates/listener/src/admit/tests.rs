@@ -88,6 +88,17 @@ fn a_page_of_another_origin_is_refused() {
 }
 
 #[test]
+fn a_page_of_this_server_may_ask_over_http2_where_the_target_names_it() {
+    let origin = |origin| [("origin", origin)];
+    let target = "https://localhost:8123/v1/streams/events";
+    assert_eq!(check(&local(), target, &origin("https://localhost:8123")), Ok(()));
+    for other in ["https://localhost", "https://localhost:3000", "https://evil.example", "null"] {
+        assert_eq!(check(&local(), target, &origin(other)), Err(Refusal::Origin), "{other}");
+    }
+    assert_eq!(check(&local(), "https://evil.example/", &origin("https://evil.example")), Err(Refusal::Host));
+}
+
+#[test]
 fn a_request_that_another_site_caused_is_refused() {
     let host = ("host", "localhost:8123");
     for site in ["cross-site", "same-site", "anything", ""] {
