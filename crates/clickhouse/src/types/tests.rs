@@ -1,3 +1,6 @@
+use std::sync::Arc;
+
+use dataflow::types::{StateFunction, StateType};
 use proptest::prelude::*;
 
 use super::*;
