@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataflow::Reader;
+use dataflow::{Event, Reader};
 use engine::TokioRuntime;
 use sources::memory::{MemoryHandle, MemorySource};
 use store::{Entry, ErrorKind, Key, MemoryStore, Operation, Prefix, Put, Store, StoreError};
