@@ -9,7 +9,8 @@
 //! |----------------|------------------------------------------------------------------|
 //! | [`feed`]       | whose turn it is among the inputs                                |
 //! | [`partitions`] | what they hand out: partitions and their events                  |
-//! | [`absorb`]     | a block, or a refused row, on its way through the steps          |
+//! | [`absorb`]     | a block on its way through the steps                             |
+//! | [`refusal`]    | a refused row on its way back through them                       |
 //! | [`cutting`]    | when a cut is made, and what it takes with it                    |
 //! | [`pressure`]   | how long the lane waits for what is behind it                    |
 //! | [`tell`]       | what is reported of it                                           |
@@ -19,6 +20,7 @@ mod cutting;
 mod feed;
 mod partitions;
 mod pressure;
+mod refusal;
 mod tell;
 
 use std::collections::VecDeque;

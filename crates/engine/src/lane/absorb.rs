@@ -1,16 +1,13 @@
-//! The way of rows through the steps into the cut under construction: those of a block, those that a watermark lets out of a step, and a refused row's
-//! way back through the steps that know its key.
+//! The way of rows through the steps into the cut under construction: those of a block, and those that a watermark lets out of a step.
 //!
-//! Owns the counts of a block's records on that way, and which keys are forgotten with a rejected or refused row (C10). Does not own what a
-//! step decides (`dataflow::Operator`), the sums (`crate::cut`) or when a cut is made (`lane::cutting`).
+//! Owns the counts of a block's records on that way, and which keys are forgotten with a rejected record (C10). Does not own what a step decides
+//! (`dataflow::Operator`), the sums (`crate::cut`), when a cut is made (`lane::cutting`) or a refused row's way back (`lane::refusal`).
 
 use std::any::Any;
 
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::position;
-use dataflow::{
-    Batch, Duplicates, Intake, Operator, Output, Position, Probed, RecordBlock, Reject, Selected, reject,
-};
+use dataflow::{Batch, Intake, Operator, Output, Position, Probed, RecordBlock, Reject, Selected, reject};
 use metrics::counter;
 use protocol::Violation;
 use protocol::record::{Counts, Fate};
@@ -21,7 +18,7 @@ use crate::context::Context;
 use crate::flow::Port;
 use crate::gathered::{part, written};
 use crate::origins::{self, Part};
-use crate::refused::{Refused, told_duplicates};
+use crate::refused::told_duplicates;
 use crate::stage::{Stage, accounted};
 use crate::state_files::Files;
 use crate::tables::{self, Routed, SideRows, route};
@@ -31,15 +28,6 @@ use crate::{EngineError, jobs};
 /// The rows of a batch are moved together after the last step too if more than one in so many goes no further. Otherwise they stay
 /// where they are until the frame is written, which costs less, but holds the memory of those that are gone as well.
 const DROPPED_ONE_IN: usize = 4;
-
-/// What the dead letter of a refused row says whose dedup key is not known any more.
-const KEY_KEPT: &str = "; its `dedup` key could not be forgotten, because its record cannot be re-read and steps have computed the row from it: later \
-                        records of the same key are dropped as its duplicates until the window has passed";
-/// What the dead letter of a refused row says that a step made of several records, and that another step took for seen.
-const RESULT_KEPT: &str = "; its `dedup` key stays known, because no record can be re-read for it: later results of the same key are dropped as its \
-                           duplicates until the window has passed";
-/// What the dead letter of a refused row says whose record may have other rows.
-const SHARED: &str = "; other rows of this record may already be written, so its key stays known: a replay would be dropped as a duplicate";
 
 /// Where rows behind the last step come from.
 #[derive(Clone, Copy)]
@@ -256,7 +244,7 @@ impl LaneTask {
     }
 
     /// The steps before step `end` that records of the input at `place` go through.
-    fn path(&self, place: Option<usize>, end: usize) -> Vec<Port> {
+    pub(super) fn path(&self, place: Option<usize>, end: usize) -> Vec<Port> {
         place.map(|place| self.flow.path(place, end).collect()).unwrap_or_default()
     }
 
@@ -309,7 +297,7 @@ impl LaneTask {
     }
 
     /// The number of tables that take rows of the last step.
-    fn tables(&self) -> usize {
+    pub(super) fn tables(&self) -> usize {
         self.columns_written.len() - self.sides.len()
     }
 
@@ -391,135 +379,13 @@ impl LaneTask {
         }
     }
 
-    /// A refused row becomes a dead letter, and its keys are forgotten in the same seal (C10); not if a table may have another row
-    /// of the same record, for a later record of the key would be there twice.
-    pub(super) async fn refuse(&mut self, refused: Refused) -> Result<(), EngineError> {
-        let mut duplicates = Duplicates::default();
-        // No key was taken for seen by a row that a state released: its records are in the state's other rows too.
-        let stateful =
-            refused.step().is_none() && self.steps.iter_mut().any(|step| step.seen_keys().is_some());
-        let aside_at = self.aside_at(&refused);
-        let again = if stateful { self.again(&refused, aside_at.is_some())? } else { None };
-        let is_shared = stateful && self.is_shared(&refused, again.as_ref(), aside_at.is_some())?;
-        let is_forgotten = again.is_some() || !stateful;
-        // A row of a side output came no further, and no step behind knows its key.
-        let is_kept_behind =
-            aside_at.is_none() && refused.step().is_some_and(|step| self.has_keys_behind(step));
-        let place = again.as_ref().and_then(|batch| match refused.record() {
-            Some(record) => self.owner_of(record),
-            None => self.feeds.iter().position(|feed| feed.inlet.number == batch.partition.input),
-        });
-        let end = aside_at.unwrap_or(self.steps.len());
-        let path = self.path(place, end);
-        if let Some(mut batch) = again.filter(|_| !is_shared) {
-            for port in path {
-                let step = &mut self.steps[port.step];
-                if let Some(keys) = step.seen_keys() {
-                    refused.place(&mut batch);
-                    let found = keys.duplicates_of(&batch)?;
-                    duplicates.count += found.count;
-                    duplicates.places.extend(found.places);
-                    forget(self.works.files(), step, &batch).await?;
-                } else {
-                    let probed = step.probe_of(port.input, batch)?;
-                    batch = dense(step.finish(probed, &[])?)?.batch;
-                }
-            }
-            if batch.is_empty() {
-                return Err(EngineError::Internal("a step that drops a row it let pass before"));
-            }
-        }
-        counter!("forebay_refused_duplicates_total").increment(duplicates.count);
-        let is_of_several =
-            refused.item().is_none() && refused.record().is_some_and(|record| self.holds_several(record));
-        let (refusal, mut reject) = refused.into_reject(&duplicates, is_of_several);
-        if is_shared {
-            reject.message += SHARED;
-        } else if !is_forgotten {
-            let partition = &reject.partition;
-            tracing::warn!(%partition, position = reject.position, "the key of a refused row cannot be forgotten");
-            reject.message += KEY_KEPT;
-        } else if is_kept_behind {
-            reject.message += RESULT_KEPT;
-        }
-        self.builder.refused(refusal, reject, self.context.runtime.elapsed());
-        Ok(())
-    }
-
-    /// The step whose side output a refused row is of, if its table takes such rows.
-    fn aside_at(&self, refused: &Refused) -> Option<usize> {
-        let index = |place: usize| self.context.targets[place].index;
-        let side = self.sides.iter().find(|side| index(side.table) == refused.refusal.table);
-        side.map(|side| side.step)
-    }
-
-    /// Whether a step behind the so manyth with state takes keys for seen.
-    fn has_keys_behind(&mut self, step: u32) -> bool {
-        let mut with_state = (0..self.steps.len()).filter(|at| self.steps[*at].state().is_some());
-        let Some(mut at) = with_state.nth(step as usize) else { return false };
-        loop {
-            at = self.flow.next(at).step;
-            let Some(step) = self.steps.get_mut(at) else { return false };
-            if step.seen_keys().is_some() {
-                return true;
-            }
-        }
-    }
-
-    /// A refused row as the first step of the lane saw it: its record, read again, goes through the same work as the first time. Where the
-    /// record cannot be had the row itself serves, unless steps have made it from other columns.
-    fn again(&self, refused: &Refused, is_late: bool) -> Result<Option<Batch>, EngineError> {
-        if let Some(record) = refused.record() {
-            let batch = match self.intake_of(record.partition.input) {
-                Some(intake) => intake.prepare(record, self.context.runtime.wall_ms())?.batch,
-                None => return Ok(None),
-            };
-            // Otherwise the pipeline's steps are others than those that let the record pass.
-            if batch.len() == 1 {
-                return Ok(Some(batch));
-            }
-        }
-        if is_late {
-            return Ok(None);
-        }
-        let row = refused.batch();
-        match self.intake_of(row.partition.input) {
-            Some(intake) => Ok(intake.rows_again(row)?),
-            None => Ok(None),
-        }
-    }
-
     /// Whether records of the block's input may hold several rows, so that a dead letter of one of them cannot be the record.
-    fn holds_several(&self, block: &RecordBlock) -> bool {
+    pub(super) fn holds_several(&self, block: &RecordBlock) -> bool {
         self.intake_of(block.partition.input).is_some_and(|intake| intake.decoder().multiplies())
     }
 
-    fn intake_of(&self, input: u32) -> Option<&Intake> {
+    pub(super) fn intake_of(&self, input: u32) -> Option<&Intake> {
         self.feeds.iter().find(|feed| feed.inlet.number == input).map(|feed| &*feed.intake)
-    }
-
-    /// Whether a table may have another row of a record; the record as the first step of the lane saw it, if it is known.
-    fn is_shared(
-        &self,
-        refused: &Refused,
-        again: Option<&Batch>,
-        is_late: bool,
-    ) -> Result<bool, EngineError> {
-        // A row of an item has a key of its own, and is made again without the rows beside it.
-        let is_of_item = refused.item().is_some();
-        let multiplies = self.steps.iter().any(|step| step.multiplies())
-            || (!is_of_item && self.feeds.iter().any(|feed| feed.intake.multiplies()));
-        let tables = self.tables();
-        match again {
-            _ if multiplies => Ok(true),
-            // It goes to the table for late rows alone.
-            _ if is_late => Ok(false),
-            None => Ok(tables > 1),
-            Some(batch) => {
-                let rows = Selected::all(batch.rows.clone());
-                Ok(route(self.router.as_deref(), tables, rows)?.tables.len() > 1)
-            }
-        }
     }
 }
 
@@ -539,7 +405,7 @@ fn fate(before: &Counts, after: &Counts, block: &RecordBlock) -> Result<Fate, En
 }
 
 /// What a step made of a batch, with the rows that go on moved together.
-fn dense(output: Output) -> Result<Output, EngineError> {
+pub(super) fn dense(output: Output) -> Result<Output, EngineError> {
     output.dense().map_err(|_| EngineError::Internal("a batch whose rows cannot be taken out"))
 }
 
@@ -550,7 +416,11 @@ fn latest(batch: &Batch, block: &RecordBlock) -> Option<i64> {
 }
 
 /// Forgets the keys of rows, those in files too.
-async fn forget(files: &Files, step: &mut Box<dyn Operator>, rows: &Batch) -> Result<(), EngineError> {
+pub(super) async fn forget(
+    files: &Files,
+    step: &mut Box<dyn Operator>,
+    rows: &Batch,
+) -> Result<(), EngineError> {
     let mut probed = step.probe(rows.clone())?;
     let answers = files.read(&std::mem::take(&mut probed.reads)).await?;
     match step.seen_keys() {
