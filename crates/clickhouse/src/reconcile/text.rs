@@ -1,7 +1,7 @@
 //! The text of one key column, row by row.
 //!
-//! Owns this side's half of the table in `reconcile`: how a value in Arrow becomes the bytes that are hashed. Does not own the server's
-//! half, in SQL, or the hash (`reconcile`).
+//! Owns this side's half of the table in `reconcile::key`: how a value in Arrow becomes the bytes that are hashed. Does not own the server's
+//! half, in SQL, or the hash (`reconcile::key`).
 
 use std::io::Write as _;
 

@@ -7,7 +7,8 @@
 use arrow_array::{Array, RecordBatch};
 use dataflow::{ColumnType, Schema};
 
-use super::{KeyPlan, expression, hash, text};
+use super::key::{KeyPlan, expression, hash};
+use super::text;
 
 /// Columns with a DEFAULT that are compared; the others are named as left out.
 const GIVEN_MAX: usize = 64;
@@ -86,8 +87,7 @@ impl Values {
                 _ => left_out.push(column.name.clone()),
             }
         }
-        let always = (!always.is_empty())
-            .then(|| KeyPlan { columns: always, defaults: std::collections::BTreeMap::new() });
+        let always = (!always.is_empty()).then(|| KeyPlan::without_defaults(always));
         let values = (always.is_some() || !given.is_empty()).then_some(Self { always, given });
         (values, left_out)
     }
