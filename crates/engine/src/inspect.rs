@@ -7,21 +7,20 @@
 //! A living owner retires objects while they are looked at. What is missing is therefore judged by the journal as it stands
 //! *after* the look, and the look at the journal begins again when its floor rises under it.
 
+mod look;
+mod parts;
 mod words;
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
-use protocol::record::{Body, Frame, RECORD_BYTES_MAX, StateDelta};
+use protocol::record::RECORD_BYTES_MAX;
 use protocol::retire::{Judge, KINDS, Marks, Standing};
 use protocol::{Lane, Record, names, retire};
 use store::{Entry, ErrorKind, Key, Store, StoreError};
 
-use crate::origins::FrameOrigins;
+use self::look::{is_damage, look};
+use self::parts::{Part, Parts, end};
 use crate::survey::{self, Pages, Survey};
-
-/// Bytes of a snapshot that are read at once.
-const PIECE_BYTES: u64 = 8 << 20;
 
 /// Findings and orphans that are kept with their names; the others are only counted.
 pub const NAMED_MAX: usize = 1_000;
@@ -110,69 +109,6 @@ impl Report {
         } else {
             self.findings_more += 1;
         }
-    }
-}
-
-/// A part of an object, as a record describes it.
-#[derive(Clone, Debug)]
-enum Part {
-    Frame(Frame),
-    Delta(StateDelta),
-    Whole { step: u32, len: u64, crc32c: u32 },
-    File { step: u32, len: u64 },
-}
-
-/// The parts of every object that records point to, with the object's length where a seal tells it.
-#[derive(Default)]
-struct Parts(BTreeMap<String, (Option<u64>, Vec<Part>)>);
-
-impl Parts {
-    fn add(&mut self, object: &str, bytes: Option<u64>, parts: impl IntoIterator<Item = Part>) {
-        let entry = self.0.entry(object.to_owned()).or_default();
-        entry.0 = entry.0.or(bytes);
-        for part in parts {
-            let at = place(&part);
-            if !entry.1.iter().any(|known| place(known) == at) {
-                entry.1.push(part);
-            }
-        }
-    }
-
-    fn of_record(&mut self, record: &Record) {
-        match &record.body {
-            Some(Body::Seal(seal)) if !seal.segment.is_empty() => {
-                let frames = seal.frames.iter().cloned().map(Part::Frame);
-                let parts = frames.chain(seal.states.iter().copied().map(Part::Delta));
-                self.add(&seal.segment, Some(seal.segment_bytes), parts);
-            }
-            Some(Body::Split(split)) => {
-                self.add(&split.segment, None, split.pieces.iter().cloned().map(Part::Frame));
-            }
-            _ => {}
-        }
-    }
-
-    fn of_lane(&mut self, lane: &Lane) {
-        for piece in lane.tables.iter().flat_map(|t| t.pending.iter().flatten()) {
-            self.add(&piece.segment, None, [Part::Frame(piece.frame.clone())]);
-        }
-        for delta in &lane.deltas {
-            self.add(&delta.segment, None, delta.delta.map(Part::Delta));
-        }
-        for s in &lane.snapshots {
-            self.add(&s.object, Some(s.len), [Part::Whole { step: s.step, len: s.len, crc32c: s.crc32c }]);
-        }
-        for f in &lane.files {
-            self.add(&f.object, Some(f.len), [Part::File { step: f.step, len: f.len }]);
-        }
-    }
-}
-
-fn place(part: &Part) -> (u64, u64) {
-    match part {
-        Part::Frame(frame) => (frame.offset, frame.len),
-        Part::Delta(delta) => (delta.offset, delta.len),
-        Part::Whole { len, .. } | Part::File { len, .. } => (0, *len),
     }
 }
 
@@ -318,14 +254,6 @@ async fn read_record(
     }
 }
 
-/// An answer about the object itself, and not about the way to it.
-fn is_damage(error: &StoreError) -> bool {
-    matches!(
-        error.kind,
-        ErrorKind::TooLarge | ErrorKind::OutOfRange | ErrorKind::Corrupt | ErrorKind::Conflict
-    )
-}
-
 /// Reads every object that there is, and gives back what may be missing or cut short.
 async fn objects(
     store: &dyn Store,
@@ -372,10 +300,6 @@ async fn objects(
     Ok(suspects)
 }
 
-fn end(parts: &[Part]) -> u64 {
-    parts.iter().map(place).map(|(offset, len)| offset.saturating_add(len)).max().unwrap_or(0)
-}
-
 async fn object_parts(
     store: &dyn Store,
     report: &mut Report,
@@ -402,91 +326,4 @@ async fn object_parts(
         }
     }
     Ok(found)
-}
-
-struct Seen {
-    bytes: u64,
-    rows: u64,
-}
-
-async fn look(
-    store: &dyn Store,
-    key: &Key,
-    part: &Part,
-    reader: &dyn Reader,
-) -> Result<Result<Seen, String>, StoreError> {
-    match part {
-        Part::Frame(frame) => {
-            let len = frame.len + frame.probe_len + frame.origins_len;
-            let whole = match read(store, key, frame.offset, len).await? {
-                Ok(whole) => whole,
-                Err(what) => return Ok(Err(what)),
-            };
-            let (body, rest) = whole.split_at(frame.len as usize);
-            let (probe, origins) = rest.split_at(frame.probe_len as usize);
-            if frame.origins_len > 0
-                && let Err(what) = FrameOrigins::verify(origins, frame.rows)
-            {
-                return Ok(Err(format!("damaged (where the rows of a frame come from: {what})")));
-            }
-            Ok(look_at_frame(frame, body, probe, reader).map(|rows| Seen { bytes: whole.len() as u64, rows }))
-        }
-        Part::Delta(delta) => sum(store, key, delta.offset, delta.len, delta.crc32c).await,
-        Part::Whole { len, crc32c, .. } => sum(store, key, 0, *len, *crc32c).await,
-        // Some 17 MB: it is read in one piece, as it was written.
-        Part::File { len, .. } => Ok(read(store, key, 0, *len)
-            .await?
-            .and_then(|bytes| reader.file(key.as_str(), &bytes).map(|()| Seen { bytes: *len, rows: 0 }))),
-    }
-}
-
-fn look_at_frame(frame: &Frame, body: &[u8], probe: &[u8], reader: &dyn Reader) -> Result<u64, String> {
-    if crc32c::crc32c(body) != frame.crc32c {
-        return Err("damaged (checksum of a frame)".into());
-    }
-    let rows = reader.frame(body).map_err(|what| format!("no frame that can be read ({what})"))?;
-    if rows != frame.rows {
-        return Err(format!("a frame of {rows} rows, {} were sealed", frame.rows));
-    }
-    reader.probe(probe).map_err(|what| format!("damaged (the keys behind a frame: {what})"))?;
-    Ok(rows)
-}
-
-/// Compares a checksum, in pieces: a snapshot may be larger than the memory.
-async fn sum(
-    store: &dyn Store,
-    key: &Key,
-    offset: u64,
-    len: u64,
-    crc32c: u32,
-) -> Result<Result<Seen, String>, StoreError> {
-    let (mut crc, mut at, end) = (0, offset, offset.saturating_add(len));
-    while at < end {
-        let piece = match read(store, key, at, PIECE_BYTES.min(end - at)).await? {
-            Ok(piece) => piece,
-            Err(what) => return Ok(Err(what)),
-        };
-        crc = crc32c::crc32c_append(crc, &piece);
-        at += piece.len() as u64;
-    }
-    if crc != crc32c {
-        return Ok(Err("damaged (checksum of a state)".into()));
-    }
-    Ok(Ok(Seen { bytes: len, rows: 0 }))
-}
-
-async fn read(
-    store: &dyn Store,
-    key: &Key,
-    from: u64,
-    len: u64,
-) -> Result<Result<Bytes, String>, StoreError> {
-    match store.get_range(key, from..from.saturating_add(len)).await {
-        Ok(Some(bytes)) if bytes.len() as u64 == len => Ok(Ok(bytes)),
-        Ok(Some(_)) => Ok(Err("shorter than sealed".into())),
-        Ok(None) => Ok(Err("missing".into())),
-        Err(error) if error.kind == ErrorKind::OutOfRange => Ok(Err("shorter than sealed".into())),
-        Err(error) if is_damage(&error) => Ok(Err(error.to_string())),
-        Err(error) => Err(error),
-    }
 }

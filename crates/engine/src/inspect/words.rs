@@ -5,7 +5,8 @@
 
 use protocol::{Lane, names};
 
-use super::{Finding, Part};
+use super::Finding;
+use super::parts::Part;
 
 const RESTORE: &str = "restore the object from a copy of the store that was made while the pipeline was stopped; without \
      one, empty the table, run `forebay reset FILE --yes` and give the source another `group`, `subscription` or `consumer`, which reads \
