@@ -266,7 +266,11 @@ async fn objects(
     let judge = Judge::new(&lane, Marks::seen_in(&lane));
     let mut missing: BTreeMap<&str, ()> = judge.needed().iter().map(|object| (*object, ())).collect();
     let mut suspects = Vec::new();
-    let known: u64 = parts.0.values().map(|(bytes, parts)| bytes.unwrap_or_else(|| end(parts))).sum();
+    let known = parts
+        .0
+        .values()
+        .map(|(bytes, parts)| bytes.unwrap_or_else(|| end(parts)))
+        .fold(0, u64::saturating_add);
     for kind in survey::FOLDERS {
         let mut pages = Pages::new(store, &report.folder.clone(), kind);
         while let Some(page) = pages.next().await? {

@@ -13,6 +13,7 @@ use engine::inspect::{self, Report};
 use engine::survey::Pages;
 use operators::dedup::spilled::Sizes;
 use protocol::retire::Standing;
+use protocol::{Body, Record, names};
 use store::{Inline, Key, Put, Store};
 use support::{Bench, Process};
 use tokio::sync::watch;
@@ -123,6 +124,30 @@ async fn stores(dir: &Folder) -> [Arc<dyn Store>; 2] {
         store::open_with(&format!("file://{}", dir.0.display()), Arc::new(Inline), &store::Remote::default())
             .expect("a folder");
     [lane_with_everything(Arc::new(store::MemoryStore::new(1 << 30))).await, lane_with_everything(disk).await]
+}
+
+/// A seal is looked at before it is known that it breaks a rule, so its numbers may be any.
+#[test]
+fn lengths_that_no_program_writes_are_damage() {
+    run(async {
+        for (len, probe_len) in [(u64::MAX, 1), (1, u64::MAX), (1 << 63, 1 << 63), (1 << 62, 0)] {
+            let store = lane_with_everything(Arc::new(store::MemoryStore::new(1 << 30))).await;
+            for key in keys(&store, "journal").await {
+                let seq = names::number(key.as_str()).expect("a record's name");
+                let record =
+                    Record::from_bytes(seq, &bytes_of(&store, &key).await).expect("as it was written");
+                let Some(Body::Seal(mut seal)) = record.body.clone() else { continue };
+                for frame in &mut seal.frames {
+                    (frame.len, frame.probe_len) = (len, probe_len);
+                }
+                let altered = Record { body: Some(Body::Seal(seal)), ..record };
+                replace(&store, &key, Some(altered.to_bytes())).await;
+            }
+            let report = look(&store).await;
+            let is_told = report.findings.iter().any(|found| found.what.contains("is malformed"));
+            assert!(is_told, "{:?}", report.findings);
+        }
+    });
 }
 
 #[test]

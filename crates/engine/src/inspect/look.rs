@@ -29,7 +29,8 @@ pub(super) async fn look(
 ) -> Result<Result<Seen, String>, StoreError> {
     match part {
         Part::Frame(frame) => {
-            let len = frame.len + frame.probe_len + frame.origins_len;
+            // A sum that leaves all bounds is longer than any object, and so is not read.
+            let len = frame.len.saturating_add(frame.probe_len).saturating_add(frame.origins_len);
             let whole = match read(store, key, frame.offset, len).await? {
                 Ok(whole) => whole,
                 Err(what) => return Ok(Err(what)),
