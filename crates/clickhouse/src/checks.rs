@@ -22,15 +22,15 @@
 mod columns;
 mod engine;
 mod literal;
+mod memory;
 pub mod read;
 pub mod sight;
 mod upsert;
+mod views;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use dataflow::{Column, ColumnType, Remedy, Schema, TableFault};
-use tokens::trust;
 
 use crate::config::{CreateTable, TableConfig, Upsert};
 use crate::partition::PartitionKey;
@@ -39,7 +39,9 @@ use crate::sort::SortKey;
 use crate::types::identifier;
 use crate::upsert::{Places, VERSION};
 pub use engine::Engine;
+use memory::{Memory, check_room, check_window};
 use read::{Server, TableRow, View};
+use views::{VIEW_PARTITIONS_MAX, check_view, is_unpartitioned};
 
 /// Tokens on plain tables came with 22.2, the last of the settings that inserts name some releases later; from this long-term
 /// release on all are there.
@@ -54,12 +56,6 @@ pub const PROVENANCE: &str = "_forebay";
 pub const WINDOW: u64 = 10_000;
 /// The setting of a table that makes inserts asynchronous, whatever the request says.
 const ASYNC_INSERT: &str = "async_insert";
-/// How long a replicated table remembers tokens.
-const AGE_SETTING: &str = "replicated_deduplication_window_seconds";
-/// What is advised for it, in seconds: a week, ClickHouse's own default for a long time.
-const AGE_S: u64 = 604_800;
-/// Partitions that one frame may touch in a view's target: the server's own default.
-const VIEW_PARTITIONS_MAX: u32 = 100;
 
 /// One reason why a table cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -327,19 +323,6 @@ pub fn create_statement(config: &TableConfig, create: &CreateTable) -> String {
     )
 }
 
-/// What a table and its views' targets remember.
-#[derive(Clone, Copy, Debug)]
-struct Memory {
-    window: u64,
-    age_ms: u64,
-}
-
-impl Memory {
-    fn and(self, other: Self) -> Self {
-        Self { window: self.window.min(other.window), age_ms: self.age_ms.min(other.age_ms) }
-    }
-}
-
 fn check_version(facts: &Facts, faults: &mut Vec<Fault>) {
     let version = facts.server.version;
     let mut need = |min: (u32, u32), why: &str| {
@@ -381,87 +364,6 @@ fn check_engine(table: &TableRow, name: &str, faults: &mut Vec<Fault>) -> Option
             faults.push(Fault::stop(format!("table `{name}` has the engine `{}`: {reason}", table.engine)));
             None
         }
-    }
-}
-
-fn check_window(
-    engine: &Engine,
-    name: &str,
-    quoted: &str,
-    server: &Server,
-    faults: &mut Vec<Fault>,
-) -> Memory {
-    let setting = window_setting(engine);
-    let read =
-        |setting: &str| engine.setting(setting).or_else(|| server.table_default(engine.replicated, setting));
-    let window = read(setting).unwrap_or(0);
-    if window == 0 {
-        faults.push(Fault::fixed_by(
-            format!("table `{name}` does not remember insert tokens (`{setting}` is 0), so a repeated insert doubles its rows"),
-            format!("ALTER TABLE {quoted} MODIFY SETTING {setting} = {WINDOW}"),
-        ));
-    }
-    let age_ms =
-        if engine.replicated { read(AGE_SETTING).unwrap_or(0).saturating_mul(1000) } else { u64::MAX };
-    if age_ms == 0 {
-        faults.push(Fault::fixed_by(
-            format!("table `{name}` forgets insert tokens at once (`{AGE_SETTING}` is 0)"),
-            format!("ALTER TABLE {quoted} MODIFY SETTING {AGE_SETTING} = {AGE_S}"),
-        ));
-    }
-    Memory { window, age_ms }
-}
-
-/// The name of the setting that says how many tokens a table remembers.
-fn window_setting(engine: &Engine) -> &'static str {
-    if engine.replicated { "replicated_deduplication_window" } else { "non_replicated_deduplication_window" }
-}
-
-/// Every insert that may be under way must find its token again after all the others, within the half of the memory that a
-/// resend may count on (`tokens::trust::tokens_min`), and before half of its age is over (`tokens::trust::insert_time_ms_max`).
-fn check_room(
-    config: &TableConfig,
-    engine: &Engine,
-    name: &str,
-    quoted: &str,
-    memory: Memory,
-    parts: u64,
-    faults: &mut Vec<Fault>,
-) {
-    let in_flight = config.inserts_in_flight.max(1);
-    let need = trust::tokens_min(in_flight, parts);
-    if memory.window > 0 && memory.window < need {
-        let setting = window_setting(engine);
-        faults.push(Fault::fixed_by(
-            format!(
-                "table `{name}` remembers {} insert tokens (`{setting}`); with {in_flight} inserts in flight, of up to {parts} tokens each, it needs \
-                 at least {need}: half of them for other writers, and twice that, because an insert whose answer is lost is resent only \
-                 while fewer than half of the tokens have been used since",
-                memory.window
-            ),
-            format!("ALTER TABLE {quoted} MODIFY SETTING {setting} = {}", need.max(WINDOW)),
-        ));
-    }
-    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let (time_ms, margin_ms) = (ms(config.insert_time_max), ms(config.resend_margin));
-    let time_ms_max = trust::insert_time_ms_max(memory.age_ms, margin_ms);
-    if memory.age_ms > 0 && time_ms > time_ms_max {
-        let age_s = (time_ms + margin_ms).div_ceil(1_000).saturating_mul(2);
-        let lower = match time_ms_max / 1_000 {
-            0 => String::new(),
-            s => format!("lower `sink.clickhouse.timeout` to {s}s or less, or "),
-        };
-        faults.push(Fault::fixed_by(
-            format!(
-                "table `{name}` forgets an insert token after {} s (`{AGE_SETTING}`), and an insert may take {} s \
-                 (`sink.clickhouse.timeout`). An insert whose answer is lost can be resent only within half of that age, of which {} s are \
-                 for polling the server: {lower}let the table remember tokens for longer",
-                memory.age_ms / 1_000,
-                time_ms / 1_000,
-                margin_ms / 1_000
-            ),
-            format!("ALTER TABLE {quoted} MODIFY SETTING {AGE_SETTING} = {}", age_s.max(AGE_S)),
-        ));
     }
 }
 
@@ -552,64 +454,6 @@ fn note_what_is_not_counted(server: &Server, places: &[Place], notes: &mut Vec<S
             server.known.user
         )
     }));
-}
-
-fn check_view(view: &View, server: &Server, faults: &mut Vec<Fault>) -> Option<(Engine, Memory)> {
-    let (name, quoted) = (view.target_name(), view.target_quoted());
-    let Some(target) = &view.target else {
-        faults.push(Fault::stop(format!(
-            "materialized view `{}` writes into `{name}`, which does not exist: drop the view, or make its target",
-            view.name
-        )));
-        return None;
-    };
-    let engine = check_engine(target, &name, faults)?;
-    let of_target = check_window(&engine, &name, &quoted, server, faults);
-    if !is_unpartitioned(&target.partition_key)
-        && let Some(word) = unstable_function(&view.select)
-    {
-        faults.push(Fault::stop(format!(
-            "materialized view `{}` calls `{word}`, and its target `{name}` is partitioned by `{}`: a repeated insert could \
-             land in another partition, where its token is not known; take the time from a column, or drop the partition key",
-            view.name, target.partition_key
-        )));
-    }
-    Some((engine, of_target))
-}
-
-fn is_unpartitioned(key: &str) -> bool {
-    matches!(key.trim(), "" | "tuple()")
-}
-
-/// The first function in a SELECT that gives another value at each call.
-fn unstable_function(select: &str) -> Option<&'static str> {
-    const UNSTABLE: &[&str] = &[
-        "now(",
-        "now64(",
-        "nowInBlock(",
-        "today(",
-        "yesterday(",
-        "rand(",
-        "rand32(",
-        "rand64(",
-        "randConstant(",
-        "randCanonical(",
-        "generateUUIDv4(",
-        "generateUUIDv7(",
-        "generateULID(",
-        "generateSnowflakeID(",
-        "hostName(",
-        "rowNumberInAllBlocks(",
-        "rowNumberInBlock(",
-        "blockNumber(",
-    ];
-    let lower = select.to_lowercase();
-    UNSTABLE.iter().copied().find(|name| {
-        let name = name.to_lowercase();
-        lower
-            .match_indices(&name)
-            .any(|(at, _)| !lower[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_'))
-    })
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::read::{ColumnRow, Hashes, target_of};
 use super::*;
 
