@@ -194,7 +194,22 @@ fn a_partitioned_target_needs_a_view_that_repeats() {
     };
     let partitioned = || remembering(2_000);
     facts.views = vec![view(Some(partitioned()), "CREATE … AS SELECT n, now() AS at FROM t")];
-    assert!(faults(&facts).contains("calls `now(`"), "{}", faults(&facts));
+    assert!(faults(&facts).contains("calls `now()`"), "{}", faults(&facts));
+    for call in
+        ["randomString(3)", "CURDATE()", "rand(n)", "localtime()", "nowInBlock64(3)", "arrayShuffle([n])[1]"]
+    {
+        facts.views =
+            vec![view(Some(partitioned()), &format!("CREATE … AS SELECT n, f({call}) AS at FROM t"))];
+        let word = call.split('(').next().unwrap();
+        assert!(faults(&facts).contains(&format!("calls `{word}()`")), "{call}: {}", faults(&facts));
+    }
+    for call in
+        ["toDateTime(at)", "strand(at)", "my_now(at)", "dictGet('d', 'a', n)", "now", "concat('now(', at)"]
+    {
+        facts.views = vec![view(Some(partitioned()), &format!("CREATE … AS SELECT n, {call} AS at FROM t"))];
+        let is_fault = call.contains("'now('");
+        assert_eq!(judge(&facts, &config()).is_err(), is_fault, "{call}");
+    }
     facts.views = vec![view(Some(partitioned()), "CREATE … AS SELECT n, unknow(at) AS at FROM t")];
     let plan = judge(&facts, &config()).unwrap();
     assert_eq!((plan.partitions_max, plan.parts_per_frame), (100, 100));
