@@ -31,6 +31,9 @@ pub const HEADERS_CUT: &str = "forebay.headers_cut";
 /// The header by which a dead letter keeps the first line of its file ([`RecordBlock::head`]).
 pub const HEAD_HEADER: &str = "forebay.first_line";
 
+/// The header by which a dead letter keeps the name of its record's schema ([`RecordBlock::schema`]).
+pub const SCHEMA_HEADER: &str = "forebay.schema";
+
 /// The header by which a dead letter keeps which item of its record's array it was the row of.
 pub const ITEM_HEADER: &str = "forebay.item";
 
@@ -124,6 +127,9 @@ pub struct RecordBlock {
     pub headers: Option<Spans>,
     /// What stands once before all records of the partition and says how to read them: the first line of a CSV file. Without its line end.
     pub head: Option<Arc<[u8]>>,
+    /// The name of the schema that all records were written with, where the source gives it beside them rather than within. Only whoever looks
+    /// schemas up reads anything in it.
+    pub schema: Option<Arc<str>>,
     /// The era of all records: the high half of their positions.
     pub era: u64,
     /// The low half of each record's position.
@@ -221,6 +227,7 @@ impl RecordBlock {
             keys: self.keys.as_ref().map(only),
             headers: self.headers.as_ref().map(only),
             head: self.head.clone(),
+            schema: self.schema.clone(),
             era: self.era,
             positions: vec![self.positions[row]],
             times_ms: vec![self.times_ms[row]],
@@ -261,6 +268,7 @@ impl RecordBlock {
             keys: self.keys.as_ref().map(spans),
             headers: self.headers.as_ref().map(spans),
             head: self.head.clone(),
+            schema: self.schema.clone(),
             era: self.era,
             positions: self.positions[rows.clone()].to_vec(),
             times_ms: self.times_ms[rows.clone()].to_vec(),

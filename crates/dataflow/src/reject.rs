@@ -9,7 +9,7 @@ use arrow_array::builder::{BinaryBuilder, MapBuilder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMillisecondArray, UInt32Array, UInt64Array};
 
 use crate::block::{
-    ERA_HEADER, HEAD_HEADER, ITEM_HEADER, KEY_BYTES_MAX, TIME_UNKNOWN_MS, headers, push_header,
+    ERA_HEADER, HEAD_HEADER, ITEM_HEADER, KEY_BYTES_MAX, SCHEMA_HEADER, TIME_UNKNOWN_MS, headers, push_header,
 };
 use crate::position::{self, Position};
 use crate::{Column, ColumnType, Partition, RecordBlock, Schema, Spans};
@@ -112,6 +112,9 @@ impl Reject {
         if let Some(head) = &block.head {
             // The record cannot be read again without it.
             push_header(&mut headers, HEAD_HEADER, Some(head));
+        }
+        if let Some(schema) = &block.schema {
+            push_header(&mut headers, SCHEMA_HEADER, Some(schema.as_bytes()));
         }
         let whole = Self {
             partition: block.partition.clone(),

@@ -366,6 +366,7 @@ fn block(
         keys,
         headers,
         head: None,
+        schema: None,
         era: 0,
         positions: (first..end).collect(),
         times_ms,

@@ -1,10 +1,12 @@
-//! Schemas that records were written with, from a registry that speaks Confluent's protocol (Confluent, Apicurio, Karapace, Redpanda).
+//! Schemas that records were written with, from a registry that speaks Confluent's protocol (Confluent, Apicurio, Karapace, Redpanda), or from
+//! another [`Registry`].
 //!
 //! Owns the requests ([`Client`]), and a source that fetches the schemas a block names before it hands the block on ([`WithSchemas`]), so that
-//! decoding stays pure and waits for nothing. Does not own the schemas' meaning nor the records' header (`formats::avro`).
+//! decoding stays pure and waits for nothing. Does not own the schemas' meaning nor the records' header (`formats::avro`), nor how a source's own
+//! brokers are asked for schemas (`sources`).
 
 mod client;
 mod source;
 
 pub use client::{Client, Config, Found, RegistryError};
-pub use source::WithSchemas;
+pub use source::{Registry, WithSchemas};

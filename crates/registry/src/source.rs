@@ -1,6 +1,6 @@
 //! A source whose blocks are handed out once every schema that they name is known.
 //!
-//! Owns when the registry is asked: once for each number, before the first block that names it. Does not own the answers' meaning
+//! Owns when the registry is asked: once for each number (or name), before the first block that names it. Does not own the answers' meaning
 //! ([`crate::client`]), nor anything that the inner source decides.
 //!
 //! | the registry …            | the block …                                                                              |
@@ -13,6 +13,7 @@
 //! A number that the registry did not have is asked for again once a minute, so that records replayed later are read.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -39,45 +40,85 @@ const MISSING_PAUSE: Duration = Duration::from_secs(1);
 /// What the registry did not have is asked for again after so long.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
 
-/// A source of Avro records in Confluent's wire format, and the registry of their schemas.
-#[derive(Clone)]
-pub struct WithSchemas {
+/// Whom schemas are asked of.
+///
+/// 1. [`Registry::named`] gives what a block names, without asking anybody.
+/// 2. [`Registry::schema`] takes seconds at the most, and may be dropped.
+/// 3. A schema that was found under a key never changes.
+#[async_trait]
+pub trait Registry: Send + Sync + 'static {
+    /// What a block names a schema by.
+    type Key: Ord + Clone + Display + Send + Sync + 'static;
+
+    /// Each schema that `block` names, at least once.
+    fn named(&self, block: &RecordBlock) -> Vec<Self::Key>;
+
+    /// What is there under `key`.
+    ///
+    /// # Errors
+    /// When the registry is unavailable, or refuses the login.
+    async fn schema(&self, key: &Self::Key) -> Result<Found, RegistryError>;
+
+    /// Called before a pipeline's positions are compared with the source's: refuses what no record could be read by.
+    ///
+    /// # Errors
+    /// As [`schema`](Self::schema), and when the pipeline file has to be changed.
+    async fn check(&self) -> Result<(), RegistryError> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Registry for Client {
+    type Key = u32;
+
+    fn named(&self, block: &RecordBlock) -> Vec<u32> {
+        schema_ids(block).collect()
+    }
+
+    async fn schema(&self, id: &u32) -> Result<Found, RegistryError> {
+        Client::schema(self, *id).await
+    }
+}
+
+/// A source of Avro records that name their schemas, and the registry of these.
+pub struct WithSchemas<R: Registry> {
     inner: Arc<dyn Source>,
-    asks: Arc<Asks>,
+    asks: Arc<Asks<R>>,
 }
 
 /// What is asked of the registry, and when.
-struct Asks {
-    client: Client,
-    schemas: Arc<Schemas>,
+struct Asks<R: Registry> {
+    client: R,
+    schemas: Arc<Schemas<R::Key>>,
     runtime: Arc<dyn Runtime>,
     /// When the registry last said that it does not have a schema. No more of them than [`formats::avro::SCHEMAS_MAX`].
-    missing: Mutex<BTreeMap<u32, Duration>>,
+    missing: Mutex<BTreeMap<R::Key, Duration>>,
 }
 
-impl WithSchemas {
+impl<R: Registry> WithSchemas<R> {
     /// `inner`, whose records name schemas of the registry; what is found is put among `schemas`, for the decoder.
     pub fn new(
         inner: Arc<dyn Source>,
-        client: Client,
-        schemas: Arc<Schemas>,
+        client: R,
+        schemas: Arc<Schemas<R::Key>>,
         runtime: Arc<dyn Runtime>,
     ) -> Self {
         Self { inner, asks: Arc::new(Asks { client, schemas, runtime, missing: Mutex::default() }) }
     }
 }
 
-impl Asks {
-    /// The numbers in a block that have to be asked for.
-    fn open(&self, block: &RecordBlock) -> Vec<u32> {
+impl<R: Registry> Asks<R> {
+    /// What a block names and has to be asked for.
+    fn open(&self, block: &RecordBlock) -> Vec<R::Key> {
         let (mut open, mut seen) = (Vec::new(), BTreeSet::new());
-        for id in schema_ids(block) {
-            let is_open = match self.schemas.get(id) {
+        for id in self.client.named(block) {
+            let is_open = match self.schemas.get(&id) {
                 Some(Writer::Texts(_)) => false,
-                Some(Writer::Unusable(_)) => self.is_due(id),
+                Some(Writer::Unusable(_)) => self.is_due(&id),
                 None => true,
             };
-            if is_open && seen.insert(id) {
+            if is_open && seen.insert(id.clone()) {
                 open.push(id);
             }
         }
@@ -87,9 +128,9 @@ impl Asks {
         open
     }
 
-    fn is_due(&self, id: u32) -> bool {
+    fn is_due(&self, id: &R::Key) -> bool {
         let missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
-        missing.get(&id).is_some_and(|asked| self.runtime.elapsed() >= *asked + ASK_AGAIN)
+        missing.get(id).is_some_and(|asked| self.runtime.elapsed() >= *asked + ASK_AGAIN)
     }
 
     fn missing_count(&self) -> usize {
@@ -97,23 +138,23 @@ impl Asks {
     }
 
     /// Asks for each of `ids` and keeps what is found.
-    async fn ask(&self, ids: Vec<u32>) -> Result<(), SourceError> {
+    async fn ask(&self, ids: Vec<R::Key>) -> Result<(), SourceError> {
         for id in ids {
-            let is_new = self.schemas.get(id).is_none() && !self.schemas.is_full_of_unusable();
+            let is_new = self.schemas.get(&id).is_none() && !self.schemas.is_full_of_unusable();
             let is_patient = is_new && self.missing_count() < MISSING_PATIENT_MAX;
             let tries = if is_patient { MISSING_TRIES } else { 1 };
-            let mut found = self.client.schema(id).await.map_err(fault)?;
+            let mut found = self.client.schema(&id).await.map_err(fault)?;
             for _ in 1..tries {
                 if !matches!(found, Found::Missing(_)) {
                     break;
                 }
                 self.runtime.sleep(MISSING_PAUSE).await;
-                found = self.client.schema(id).await.map_err(fault)?;
+                found = self.client.schema(&id).await.map_err(fault)?;
             }
             let is_missing = matches!(found, Found::Missing(_));
             let writer = match found {
                 Found::Texts(texts) => {
-                    tracing::info!(schema = id, "a schema was fetched from the registry");
+                    tracing::info!(schema = %id, "a schema was fetched from the registry");
                     Writer::Texts(texts.into())
                 }
                 Found::Unusable(why) | Found::Missing(why) => Writer::Unusable(why.into()),
@@ -124,10 +165,10 @@ impl Asks {
                 Writer::Unusable(why) => Some(why.clone()),
                 Writer::Texts(_) => None,
             };
-            let is_kept = self.schemas.put(id, writer).map_err(full)?;
+            let is_kept = self.schemas.put(id.clone(), writer).map_err(full)?;
             if let Some(why) = why.filter(|_| is_kept) {
                 // One line a number, and no more lines than numbers are kept.
-                tracing::warn!(schema = id, "records of this schema become dead letters: {why}");
+                tracing::warn!(schema = %id, "records of this schema become dead letters: {why}");
             }
             let now = self.runtime.elapsed();
             let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,7 +186,7 @@ fn fault(error: RegistryError) -> SourceError {
 }
 
 #[async_trait]
-impl Source for WithSchemas {
+impl<R: Registry> Source for WithSchemas<R> {
     fn streams(&self) -> Streams {
         self.inner.streams()
     }
@@ -159,7 +200,9 @@ impl Source for WithSchemas {
     }
 
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
-        self.inner.partitions().await
+        let partitions = self.inner.partitions().await?;
+        self.asks.client.check().await.map_err(fault)?;
+        Ok(partitions)
     }
 
     async fn recognize(
@@ -223,21 +266,21 @@ struct Held {
     asking: Option<BoxFuture<'static, Result<(), SourceError>>>,
 }
 
-struct ReaderWithSchemas {
+struct ReaderWithSchemas<R: Registry> {
     inner: Box<dyn Reader>,
-    asks: Arc<Asks>,
+    asks: Arc<Asks<R>>,
     held: Option<Held>,
 }
 
-impl ReaderWithSchemas {
-    fn ask(asks: &Arc<Asks>, block: &RecordBlock) -> BoxFuture<'static, Result<(), SourceError>> {
+impl<R: Registry> ReaderWithSchemas<R> {
+    fn ask(asks: &Arc<Asks<R>>, block: &RecordBlock) -> BoxFuture<'static, Result<(), SourceError>> {
         let (asks, ids) = (asks.clone(), asks.open(block));
         Box::pin(async move { asks.ask(ids).await })
     }
 }
 
 #[async_trait]
-impl Reader for ReaderWithSchemas {
+impl<R: Registry> Reader for ReaderWithSchemas<R> {
     async fn next(&mut self) -> Result<Event, SourceError> {
         if self.held.is_none() {
             match self.inner.next().await? {

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use dataflow::block::{HEAD_HEADER, NO_LEADER_EPOCH, headers};
+use dataflow::block::{HEAD_HEADER, NO_LEADER_EPOCH, SCHEMA_HEADER, headers};
 use dataflow::{
     BlockBuilder, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Runtime, Source,
     SourceError, SourceFault, Streams,
@@ -247,6 +247,9 @@ fn block(position: u64, record: &Replayed) -> RecordBlock {
     for (name, value) in headers(&record.headers) {
         match value {
             Some(head) if name == HEAD_HEADER => builder.head(head.into()),
+            Some(schema) if name == SCHEMA_HEADER => {
+                builder.schema(Some(String::from_utf8_lossy(schema).into()));
+            }
             value => builder.header(name, value),
         }
     }

@@ -30,6 +30,7 @@
 //! | `client`     | the rare questions                                       |
 //! | `connection` | a socket with bounds                                     |
 //! | `frame`, `fields`, `messages` | the protocol as bytes                   |
+//! | `schema`     | the names of schemas, and questions for them             |
 //! | `inflate`    | LZ4, zlib, Zstandard, Snappy                             |
 //! | `place`      | positions                                                |
 //! | `produce`    | a producer, for tests and measurements                   |
@@ -50,6 +51,7 @@ mod place;
 pub mod produce;
 mod reader;
 mod reading;
+mod schema;
 mod supervisor;
 mod topic;
 
@@ -69,6 +71,7 @@ pub use crate::tls::Tls;
 pub use crate::token::TokenSource;
 use address::Address;
 use client::{Client, Topic, Unanswered};
+pub use schema::{BrokerSchema, SchemaClient, SchemaKind};
 
 /// The name by which a topic is known in a journal, `tenant/namespace/topic`: without its domain, and in `public/default` if it names no
 /// namespace.
@@ -117,6 +120,7 @@ impl Token {
 }
 
 /// What to read, and how.
+#[derive(Clone)]
 pub struct PulsarOptions {
     /// Brokers or proxies, as `service` names them.
     addresses: Vec<Address>,
@@ -138,6 +142,8 @@ pub struct PulsarOptions {
     pub record_bytes_max: usize,
     /// How often new partitions are looked for.
     pub look_every: Duration,
+    /// Blocks name the schema of their records ([`dataflow::RecordBlock::schema`]), and hold records of one alone.
+    pub names_schemas: bool,
 }
 
 impl PulsarOptions {
@@ -169,6 +175,7 @@ impl PulsarOptions {
             ahead_bytes_max: 64 << 20,
             record_bytes_max: 128 << 20,
             look_every: Duration::from_secs(10),
+            names_schemas: false,
         })
     }
 

@@ -176,6 +176,29 @@ impl Pulsar {
     /// # Errors
     /// When the client does not end well.
     pub fn send_by_java(&self, topic: &str, file: &Path) -> Result<()> {
+        let file = file.display().to_string();
+        self.produce_by_java(&[topic, "--chunking", "--files", &file])
+    }
+
+    /// Sends a record, given as JSON, as one message in Avro by the Java client, which registers the schema.
+    ///
+    /// # Errors
+    /// When the client does not end well.
+    pub fn send_avro_by_java(&self, topic: &str, schema: &str, record: &str) -> Result<()> {
+        // Messages are told apart by a character that is in no record.
+        let value_schema = format!("avro:{schema}");
+        self.produce_by_java(&[
+            topic,
+            "--value-schema",
+            &value_schema,
+            "--separator",
+            ";",
+            "--messages",
+            record,
+        ])
+    }
+
+    fn produce_by_java(&self, arguments: &[&str]) -> Result<()> {
         let conf = self.dir.path().join("client.conf");
         fs::write(&conf, "")?;
         let sent = Spawn::new("pulsar-client", "java")
@@ -197,8 +220,8 @@ impl Pulsar {
             .arg(cached("pulsar/lib").join("*"))
             .arg("org.apache.pulsar.client.cli.PulsarClientTool")
             .arg(&conf)
-            .args(["--url", &self.service(), "produce", topic, "--chunking", "--files"])
-            .arg(file);
+            .args(["--url", &self.service(), "produce"])
+            .args(arguments);
         sent.run(self.dir.path(), START_MAX)?.success().map(drop)
     }
 

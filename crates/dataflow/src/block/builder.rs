@@ -42,6 +42,7 @@ impl BlockBuilder {
             keys: None,
             headers: None,
             head: None,
+            schema: None,
             era: position::era(next),
             positions: Vec::new(),
             times_ms: Vec::new(),
@@ -189,6 +190,16 @@ impl BlockBuilder {
         self.block.head = Some(head);
     }
 
+    /// Says which schema the records of this block and of those after it were written with. Records that name another one go into another block.
+    pub fn schema(&mut self, name: Option<Arc<str>>) {
+        self.block.schema = name;
+    }
+
+    /// The name given by [`schema`](Self::schema).
+    pub fn schema_name(&self) -> Option<&str> {
+        self.block.schema.as_deref()
+    }
+
     /// True when the block has reached a bound and should be taken.
     pub fn is_full(&self) -> bool {
         self.block.len() >= Self::RECORDS_MAX || self.bytes() >= Self::BYTES_MAX
@@ -221,6 +232,7 @@ impl BlockBuilder {
         next.leader_epoch = self.block.leader_epoch;
         next.leader_epoch_within = self.block.leader_epoch_within;
         next.head = self.block.head.clone();
+        next.schema = self.block.schema.clone();
         std::mem::replace(&mut self.block, next)
     }
 }

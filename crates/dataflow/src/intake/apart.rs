@@ -80,6 +80,7 @@ impl Intake {
             keys: of_rows(Metadata::Key, &block.keys)?,
             headers: of_rows(Metadata::Headers, &block.headers)?,
             head: block.head.clone(),
+            schema: block.schema.clone(),
             era: block.era,
             positions: (0..rows.len() as u64).collect(),
             times_ms: rows.iter().map(|row| block.times_ms[*row]).collect(),

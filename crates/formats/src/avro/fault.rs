@@ -10,7 +10,7 @@
 //! | a value | `WrongKind`, `OutOfRange`, `TooLarge` | ``field `status`: value `70000` does not fit UInt16 (0 to 65535)``   |
 //! | null    | `Missing`                            | ``field `status`: value `null` is refused, because its column …``        |
 //! | absent  | `Missing`                            | ``field `status` is missing, and its column …``                      |
-//! | schema  | `Schema`                             | ``schema `7`: the registry has no schema of this number``            |
+//! | schema  | `Schema`                             | ``schema `7`: the registry has no schema of this number``, ``the message names no schema: …`` |
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -43,8 +43,10 @@ enum Kind {
     /// This value is turned down.
     Value(String),
     Absent,
-    /// The writer's schema of this number is of no use.
-    Schema(u32),
+    /// The writer's schema of this number or name is of no use.
+    Schema(String),
+    /// Nothing says which schema it is of.
+    Nameless,
 }
 
 impl Fault {
@@ -61,8 +63,20 @@ impl Fault {
 
     /// The record is of schema `id`, by which it cannot be read.
     #[cold]
-    pub fn schema(id: u32, why: &str) -> Box<Self> {
-        Self::new(Reason::Schema, Kind::Schema(id), why.to_owned().into())
+    pub fn schema(id: &dyn Display, why: &str) -> Box<Self> {
+        Self::new(
+            Reason::Schema,
+            Kind::Schema(printable(id.to_string().as_bytes(), FIELD_CHARS)),
+            why.to_owned().into(),
+        )
+    }
+
+    /// The record comes without the name of its schema.
+    #[cold]
+    pub fn nameless() -> Box<Self> {
+        let rule = "the message names no schema: it was produced without one; produce it with an Avro schema, or write the one that it has as \
+                    `schema_file`";
+        Self::new(Reason::Schema, Kind::Nameless, rule.into())
     }
 
     /// Null, where neither the type nor a DEFAULT takes it.
@@ -108,6 +122,7 @@ impl Fault {
             Kind::Value(value) => format!("field `{field}`: value `{value}` {}", self.rule),
             Kind::Absent => format!("field `{field}` {}", self.rule),
             Kind::Schema(id) => format!("schema `{id}`: {}", self.rule),
+            Kind::Nameless => self.rule.to_string(),
         }
     }
 }

@@ -1,15 +1,19 @@
-//! Records in Confluent's wire format: a zero byte, four bytes with the number of the writer's schema, the datum.
+//! Records that name the schema they were written with: in Confluent's wire format (a zero byte, four bytes with the schema's number, the datum), or
+//! without a header in a block that names the schema of all its records ([`RecordBlock::schema`]).
 //!
-//! Owns the header, the set of schemas by number and the plan that is compiled for each of them. Does not own how a schema is
-//! fetched: before blocks reach the decoder, every number that they name is put into [`Schemas`] (by the crate `registry`).
+//! Owns the header, the set of schemas by number or name and the plan that is compiled for each of them. Does not own how a schema is
+//! fetched: before blocks reach the decoder, every schema that they name is put into [`Schemas`] (by the crate `registry`).
 //!
 //! | the header                   | the record                                                              |
 //! |------------------------------|-------------------------------------------------------------------------|
 //! | is too short, or begins with another byte | is `malformed`                                             |
 //! | names a schema that fits     | is read by that schema                                                   |
 //! | names one that the registry does not have, that is not Avro, or that a column cannot be filled from | is a reject of the reason `schema` |
+//!
+//! Of a block that names its schema, or none, the last two rows hold for all its records: none is one that is of no use.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use dataflow::{RecordBlock, Schema};
@@ -28,33 +32,39 @@ pub const SCHEMAS_MAX: usize = 1 << 16;
 /// Numbers without a usable schema that are kept, apart from the schemas: a producer with broken headers makes up any number of them.
 pub const UNUSABLE_MAX: usize = 1 << 12;
 
-/// What is known of a schema's number.
+/// What is known of a schema's number or name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Writer {
     /// The schema's text, behind the texts that define the named types it uses.
     Texts(Arc<[String]>),
-    /// There is none that a record could be read by, and why: the rest of a sentence that begins with the schema's number.
+    /// There is none that a record could be read by, and why: the rest of a sentence that begins with the schema's number or name.
     Unusable(Arc<str>),
 }
 
-/// The schemas that records were written with, by number. Shared between their fetcher and the decoders.
-#[derive(Debug, Default)]
-pub struct Schemas {
-    known: RwLock<Known>,
+/// The schemas that records were written with, by number or by name. Shared between their fetcher and the decoders.
+#[derive(Debug)]
+pub struct Schemas<K = u32> {
+    known: RwLock<Known<K>>,
 }
 
-#[derive(Debug, Default)]
-struct Known {
-    texts: BTreeMap<u32, Arc<[String]>>,
-    unusable: BTreeMap<u32, Arc<str>>,
+#[derive(Debug)]
+struct Known<K> {
+    texts: BTreeMap<K, Arc<[String]>>,
+    unusable: BTreeMap<K, Arc<str>>,
 }
 
-impl Schemas {
+impl<K> Default for Schemas<K> {
+    fn default() -> Self {
+        Self { known: RwLock::new(Known { texts: BTreeMap::new(), unusable: BTreeMap::new() }) }
+    }
+}
+
+impl<K: Ord> Schemas<K> {
     /// What is known of `id`.
-    pub fn get(&self, id: u32) -> Option<Writer> {
+    pub fn get(&self, id: &K) -> Option<Writer> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let texts = known.texts.get(&id).map(|texts| Writer::Texts(texts.clone()));
-        texts.or_else(|| known.unusable.get(&id).map(|why| Writer::Unusable(why.clone())))
+        let texts = known.texts.get(id).map(|texts| Writer::Texts(texts.clone()));
+        texts.or_else(|| known.unusable.get(id).map(|why| Writer::Unusable(why.clone())))
     }
 
     /// Whether [`UNUSABLE_MAX`] numbers without a usable schema are kept, so that no further one is.
@@ -67,7 +77,7 @@ impl Schemas {
     ///
     /// # Errors
     /// When [`SCHEMAS_MAX`] schemas are known already.
-    pub fn put(&self, id: u32, found: Writer) -> Result<bool, SchemasFull> {
+    pub fn put(&self, id: K, found: Writer) -> Result<bool, SchemasFull> {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.texts.contains_key(&id) {
             return Ok(true);
@@ -125,11 +135,33 @@ pub(super) enum Compiled {
     Refused(String),
 }
 
-/// The plans by number.
+/// What the records of a block without headers are read by.
+pub(super) enum OfBlock {
+    /// The block names no schema.
+    Nameless,
+    /// The schema's name and what it was compiled to.
+    Named(Arc<str>, Arc<Compiled>),
+}
+
+impl OfBlock {
+    /// The plan, or why a record cannot be read.
+    #[inline]
+    pub fn plan(&self) -> Step<&Plan> {
+        match self {
+            Self::Nameless => Err(Fault::nameless()),
+            Self::Named(name, compiled) => match &**compiled {
+                Compiled::Plan(plan) => Ok(plan),
+                Compiled::Refused(why) => Err(Fault::schema(name, why)),
+            },
+        }
+    }
+}
+
+/// The plans by number or name.
 #[derive(Debug)]
-pub(super) struct Plans {
-    schemas: Arc<Schemas>,
-    compiled: RwLock<BTreeMap<u32, Arc<Compiled>>>,
+pub(super) struct Plans<K = u32> {
+    schemas: Arc<Schemas<K>>,
+    compiled: RwLock<BTreeMap<K, Arc<Compiled>>>,
 }
 
 /// Plans of the records before: a topic may hold a few kinds of records in turn, so a few are at hand without a lock.
@@ -169,10 +201,6 @@ impl Last {
 }
 
 impl Plans {
-    pub fn new(schemas: Arc<Schemas>) -> Self {
-        Self { schemas, compiled: RwLock::default() }
-    }
-
     /// Appends the record that is `bytes[start..end]`, read by the schema that it names.
     #[inline]
     pub fn push(
@@ -185,7 +213,7 @@ impl Plans {
     ) -> Step<()> {
         let Some(id) = schema_id(&bytes[start..end]) else { return Err(no_header(&bytes[start..end])) };
         if !last.is_at(id) {
-            last.go(id, || self.plan(id, columns))?;
+            last.go(id, || self.plan(&id, columns).map_err(|why| Fault::schema(&id, &why)))?;
         }
         match &*last.plans[last.at].1 {
             Compiled::Plan(plan) => {
@@ -193,7 +221,7 @@ impl Plans {
                 cursor.rewind(HEADER_BYTES);
                 rows.push(plan, cursor)
             }
-            Compiled::Refused(why) => Err(Fault::schema(id, why)),
+            Compiled::Refused(why) => Err(Fault::schema(&id, why)),
         }
     }
 
@@ -209,21 +237,40 @@ impl Plans {
         if ids.any(|other| other != Some(id)) {
             return None;
         }
-        self.plan(id, columns).ok()
+        self.plan(&id, columns).ok()
+    }
+}
+
+impl Plans<Arc<str>> {
+    /// The plan of all records of a block that names their schema, or why there is none.
+    pub fn of_block(&self, block: &RecordBlock, columns: &Schema) -> OfBlock {
+        let Some(name) = &block.schema else { return OfBlock::Nameless };
+        let compiled = self.plan(name, columns);
+        OfBlock::Named(
+            name.clone(),
+            compiled.unwrap_or_else(|why| Arc::new(Compiled::Refused(why.to_string()))),
+        )
+    }
+}
+
+impl<K: Ord + Clone + Display> Plans<K> {
+    pub fn new(schemas: Arc<Schemas<K>>) -> Self {
+        Self { schemas, compiled: RwLock::default() }
     }
 
+    /// The plan of a schema; an error says why none is known yet.
     #[cold]
-    fn plan(&self, id: u32, columns: &Schema) -> Step<Arc<Compiled>> {
-        if let Some(known) = self.compiled.read().unwrap_or_else(PoisonError::into_inner).get(&id) {
+    fn plan(&self, id: &K, columns: &Schema) -> Result<Arc<Compiled>, Arc<str>> {
+        if let Some(known) = self.compiled.read().unwrap_or_else(PoisonError::into_inner).get(id) {
             return Ok(known.clone());
         }
         let texts = match self.schemas.get(id) {
             Some(Writer::Texts(texts)) => texts,
             // Not kept: it may be registered later.
-            Some(Writer::Unusable(why)) => return Err(Fault::schema(id, &why)),
+            Some(Writer::Unusable(why)) => return Err(why),
             None => {
-                let why = "no usable schema is known for it, nor for many other numbers: look for a producer with broken headers";
-                return Err(Fault::schema(id, why));
+                let why = "no usable schema is known for it, nor for many others: look for a producer that names schemas which nobody has registered";
+                return Err(why.into());
             }
         };
         let plan = Types::read_all(&texts)
@@ -233,7 +280,7 @@ impl Plans {
             Ok(plan) => Compiled::Plan(plan),
             Err(error) => Compiled::Refused(error.to_string()),
         });
-        self.compiled.write().unwrap_or_else(PoisonError::into_inner).insert(id, compiled.clone());
+        self.compiled.write().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), compiled.clone());
         Ok(compiled)
     }
 }

@@ -1,5 +1,5 @@
-//! Avro data, one a record, straight into Arrow columns of the target's types: of one schema without a header, or of any with the number of
-//! the schema in front.
+//! Avro data, one a record, straight into Arrow columns of the target's types: of one schema without a header, of any with the number of
+//! the schema in front, or of any that the block names.
 //!
 //! Owns the decoder, its options and the form of its rejects. A plan is compiled once from the writer's schema and the columns; the record's bytes
 //! are then read once, from left to right, into the columns. There is no tree of values in between and no allocation a record.
@@ -7,7 +7,7 @@
 //! | module   | what it owns                                                              |
 //! |----------|---------------------------------------------------------------------------|
 //! | `schema` | the writer's schema, read from its JSON                                   |
-//! | `framed` | the header that names the schema, and the schemas by number                |
+//! | `framed` | the header or block that names the schema, and the schemas by number or name |
 //! | `plan`   | what is done with the bytes of a record; columns that cannot be filled    |
 //! | `flat`   | whole blocks of records that are nothing but numbers, column by column    |
 //! | `datum`  | the walk over a record, nulls and DEFAULTs, taking a record back          |
@@ -54,7 +54,7 @@ use cursor::Cursor;
 pub use datum::DEPTH_MAX;
 use datum::Rows;
 use fault::{Fault, Step};
-use framed::{Compiled, HEADER_BYTES, Last, Plans};
+use framed::{Compiled, HEADER_BYTES, Last, OfBlock, Plans};
 pub use framed::{SCHEMAS_MAX, Schemas, SchemasFull, UNUSABLE_MAX, Writer, schema_id, schema_ids};
 use plan::Plan;
 pub use schema::{SCHEMA_BYTES_MAX, SchemaError};
@@ -138,6 +138,8 @@ enum Writers {
     One(Plan),
     /// Each with the one that its header names.
     Named(Plans),
+    /// All of a block with the one that the block names; they have no header.
+    OfBlock(Plans<Arc<str>>),
 }
 
 impl AvroDecoder {
@@ -161,6 +163,20 @@ impl AvroDecoder {
         Ok(Self { schema, options, writers: Writers::Named(Plans::new(schemas)), patterns })
     }
 
+    /// A decoder of records without a header, whose blocks name their schema ([`RecordBlock::schema`]). As [`framed`](Self::framed) otherwise;
+    /// the records of a block that names none are rejects.
+    ///
+    /// # Errors
+    /// As [`framed`](Self::framed).
+    pub fn of_blocks(
+        schema: Schema,
+        schemas: Arc<Schemas<Arc<str>>>,
+        options: AvroOptions,
+    ) -> Result<Self, ConfigError> {
+        let patterns = patterns(&schema, &options)?;
+        Ok(Self { schema, options, writers: Writers::OfBlock(Plans::new(schemas)), patterns })
+    }
+
     /// Decodes a block of records that are nothing but numbers; `None` if it has others, or a record that becomes a reject.
     fn flat(&self, block: &RecordBlock) -> Option<Decoded> {
         if !flat::is_plain(block, &self.schema) {
@@ -177,6 +193,13 @@ impl AvroDecoder {
             Writers::Named(plans) => match &*plans.only(block, &self.schema)? {
                 Compiled::Plan(plan) => fill(plan, HEADER_BYTES)?,
                 Compiled::Refused(_) => return None,
+            },
+            Writers::OfBlock(plans) => match plans.of_block(block, &self.schema) {
+                OfBlock::Named(_, compiled) => match &*compiled {
+                    Compiled::Plan(plan) => fill(plan, 0)?,
+                    Compiled::Refused(_) => return None,
+                },
+                OfBlock::Nameless => return None,
             },
         }
         let arrays = columns.into_iter().map(|column| column.finish());
@@ -268,6 +291,12 @@ impl AvroDecoder {
                 let mut last = Last::default();
                 self.rows(block, |rows, start, end| {
                     plans.push(&mut last, rows, &self.schema, bytes, (start, end))
+                })
+            }
+            Writers::OfBlock(plans) => {
+                let of_block = plans.of_block(block, &self.schema);
+                self.rows(block, |rows, start, end| {
+                    rows.push(of_block.plan()?, Cursor::new(bytes, start, end))
                 })
             }
         }

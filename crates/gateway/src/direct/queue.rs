@@ -127,6 +127,7 @@ fn may_join(block: &RecordBlock, more: &RecordBlock) -> bool {
         && is_plain(block)
         && is_plain(more)
         && block.head == more.head
+        && block.schema == more.schema
 }
 
 fn join(block: &mut RecordBlock, more: &RecordBlock) {

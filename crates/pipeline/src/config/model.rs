@@ -12,6 +12,7 @@
 //! | `x-why`             | the reason of the bounds                                                 |
 //! | `x-later`           | words that a later version will know                                     |
 //! | `x-both`            | the way out where more than one of `oneOf` is there                      |
+//! | `x-never`           | keys that other programs have here and that none will be, with the reason and the way out |
 
 pub mod input;
 pub mod join;

@@ -137,6 +137,8 @@ impl<'s> Walk<'s, '_, '_> {
             schema.properties().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
         let message = if schema.texts("x-later").contains(&key) {
             format!("`{key}` is not supported yet in this version; known here: {}", listed(&known))
+        } else if let Some(why) = schema.get("x-never").and_then(|never| never.get(key)?.as_str()) {
+            format!("`{key}` {why}")
         } else if let Some(near) = nearest(key, &known) {
             format!("unknown key `{}`, did you mean `{near}`?", shown(key))
         } else {

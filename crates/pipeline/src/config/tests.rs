@@ -238,7 +238,7 @@ fn the_schema_uses_no_word_that_the_walk_ignores() {
         "x-why",
         "x-later",
         "x-both",
-        "",
+        "x-never",
         "",
         "",
     ];
@@ -250,8 +250,8 @@ fn the_schema_uses_no_word_that_the_walk_ignores() {
                         names_are_keys || KNOWN.contains(&name.as_str()),
                         "`{name}` is unknown to the walk"
                     );
-                    let data =
-                        matches!(name.as_str(), "default" | "const" | "enum" | "required") && !names_are_keys;
+                    let data = matches!(name.as_str(), "default" | "const" | "enum" | "required" | "x-never")
+                        && !names_are_keys;
                     if !data {
                         visit(inner, !names_are_keys && matches!(name.as_str(), "properties" | "$defs"));
                     }

@@ -1,8 +1,9 @@
 //! An input of the file to a source and a decoder.
 //!
 //! Owns which source an input has, and the records of a generator and a file. Does not own the options of the others ([`options`]), nor the decoder
-//! ([`decoding`]).
+//! ([`decoding`]) or whom schemas are asked of ([`brokers`]).
 
+mod brokers;
 mod decoding;
 mod options;
 
@@ -51,13 +52,14 @@ pub fn source_beside(
 ) -> Result<Arc<dyn Source>, WiringError> {
     let (path, format) = (&input.path, &input.source.format);
     let settings = |error: dataflow::SourceError| WiringError::Settings(format!("`{path}`: {error}"));
+    let of_input = |error: WiringError| WiringError::Settings(format!("`{path}`: {error}"));
     match input.source {
         model::Source { kafka: Some(kafka), .. } => {
             let options = kafka_options(kafka, &input.source.format, pipeline);
             Ok(Arc::new(KafkaSource::new(options, runtime.clone()).map_err(settings)?))
         }
         model::Source { pulsar: Some(pulsar), .. } => {
-            let options = pulsar_options(pulsar, &input.source.format, pipeline).map_err(settings)?;
+            let options = pulsar_options(pulsar, &input.source.format, pipeline).map_err(of_input)?;
             Ok(Arc::new(PulsarSource::new(options, runtime.clone())))
         }
         model::Source { log: Some(log), .. } => {

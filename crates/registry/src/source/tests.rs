@@ -63,7 +63,7 @@ fn record(id: u32) -> Vec<u8> {
 struct World {
     registry: Registry,
     schemas: Arc<Schemas>,
-    source: WithSchemas,
+    source: WithSchemas<Client>,
     feed: sources::memory::MemoryHandle,
 }
 
@@ -122,7 +122,7 @@ async fn a_schema_is_asked_for_once_with_all_that_it_refers_to() {
         records += next(&mut *reader).await.expect("a block");
     }
     assert_eq!(world.registry.asked(), 2);
-    assert_eq!(world.schemas.get(7), Some(Writer::Texts(["used".to_owned(), "main".to_owned()].into())));
+    assert_eq!(world.schemas.get(&7), Some(Writer::Texts(["used".to_owned(), "main".to_owned()].into())));
 }
 
 #[tokio::test]
@@ -171,17 +171,17 @@ async fn a_number_that_is_not_there_lets_its_records_go_on_and_is_asked_for_ofte
     assert_eq!(next(&mut *world.reader().await).await.expect("it goes on"), 1);
     assert_eq!(world.registry.asked(), MISSING_TRIES);
     assert!(
-        matches!(world.schemas.get(7), Some(Writer::Unusable(why)) if why.ends_with("has no schema of this number"))
+        matches!(world.schemas.get(&7), Some(Writer::Unusable(why)) if why.ends_with("has no schema of this number"))
     );
     world.push(8);
     world.registry.says("/schemas/ids/8", 200, r#"{"schema": "x", "schemaType": "PROTOBUF"}"#);
     let (mut reader, asked) = (world.reader().await, world.registry.asked());
-    while world.schemas.get(8).is_none() {
+    while world.schemas.get(&8).is_none() {
         next(&mut *reader).await.expect("it goes on");
     }
     assert_eq!(world.registry.asked(), asked + 1, "that will not change");
     assert!(
-        matches!(world.schemas.get(8), Some(Writer::Unusable(why)) if why.starts_with("it is a schema of PROTOBUF"))
+        matches!(world.schemas.get(&8), Some(Writer::Unusable(why)) if why.starts_with("it is a schema of PROTOBUF"))
     );
 }
 
@@ -198,7 +198,7 @@ async fn a_single_record_is_read_again_with_its_schema() {
         leader_epoch: start.leader_epoch,
     };
     assert!(world.source.record(at).await.expect("it is held").is_some());
-    assert!(world.schemas.get(7).is_some());
+    assert!(world.schemas.get(&7).is_some());
 }
 
 #[tokio::test]

@@ -15,10 +15,12 @@ use super::connection::{Connection, Lost};
 use super::errors::{self, Trouble};
 use super::frame::Frame;
 use super::messages::{
-    Ack, CUMULATIVE, Command, EARLIEST, EXCLUSIVE, FAILOVER, Flow, Kind, LOOKUP_CONNECT, LOOKUP_REDIRECT,
-    Lookup, MessageId, OfConsumer, PARTITIONS_FAILED, Partitions, Subscribe, error,
+    Ack, CUMULATIVE, Command, EARLIEST, EXCLUSIVE, FAILOVER, Failure, Flow, GetSchema, Kind, LOOKUP_CONNECT,
+    LOOKUP_REDIRECT, Lookup, MessageId, OfConsumer, PARTITIONS_FAILED, Partitions, Schema, SchemaResponse,
+    Subscribe, error,
 };
 use super::place::{self, Entry, Proof};
+use super::schema::{BrokerSchema, SchemaKind};
 use super::{PulsarOptions, Start, topic};
 
 /// Brokers that a look-up is sent on to, one after the other; as many as the clients of Pulsar follow.
@@ -132,6 +134,38 @@ impl Client {
             }
             let partitions = answer.partitions.unwrap_or_default();
             Ok(Some(Topic { is_partitioned: partitions > 0, partitions: partitions.max(1) }))
+        })
+    }
+
+    /// The version of a topic's schema, or the newest without one; `None` if there is none. Any broker answers for any topic.
+    pub(super) fn schema(&self, stream: &str, version: Option<Vec<u8>>) -> Answer<Option<BrokerSchema>> {
+        let name = topic::whole(stream);
+        self.at_service(|connection| {
+            let request = connection.number();
+            let question = GetSchema { request, topic: name.clone(), version: version.clone() };
+            let kind = Kind::GetSchema as i32;
+            let command = Command { kind, get_schema: Some(question), ..Command::default() };
+            let answer = connection.ask(&command, &|| true, |command| {
+                let answer = command.schema.filter(|answer| answer.request == request).map(Ok);
+                answer.or_else(|| command.error.filter(|failure| failure.request == request).map(Err))
+            })?;
+            let failure = match answer {
+                Ok(SchemaResponse { error: Some(code), message, .. }) => {
+                    Failure { error: code, message: message.unwrap_or_default(), request }
+                }
+                Ok(SchemaResponse { schema, .. }) => {
+                    let found = |schema: Schema| BrokerSchema {
+                        kind: SchemaKind::of(schema.kind),
+                        data: schema.data,
+                    };
+                    return Ok(schema.map(found));
+                }
+                Err(failure) => failure,
+            };
+            match failure.error {
+                error::TOPIC_NOT_FOUND => Ok(None),
+                code => Err(Unanswered::Trouble(errors::of(code, &failure.message))),
+            }
         })
     }
 

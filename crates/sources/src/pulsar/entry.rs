@@ -23,6 +23,7 @@ use super::fields::{Fields, Malformed, Value, take, u32_be};
 use super::frame::{self, FrameError};
 use super::inflate::{InflateError, inflate};
 use super::place::{Entry, INDEX_MAX};
+use super::schema::Naming;
 
 /// Bytes of a message in a batch at the least: its length, and a metadata that says how long the body is.
 const MESSAGE_BYTES_MIN: usize = 6;
@@ -70,6 +71,8 @@ struct Metadata<'a> {
     chunks: u64,
     is_encrypted: bool,
     is_marker: bool,
+    /// Empty if the producer had no schema.
+    schema_version: &'a [u8],
     /// All of them, for the key and the properties of a single message.
     fields: &'a [u8],
     facts: Facts<'a>,
@@ -97,6 +100,7 @@ fn metadata(bytes: &[u8]) -> Result<Metadata<'_>, Malformed> {
             (11, Value::Number(number)) => read.messages = Some(number),
             (12, Value::Number(number)) => read.event_time = number,
             (13, Value::Bytes(_)) => read.is_encrypted = true,
+            (16, Value::Bytes(version)) => read.schema_version = version,
             (17, Value::Number(number)) => read.facts.is_key_base64 = number != 0,
             (20, Value::Number(_)) => read.is_marker = true,
             (25, Value::Number(number)) => read.facts.is_null = number != 0,
@@ -158,6 +162,8 @@ pub(super) struct Entries<'a> {
     pub(super) scratch: &'a mut Vec<u8>,
     /// What an entry may unpack to.
     pub(super) bytes_max: usize,
+    /// Names the schema of each block, if blocks have one.
+    pub(super) naming: Option<&'a mut Naming>,
 }
 
 impl Entries<'_> {
@@ -189,6 +195,7 @@ impl Entries<'_> {
             return Err(EntryError::TooMany(messages));
         }
         let bytes = usize::try_from(metadata.uncompressed_bytes).unwrap_or(usize::MAX);
+        self.name_schema(&metadata, full);
         let payload = inflate(metadata.compression, bytes, payload, self.scratch, self.bytes_max)?;
         if metadata.messages.is_some() {
             batch(self.block, at, &metadata, payload, from, full)?;
@@ -218,6 +225,7 @@ impl Entries<'_> {
             return Err(EntryError::Encrypted);
         }
         let bytes = usize::try_from(metadata.uncompressed_bytes).unwrap_or(usize::MAX);
+        self.name_schema(&metadata, full);
         let payload = inflate(metadata.compression, bytes, payload, self.scratch, self.bytes_max)?;
         alone(self.block, at, &metadata, payload)?;
         self.block.skip_to(at.end());
@@ -225,6 +233,22 @@ impl Entries<'_> {
             full(self.block.take());
         }
         Ok(())
+    }
+}
+
+impl Entries<'_> {
+    /// Gives the block the name of the entry's schema. A block that has another one is handed out first: all records of a block are of one schema.
+    #[inline]
+    fn name_schema(&mut self, metadata: &Metadata<'_>, full: &mut dyn FnMut(RecordBlock)) {
+        let Some(naming) = &mut self.naming else { return };
+        let name = naming.of(metadata.schema_version);
+        if self.block.schema_name() == name.map(|name| &**name) {
+            return;
+        }
+        if !self.block.is_empty() {
+            full(self.block.take());
+        }
+        self.block.schema(name.cloned());
     }
 }
 

@@ -17,6 +17,7 @@ use super::chunks::Chunks;
 use super::client::Topic;
 use super::errors::Trouble;
 use super::place::{self, Entry, INDEX_MAX, Proof};
+use super::schema::Naming;
 
 /// A partition that is read, wherever it is served.
 pub(super) struct Slot {
@@ -31,6 +32,8 @@ pub(super) struct Slot {
     /// What waits behind a message whose chunks have not all come. `next` is behind all of it.
     pub(super) chunks: Chunks,
     pub(super) is_paused: bool,
+    /// Names the schema of each block, if blocks have one.
+    pub(super) naming: Option<Naming>,
     /// The ledger that has begun to come after the one that was read. It is read once that one is known to be held still.
     crossing: Option<u64>,
     /// The entry that came garbled last, and how often it has.
@@ -51,12 +54,19 @@ impl Slot {
             ledger: position::era(from.next),
             chunks: Chunks::default(),
             is_paused: false,
+            naming: None,
             crossing: None,
             garbled: None,
             record_bytes_max,
             name,
             from,
         }
+    }
+
+    /// The same, whose blocks name their schema if `is_on`.
+    pub(super) fn naming_schemas(mut self, is_on: bool) -> Self {
+        self.naming = is_on.then(|| Naming::new(self.from.partition.stream.clone()));
+        self
     }
 
     /// Takes note of an entry whose frame or checksum is wrong. True if it came so often that it is stored so. A broker under load sends frames whose

@@ -41,6 +41,8 @@ pub(super) enum Kind {
     GetLastMessageId = 29,
     GetLastMessageIdResponse = 30,
     ActiveConsumerChange = 31,
+    GetSchema = 34,
+    GetSchemaResponse = 35,
     AuthChallenge = 36,
     AuthResponse = 37,
     AckResponse = 38,
@@ -104,6 +106,10 @@ pub(super) struct Command {
     pub(super) get_last: Option<OfConsumer>,
     #[prost(message, optional, tag = "30")]
     pub(super) last: Option<Last>,
+    #[prost(message, optional, tag = "34")]
+    pub(super) get_schema: Option<GetSchema>,
+    #[prost(message, optional, tag = "35")]
+    pub(super) schema: Option<SchemaResponse>,
     #[prost(message, optional, tag = "36")]
     pub(super) auth_challenge: Option<Nothing>,
     #[prost(message, optional, tag = "37")]
@@ -369,6 +375,40 @@ pub(super) struct Last {
     pub(super) acknowledged: Option<MessageId>,
 }
 
+/// Asks for a schema; without a version, for the newest.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct GetSchema {
+    #[prost(uint64, required, tag = "1")]
+    pub(super) request: u64,
+    #[prost(string, required, tag = "2")]
+    pub(super) topic: String,
+    #[prost(bytes = "vec", optional, tag = "3")]
+    pub(super) version: Option<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct SchemaResponse {
+    #[prost(uint64, required, tag = "1")]
+    pub(super) request: u64,
+    #[prost(int32, optional, tag = "2")]
+    pub(super) error: Option<i32>,
+    #[prost(string, optional, tag = "3")]
+    pub(super) message: Option<String>,
+    #[prost(message, optional, tag = "4")]
+    pub(super) schema: Option<Schema>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Schema {
+    #[prost(string, required, tag = "1")]
+    pub(super) name: String,
+    #[prost(bytes = "vec", required, tag = "3")]
+    pub(super) data: Vec<u8>,
+    /// As [`SchemaKind`](super::schema::SchemaKind) numbers it.
+    #[prost(int32, required, tag = "4")]
+    pub(super) kind: i32,
+}
+
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Producer {
     #[prost(string, required, tag = "1")]
@@ -377,6 +417,8 @@ pub(super) struct Producer {
     pub(super) producer: u64,
     #[prost(uint64, required, tag = "3")]
     pub(super) request: u64,
+    #[prost(message, optional, tag = "7")]
+    pub(super) schema: Option<Schema>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -385,6 +427,8 @@ pub(super) struct ProducerSuccess {
     pub(super) request: u64,
     #[prost(string, required, tag = "2")]
     pub(super) name: String,
+    #[prost(bytes = "vec", optional, tag = "4")]
+    pub(super) schema_version: Option<Vec<u8>>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -459,6 +503,8 @@ pub(super) struct Metadata {
     pub(super) event_time: Option<u64>,
     #[prost(message, repeated, tag = "13")]
     pub(super) encryption_keys: Vec<EncryptionKey>,
+    #[prost(bytes = "vec", optional, tag = "16")]
+    pub(super) schema_version: Option<Vec<u8>>,
     #[prost(bool, optional, tag = "25")]
     pub(super) is_null: Option<bool>,
     #[prost(string, optional, tag = "26")]

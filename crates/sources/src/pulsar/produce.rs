@@ -11,8 +11,9 @@ use super::PulsarOptions;
 use super::client::{Client, Unanswered};
 use super::connection::Connection;
 use super::errors::{self, Trouble};
-use super::messages::{Command, KeyValue, Kind, Metadata, Producer as Produce, Send, SingleMetadata};
+use super::messages::{Command, KeyValue, Kind, Metadata, Producer as Produce, Schema, Send, SingleMetadata};
 use super::place::Entry;
+use super::schema::BrokerSchema;
 use super::topic;
 
 /// How a batch is packed.
@@ -47,6 +48,8 @@ pub struct Producer {
     sequence: u64,
     /// The name that the broker has given it.
     name: String,
+    /// The version that the broker has given its schema.
+    schema_version: Option<Vec<u8>>,
 }
 
 const PRODUCER: u64 = 0;
@@ -61,30 +64,60 @@ impl Producer {
             SourceError::new(dataflow::SourceFault::Config, format!("topic `{topic}` {why}"))
         })?);
         let options = Arc::new(options);
-        Self::open(&options, &name, &runtime).map_err(Unanswered::error)
+        Self::open(&options, &name, &runtime, None).map_err(Unanswered::error)
+    }
+
+    /// The same whose messages are of `schema`, which the broker registers for the topic.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and when the schema is not compatible with those that the topic has.
+    pub fn of_schema(
+        options: PulsarOptions,
+        topic: &str,
+        runtime: Arc<dyn Runtime>,
+        schema: &BrokerSchema,
+    ) -> Result<Self, SourceError> {
+        let config = |why| SourceError::new(dataflow::SourceFault::Config, format!("topic `{topic}` {why}"));
+        let name = topic::whole(&topic::full(topic).map_err(config)?);
+        let schema = Schema { name: name.clone(), data: schema.data.clone(), kind: schema.kind.number() };
+        Self::open(&Arc::new(options), &name, &runtime, Some(schema)).map_err(Unanswered::error)
+    }
+
+    /// The messages from now on say that they are of this version of the topic's schema, whether the broker has it or not.
+    pub fn claim_schema(&mut self, version: Option<Vec<u8>>) {
+        self.schema_version = version;
     }
 
     fn open(
         options: &Arc<PulsarOptions>,
         name: &str,
         runtime: &Arc<dyn Runtime>,
+        schema: Option<Schema>,
     ) -> Result<Self, Unanswered> {
         let route = Client::new(options.clone(), runtime.clone()).route(name)?;
         let mut connection =
             Connection::open(&route.address, route.broker.as_ref(), options, runtime, &|| true)?;
         let request = connection.number();
-        let producer = Some(Produce { topic: name.to_owned(), producer: PRODUCER, request });
+        let has_schema = schema.is_some();
+        let producer = Some(Produce { topic: name.to_owned(), producer: PRODUCER, request, schema });
         let command = Command { kind: Kind::Producer as i32, producer, ..Command::default() };
         let answer = connection.ask(&command, &|| true, |command| {
             match (command.producer_success, command.error) {
-                (Some(success), _) if success.request == request => Some(Ok(success.name)),
+                (Some(success), _) if success.request == request => Some(Ok(success)),
                 (_, Some(failure)) if failure.request == request => Some(Err(failure)),
                 _ => None,
             }
         })?;
         let answer =
             answer.map_err(|failure| Unanswered::Trouble(errors::of(failure.error, &failure.message)));
-        Ok(Self { connection, runtime: runtime.clone(), sequence: 0, name: answer? })
+        let success = answer?;
+        Ok(Self {
+            connection,
+            runtime: runtime.clone(),
+            sequence: 0,
+            name: success.name,
+            schema_version: success.schema_version.filter(|_| has_schema),
+        })
     }
 
     /// Sends messages as one batch, and waits until it is stored. Gives its ledger and entry.
@@ -173,6 +206,7 @@ impl Producer {
             producer: self.name.clone(),
             sequence: self.sequence,
             publish_time: self.runtime.wall_ms().unsigned_abs(),
+            schema_version: self.schema_version.clone(),
             ..Metadata::default()
         }
     }

@@ -34,7 +34,10 @@ impl PulsarReader {
         let (sender, events) = channel(options.ahead_bytes_max);
         let (orders, messages) = mpsc::channel();
         let partitions: BTreeSet<Partition> = from.iter().map(|from| from.partition.clone()).collect();
-        let slot = |from| Slot::new(from, String::new(), options.record_bytes_max);
+        let slot = |from| {
+            let slot = Slot::new(from, String::new(), options.record_bytes_max);
+            slot.naming_schemas(options.names_schemas)
+        };
         let supervisor = Supervisor {
             waiting: from.into_iter().map(slot).collect(),
             options,

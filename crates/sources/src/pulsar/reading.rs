@@ -60,6 +60,7 @@ impl Reading<'_> {
                         block: &mut self.slot.block,
                         scratch: self.scratch,
                         bytes_max: self.options.unpacked_bytes_max(),
+                        naming: self.slot.naming.as_mut(),
                     };
                     entries.whole(at, &message.head, &message.payload, &mut full).map_err(|why| (at, why))?;
                 }
@@ -75,6 +76,7 @@ impl Reading<'_> {
             block: &mut self.slot.block,
             scratch: self.scratch,
             bytes_max: self.options.unpacked_bytes_max(),
+            naming: self.slot.naming.as_mut(),
         };
         entries.read(at, body, from, &mut full).map_err(|why| (at, why))
     }

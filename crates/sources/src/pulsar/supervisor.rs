@@ -125,7 +125,8 @@ impl Supervisor {
                 self.known.insert(from.partition.clone());
                 self.read.insert(from.partition.clone());
                 // Its name is filled in when it is known whether the topic has partitions.
-                self.waiting.push(Slot::new(from, String::new(), self.options.record_bytes_max));
+                let slot = Slot::new(from, String::new(), self.options.record_bytes_max);
+                self.waiting.push(slot.naming_schemas(self.options.names_schemas));
                 self.look_within(Duration::ZERO);
             }
             Message::Remove(partition) => self.remove(partition)?,

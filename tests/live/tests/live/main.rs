@@ -26,6 +26,7 @@
 //! | [`tls`]        | whom the program trusts, and how it shows who it is                                |
 //! | [`topics`]     | topics with gaps, transactions, a new identity, several readers, a dead broker    |
 //! | [`pulsar`]     | Pulsar topics, with kills, another ledger, more partitions, a truncated topic      |
+//! | [`pulsar_schemas`] | messages that name their schema, which the brokers keep; JSON schemas           |
 //! | [`replays`]    | dead letters listed, shown, replayed and deleted                                  |
 //! | [`versions`]   | windows for tables that merge rows: results that others replace, and states       |
 //! | [`upserts`]    | rows that replace each other by key, with kills                                    |
@@ -72,6 +73,7 @@ mod poison;
 mod postgres;
 mod problems;
 mod pulsar;
+mod pulsar_schemas;
 mod refused;
 mod registry;
 mod replays;

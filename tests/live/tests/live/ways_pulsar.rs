@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use engine::runtime::TokioRuntime;
 use live::Case;
-use sources::pulsar::PulsarOptions;
 use sources::pulsar::produce::{Compression, Outgoing, Producer};
+use sources::pulsar::{PulsarOptions, SchemaKind};
 use testkit::{Pulsar, Service, available, wait_until};
 
 use super::pulsar::clock;
+use super::pulsar_schemas::of_schema;
 use super::ways::{PERSON, Shell, has};
 
 /// One case for each refusal; the tables and pipelines have the topic's name.
@@ -102,6 +103,34 @@ impl Refusals<'_> {
         assert_eq!(letters.column("reason"), ["too_large"]);
     }
 
+    /// The topic has a schema of another type than the format says.
+    fn other_schema(&self) {
+        let schema = r#"{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}"#;
+        let table = self.pipeline("typed", "typed", "");
+        self.shell.edit("typed", "source: {", "source: { format: avro,");
+        self.pulsar.create_topic("typed", 0).expect("a topic");
+        let mut producer = of_schema(&self.pulsar, "typed", SchemaKind::Json, schema);
+        send(&mut producer, 0..10, "");
+        let said = self.refused("typed", "has a schema of JSON, and the pipeline reads Avro");
+        has(&said, "write `format: json`");
+        self.shell.edit("typed", "format: avro", "format: json");
+        self.runs("typed");
+        assert_eq!(table.count_and_distinct("id"), (10, 10));
+
+        let table = self.pipeline("proto", "proto", "");
+        self.shell.edit("proto", "source: {", "source: { format: avro,");
+        self.pulsar.create_topic("proto", 0).expect("a topic");
+        drop(of_schema(&self.pulsar, "proto", SchemaKind::Protobuf, schema));
+        let said = self.refused("proto", "has a schema of Protobuf, and the pipeline reads Avro");
+        has(&said, "produce Avro or JSON into a topic of its own, and read that one");
+        self.pulsar.create_topic("proto-avro", 0).expect("a topic");
+        let mut producer = of_schema(&self.pulsar, "proto-avro", SchemaKind::Avro, schema);
+        super::pulsar_schemas::send(&mut producer, &(0..10).map(|id| vec![id * 2]).collect::<Vec<_>>());
+        self.shell.edit("proto", "topics: [proto]", "topics: [proto-avro]");
+        self.runs("proto");
+        assert_eq!(table.count_and_distinct("id"), (10, 10));
+    }
+
     fn too_large(&self) {
         let table = self.pipeline("large", "large", "");
         self.pulsar.create_topic("large", 0).expect("a topic");
@@ -190,6 +219,7 @@ fn every_way_out_of_what_a_pulsar_source_refuses_is_one() {
     refusals.missing();
     refusals.unreadable();
     refusals.chunked();
+    refusals.other_schema();
     refusals.too_large();
     refusals.truncated();
     refusals.gone();

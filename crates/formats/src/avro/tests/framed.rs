@@ -100,7 +100,7 @@ fn a_record_that_cannot_be_read_takes_no_other_along() {
         (
             of(8, &number(7)),
             Reason::Schema,
-            "schema `8`: no usable schema is known for it, nor for many other numbers",
+            "schema `8`: no usable schema is known for it, nor for many others",
         ),
         (
             vec![],
@@ -150,14 +150,68 @@ fn numbers_of_a_block_are_told_once_a_run_and_their_count_is_bounded() {
     assert!((0..UNUSABLE_MAX as u32).all(|id| schemas.put(id, none()) == Ok(true)));
     assert_eq!(schemas.put(u32::MAX, none()), Ok(false), "it is not kept, and stops nothing");
     assert_eq!(schemas.put(0, none()), Ok(true));
-    assert_eq!(schemas.get(u32::MAX), None);
+    assert_eq!(schemas.get(&u32::MAX), None);
     let text = || texts(["{}"]);
     assert!(
         (0..SCHEMAS_MAX as u32).all(|id| schemas.put(id, text()) == Ok(true)),
         "they have room of their own"
     );
     assert_eq!(schemas.put(u32::MAX, text()), Err(SchemasFull));
-    assert_eq!(schemas.get(0), Some(text()));
+    assert_eq!(schemas.get(&0), Some(text()));
+}
+
+#[test]
+fn a_block_that_names_its_schema_is_read_by_it_and_one_that_names_none_is_of_no_use() {
+    let schemas = Arc::new(Schemas::<Arc<str>>::default());
+    let n = r#"{"name": "n", "type": "long"}"#;
+    schemas.put("t:0".into(), texts([&record(n)])).expect("room");
+    schemas
+        .put("t:1".into(), texts([&record(&format!(r#"{{"name": "s", "type": "string"}}, {n}"#))]))
+        .expect("room");
+    schemas.put("t:2".into(), Writer::Unusable("it is a schema of JSON".into())).expect("room");
+    schemas.put("t:3".into(), texts([&record(r#"{"name": "n", "type": "boolean"}"#)])).expect("room");
+    let columns = schema(&["n Int64", "s Nullable(String)"]);
+    let decoder = AvroDecoder::of_blocks(columns, schemas, AvroOptions::default()).expect("columns");
+    let decode = |name: Option<&str>, records: &[Vec<u8>]| {
+        decoder.decode(&dataflow::RecordBlock { schema: name.map(Into::into), ..block(records) })
+    };
+    let first = decode(Some("t:0"), &[number(7), number(8)]);
+    assert_eq!(
+        (row(&first, 0), row(&first, 1)),
+        (vec!["7".into(), "NULL".into()], vec!["8".into(), "NULL".into()])
+    );
+    let second = decode(Some("t:1"), &[named_number("x", 9)]);
+    assert_eq!(row(&second, 0), ["9", r#""x""#]);
+    for (name, says) in [
+        (None, "the message names no schema: "),
+        (Some("t:2"), "schema `t:2`: it is a schema of JSON"),
+        (Some("t:3"), "schema `t:3`: field `n`, column `n`: "),
+        (Some("t:4"), "schema `t:4`: no usable schema is known for it"),
+    ] {
+        let decoded = decode(name, &[number(7), number(8)]);
+        assert_eq!(decoded.batch.rows.num_rows(), 0);
+        for reject in &decoded.rejects {
+            assert_eq!(reject.reason, Reason::Schema);
+            assert!(reject.message.starts_with(says), "{}", reject.message);
+            let kept = name.map(|name| (dataflow::block::SCHEMA_HEADER, Some(name.as_bytes())));
+            assert_eq!(dataflow::block::headers(&reject.headers).next(), kept);
+        }
+        assert_eq!(decoded.rejects.len(), 2);
+    }
+}
+
+/// Records that are nothing but numbers go another way, by whole columns.
+#[test]
+fn a_block_of_numbers_that_names_its_schema_is_read_by_it() {
+    let schemas = Arc::new(Schemas::<Arc<str>>::default());
+    let both = r#"{"name": "a", "type": "long"}, {"name": "b", "type": "int"}"#;
+    schemas.put("t:0".into(), texts([&record(both)])).expect("room");
+    let decoder = AvroDecoder::of_blocks(schema(&["b Int32", "a Int64"]), schemas, AvroOptions::default())
+        .expect("columns");
+    let records: Vec<Vec<u8>> = (0..50).map(|n| [number(n), number(-n)].concat()).collect();
+    let decoded = decoder.decode(&dataflow::RecordBlock { schema: Some("t:0".into()), ..block(&records) });
+    assert!(decoded.rejects.is_empty(), "{:?}", decoded.rejects);
+    assert!((0..50).all(|n| row(&decoded, n as usize) == [(-n).to_string(), n.to_string()]));
 }
 
 #[test]
@@ -166,5 +220,5 @@ fn a_record_whose_number_is_one_of_too_many_is_a_dead_letter() {
     let decoded = decoder.decode(&block(&[of(77, &number(1))]));
     let reject = &decoded.rejects[0];
     assert_eq!(reject.reason, Reason::Schema);
-    assert!(reject.message.contains("producer with broken headers"), "{}", reject.message);
+    assert!(reject.message.contains("which nobody has registered"), "{}", reject.message);
 }

@@ -256,15 +256,19 @@ impl Rules<'_> {
 
     fn format(&mut self, input: &Input<'_>) {
         let source = input.source;
-        if let Format::Word(FormatWord::Avro) = source.format {
+        self.csv(input);
+        self.otlp(input);
+        let Some(avro) = source.format.avro() else { return };
+        if source.is_endless() && source.pulsar.is_none() && source.format.is_avro_of_the_source() {
             let message = "Avro needs the schema that its records were written with: write \
                            `format: { avro: { schema_file: events.avsc } }`, or for records that name theirs \
                            `format: { avro: { registry: { url: \"http://registry:8081\" } } }`";
             self.fault(&format!("{}.format", input.path), message);
         }
-        self.csv(input);
-        self.otlp(input);
-        let Some(avro) = source.format.avro() else { return };
+        if avro.schema_file.is_some() && avro.registry.is_some() {
+            let message = "`schema_file` and `registry` are two places of a schema; take one of them out";
+            self.fault(&format!("{}.format.avro", input.path), message);
+        }
         if let Some(registry) = &avro.registry {
             self.registry(registry, &format!("{}.format.avro.registry", input.path));
         }

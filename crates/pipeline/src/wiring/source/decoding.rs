@@ -14,8 +14,11 @@ use formats::json::{JsonDecoder, JsonOptions};
 use formats::otlp::{OtlpDecoder, OtlpOptions};
 use registry::{Client, WithSchemas};
 use sources::file::Csv;
+use sources::pulsar::{PulsarOptions, SchemaClient};
 
+use super::brokers::Brokers;
 use super::file_csv;
+use super::options::pulsar_connection;
 use crate::config::model::Input;
 use crate::config::model::source::{self as model, AvroFormat, CsvFormat, EpochUnit, Format};
 use crate::config::values::Secret;
@@ -26,14 +29,24 @@ use crate::wiring::WiringError;
 pub struct Decoding {
     /// The decoder.
     pub decoder: Arc<dyn Decoder>,
-    registry: Option<(Client, Arc<Schemas>)>,
+    schemas: Fetched,
     /// What the records look up; `None` if no step of the pipeline does.
     pub(in crate::wiring) looks: Option<Looks>,
 }
 
+/// The schemas that are fetched, and from where.
+enum Fetched {
+    /// None.
+    Nothing,
+    /// By the number in front of each record.
+    Registry(Box<Client>, Arc<Schemas>),
+    /// By the name that the source gives each block.
+    Brokers(Box<PulsarOptions>, Arc<Schemas<Arc<str>>>),
+}
+
 impl Decoding {
     fn of(decoder: Arc<dyn Decoder>) -> Self {
-        Self { decoder, registry: None, looks: None }
+        Self { decoder, schemas: Fetched::Nothing, looks: None }
     }
 
     /// A block that does not come from a source, with what its records look up ([`RecordBlock::found`]), as [`Decoding::ready`] hands out blocks that do.
@@ -53,10 +66,14 @@ impl Decoding {
 
     /// `source`, whose blocks can be prepared: those that name schemas of a registry wait until these are there, and with lookups all of them until the other sides are.
     pub fn ready(&self, source: Arc<dyn Source>, runtime: &Arc<dyn Runtime>) -> Arc<dyn Source> {
-        let source = match &self.registry {
-            None => source,
-            Some((client, schemas)) => {
-                Arc::new(WithSchemas::new(source, client.clone(), schemas.clone(), runtime.clone()))
+        let source = match &self.schemas {
+            Fetched::Nothing => source,
+            Fetched::Registry(client, schemas) => {
+                Arc::new(WithSchemas::new(source, (**client).clone(), schemas.clone(), runtime.clone()))
+            }
+            Fetched::Brokers(options, schemas) => {
+                let brokers = Brokers(SchemaClient::new((**options).clone(), runtime.clone()));
+                Arc::new(WithSchemas::new(source, brokers, schemas.clone(), runtime.clone()))
             }
         };
         match &self.looks {
@@ -79,7 +96,9 @@ pub fn decoder(input: &Input<'_>, schema: Schema) -> Result<Decoding, WiringErro
         return Ok(Decoding::of(Arc::new(decoder)));
     }
     match (format.avro(), format.csv()) {
-        (Some(avro), _) => avro_decoder(avro, (record_bytes(format), &path), schema),
+        (Some(avro), _) => {
+            avro_decoder(&avro, input.source.pulsar.as_ref(), (record_bytes(format), &path), schema)
+        }
         (None, Some(csv)) => csv_decoder(csv, (record_bytes(format), &path), schema).map(Decoding::of),
         (None, None) => json_decoder((format, &path), schema).map(Decoding::of),
     }
@@ -121,6 +140,7 @@ pub(super) fn csv_decoder(
 
 fn avro_decoder(
     avro: &AvroFormat,
+    pulsar: Option<&model::Pulsar>,
     (record_bytes_max, path): (usize, &str),
     schema: Schema,
 ) -> Result<Decoding, WiringError> {
@@ -130,19 +150,26 @@ fn avro_decoder(
         epoch_unit: epoch_unit(avro.epoch_unit),
         record_bytes_max,
     };
-    match (&avro.schema_file, &avro.registry) {
-        (Some(file), None) => {
+    match (&avro.schema_file, &avro.registry, pulsar) {
+        (Some(file), None, _) => {
             let of_file = |error: &dyn std::fmt::Display| settings(&format!("schema_file `{file}`: {error}"));
             let writer = schema_text(Path::new(file)).map_err(|error| of_file(&error))?;
             let decoder = AvroDecoder::new(schema, &writer, options);
             Ok(Decoding::of(Arc::new(decoder.map_err(|error| of_file(&error))?)))
         }
-        (None, Some(registry)) => {
+        (None, Some(registry), _) => {
             let client = registry_client(registry, &format!("{path}.avro.registry"))?;
             let schemas = Arc::<Schemas>::default();
             let decoder = AvroDecoder::framed(schema, schemas.clone(), options);
             let decoder = Arc::new(decoder.map_err(|error| settings(&error))?);
-            Ok(Decoding { decoder, registry: Some((client, schemas)), looks: None })
+            Ok(Decoding { decoder, schemas: Fetched::Registry(Box::new(client), schemas), looks: None })
+        }
+        (None, None, Some(pulsar)) => {
+            let asked = pulsar_connection(pulsar, String::new())?;
+            let schemas = Arc::<Schemas<Arc<str>>>::default();
+            let decoder = AvroDecoder::of_blocks(schema, schemas.clone(), options);
+            let decoder = Arc::new(decoder.map_err(|error| settings(&error))?);
+            Ok(Decoding { decoder, schemas: Fetched::Brokers(Box::new(asked), schemas), looks: None })
         }
         _ => Err(settings(&"write either `schema_file` or `registry`")),
     }

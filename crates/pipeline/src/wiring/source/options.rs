@@ -68,22 +68,30 @@ pub(super) fn pulsar_options(
     pulsar: &Pulsar,
     format: &Format,
     pipeline: &Pipeline,
-) -> Result<PulsarOptions, dataflow::SourceError> {
-    let topics = pulsar.topic.iter().chain(pulsar.topics.iter().flatten());
-    let topics: Vec<String> = topics.map(|topic| topic.as_str().to_owned()).collect();
+) -> Result<PulsarOptions, WiringError> {
     let subscription = match &pulsar.subscription {
         Some(subscription) => subscription.to_string(),
         None => format!("forebay-{}", pipeline.pipeline),
     };
-    let mut options = PulsarOptions::new(pulsar.service.as_str(), &topics, subscription)?;
+    let mut options = pulsar_connection(pulsar, subscription)?;
     options.start = match pulsar.start {
         Start::Earliest => sources::pulsar::Start::Earliest,
         Start::Latest => sources::pulsar::Start::Latest,
         Start::At { ms } => sources::pulsar::Start::Time(ms),
     };
-    options.listener = pulsar.listener.as_ref().map(ToString::to_string);
+    options.names_schemas = format.is_avro_of_the_source();
     options.ahead_bytes_max = bounds::ahead_bytes(pipeline);
     options.record_bytes_max = record_bytes(format).max(dataflow::reject::RAW_BYTES_MAX) + 1;
+    Ok(options)
+}
+
+/// How the brokers of a source are connected to, and its topics.
+pub(super) fn pulsar_connection(pulsar: &Pulsar, subscription: String) -> Result<PulsarOptions, WiringError> {
+    let topics = pulsar.topic.iter().chain(pulsar.topics.iter().flatten());
+    let topics: Vec<String> = topics.map(|topic| topic.as_str().to_owned()).collect();
+    let options = PulsarOptions::new(pulsar.service.as_str(), &topics, subscription);
+    let mut options = options.map_err(|error| WiringError::Settings(error.to_string()))?;
+    options.listener = pulsar.listener.as_ref().map(ToString::to_string);
     let security = &pulsar.security;
     if let (Some(tls), Some(asked)) = (&mut options.tls, &security.tls) {
         tls.ca = asked.ca.as_ref().map(PathBuf::from);

@@ -38,7 +38,7 @@ fn seen(block: &RecordBlock) -> Vec<Seen> {
 fn read(body: &[u8], from: u64) -> Result<(u64, Vec<Seen>, dataflow::Position), EntryError> {
     let mut block = BlockBuilder::new(Partition::new("t", 0), AT.position());
     let (mut scratch, mut all) = (Vec::new(), Vec::new());
-    let mut entries = Entries { block: &mut block, scratch: &mut scratch, bytes_max: 1 << 20 };
+    let mut entries = Entries { block: &mut block, scratch: &mut scratch, bytes_max: 1 << 20, naming: None };
     let Read::Messages(messages) = entries.read(AT, body, from, &mut |full| all.extend(seen(&full)))? else {
         return Ok((0, Vec::new(), 0));
     };
@@ -101,6 +101,29 @@ fn batches_of_another_client_are_read_whatever_packs_them() {
             );
         }
     }
+}
+
+/// The records of a block are of one schema, and a block says of which.
+#[test]
+fn a_block_ends_where_the_schema_changes() {
+    let mut block = BlockBuilder::new(Partition::new("a/b/c", 0), AT.position());
+    let (mut scratch, mut blocks) = (Vec::new(), Vec::new());
+    let mut naming = Naming::new("a/b/c".into());
+    let versions: [Option<u64>; 6] = [None, Some(0), Some(0), Some(1), None, Some(1)];
+    for (n, version) in versions.into_iter().enumerate() {
+        let schema_version = version.map(|version| version.to_be_bytes().to_vec());
+        let metadata = messages::Metadata { messages: Some(2), schema_version, ..plain() };
+        let payload = [single(b"x", Default::default()), single(b"y", Default::default())].concat();
+        let naming = Some(&mut naming);
+        let mut entries = Entries { block: &mut block, scratch: &mut scratch, bytes_max: 1 << 20, naming };
+        let at = Entry { entry: AT.entry + n as u64, ..AT };
+        entries.read(at, &entry(&metadata, &payload), 0, &mut |full| blocks.push(full)).expect("is read");
+    }
+    blocks.push(block.take());
+    let shown: Vec<_> = blocks.iter().map(|block| (block.schema.as_deref(), block.len())).collect();
+    let (zero, one) = (Some("a/b/c:0"), Some("a/b/c:1"));
+    assert_eq!(shown, [(None, 2), (zero, 4), (one, 2), (None, 2), (one, 2)]);
+    assert!(blocks.windows(2).all(|pair| pair[0].next == pair[1].position(0)), "nothing between them");
 }
 
 #[test]

@@ -26,12 +26,18 @@ impl Default for Format {
 }
 
 impl Format {
-    /// The options of Avro, if that is the format.
-    pub fn avro(&self) -> Option<&AvroFormat> {
+    /// The options of Avro, as written or by default, if that is the format.
+    pub fn avro(&self) -> Option<AvroFormat> {
         match self {
+            Self::Word(FormatWord::Avro) => Some(AvroFormat::default()),
             Self::Word(_) => None,
-            Self::Options(options) => options.avro.as_ref(),
+            Self::Options(options) => options.avro.clone(),
         }
+    }
+
+    /// Whether it is Avro whose schemas the source itself has.
+    pub fn is_avro_of_the_source(&self) -> bool {
+        self.avro().is_some_and(|avro| avro.schema_file.is_none() && avro.registry.is_none())
     }
 
     /// The options of CSV, if that is the format.
@@ -82,7 +88,7 @@ impl Format {
 pub enum FormatWord {
     /// One JSON object per record.
     Json,
-    /// Avro, which needs options: where the schema comes from.
+    /// Avro whose schemas Pulsar's brokers have; from other sources it needs options: where the schema comes from.
     Avro,
     /// CSV, which needs options: where the names of the fields come from.
     Csv,
@@ -180,10 +186,9 @@ impl Default for JsonFormat {
     }
 }
 
-/// Options of Avro. Where the schema of a record comes from: exactly one of `schema_file` and `registry`.
+/// Options of Avro. Where the schema of a record comes from: exactly one of `schema_file` and `registry`, or, with Pulsar and neither, its brokers.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{"required": ["schema_file"]}, {"required": ["registry"]}]))]
 pub struct AvroFormat {
     /// The file with the schema that all records were written with, in JSON (`.avsc`); a relative path is relative to the pipeline file's folder. Records have no header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -208,6 +213,18 @@ pub struct AvroFormat {
         "x-why" = "a record is held in memory whole, next to others"
     ))]
     pub record_bytes_max: Size,
+}
+
+impl Default for AvroFormat {
+    fn default() -> Self {
+        Self {
+            schema_file: None,
+            registry: None,
+            timezone: default_timezone(),
+            epoch_unit: EpochUnit::default(),
+            record_bytes_max: default_record_bytes(),
+        }
+    }
 }
 
 /// Stands for the quote where quotes have no meaning.

@@ -9,10 +9,18 @@ use super::kafka::OAuth;
 use super::{default_start, default_true};
 use crate::config::values::{Identifier, PulsarTopic, PulsarUrl, Secret, Start};
 
+/// Why there is no key for the type of the subscription.
+const NO_TYPE: &str = "is no setting of a pipeline, which reads each partition whole and in order: its positions make rows exactly once, and with \
+                       `Key_Shared` or `Shared` no consumer sees a whole partition; leave it out. The messages of a key keep their order within \
+                       their partition";
+
 /// Topics of a Pulsar cluster. Read without a cursor: positions live in the journal.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{"required": ["topic"]}, {"required": ["topics"]}]))]
+#[schemars(extend(
+    "oneOf" = [{"required": ["topic"]}, {"required": ["topics"]}],
+    "x-never" = {"subscription_type": NO_TYPE, "subscriptionType": NO_TYPE}
+))]
 pub struct Pulsar {
     /// Brokers or proxies to ask first: `pulsar://host:port`, or `pulsar+ssl://host:port` for TLS. Further hosts follow after commas.
     pub service: PulsarUrl,
