@@ -43,7 +43,7 @@ use dataflow::{
 };
 
 use crate::thread;
-pub use crate::token::TokenSource;
+pub use crate::token::{Issuer, IssuerOptions, TokenSource};
 use client::{Client, Topic};
 use config::Role;
 pub use options::{FetchBy, KafkaOptions, Start};

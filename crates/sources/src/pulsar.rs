@@ -68,7 +68,8 @@ use dataflow::{
 
 use crate::thread;
 pub use crate::tls::Tls;
-pub use crate::token::TokenSource;
+use crate::token::TokenError;
+pub use crate::token::{Issuer, IssuerOptions, TokenSource};
 use address::Address;
 use client::{Client, Topic, Unanswered};
 pub use schema::{BrokerSchema, SchemaClient, SchemaKind};
@@ -102,19 +103,26 @@ pub enum Start {
 pub enum Token {
     /// It is this one.
     Fixed(String),
-    /// Read again for each login.
+    /// Asked for at each login.
     Source(TokenSource),
 }
 
 impl Token {
-    /// The token now. The error holds no secret.
-    fn get(&self, now_ms: i64) -> Result<String, String> {
+    /// The token now.
+    fn get(&self, now_ms: i64) -> Result<String, TokenError> {
         match self {
             Self::Fixed(token) => Ok(token.clone()),
-            Self::Source(source) => source
-                .get(now_ms)
-                .map(|token| token.value)
-                .map_err(|why| format!("no token from {source}: {why}")),
+            Self::Source(source) => source.get(now_ms).map(|token| token.value).map_err(|why| match why {
+                TokenError::Away(why) => TokenError::Away(format!("no token from {source}: {why}")),
+                TokenError::Refused(why) => TokenError::Refused(format!("no token from {source}: {why}")),
+            }),
+        }
+    }
+
+    /// A broker does not take `token` (any more).
+    fn refused(&self, token: &str) {
+        if let Self::Source(source) = self {
+            source.refused(token);
         }
     }
 }

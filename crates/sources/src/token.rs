@@ -1,11 +1,15 @@
 //! Tokens that a broker lets us in by: where they come from and how long they hold.
 //!
-//! Owns reading a token from a file or a command and its expiry. Does not own checking it: the broker does.
+//! Owns reading a token from a file or a command and its expiry; `issuer` asks for one over HTTP. Does not own checking it: the broker does.
+
+mod issuer;
 
 use std::io::Read;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
+
+pub use issuer::{Issuer, IssuerOptions};
 
 /// A token that takes longer to get is as good as none; the next attempt comes by itself.
 const COMMAND_WAIT_MAX: Duration = Duration::from_secs(30);
@@ -14,13 +18,26 @@ const TOKEN_BYTES_MAX: u64 = 64 << 10;
 /// For tokens that do not say when they expire.
 const LIFETIME_MS: i64 = 300_000;
 
-/// Where a token comes from. It is read again for each login: librdkafka asks at about 80 % of its life, a Pulsar broker when it has expired.
+/// Where a token comes from. It is asked for at each login: librdkafka does at about 80 % of its life, a Pulsar broker when it has expired.
 #[derive(Clone, PartialEq, Eq)]
 pub enum TokenSource {
     /// The content of a file, kept fresh by somebody else (Kubernetes, Vault).
     File(String),
     /// What a command prints; its words, not a shell's line.
     Command(Vec<String>),
+    /// What an issuer of OAuth 2.0 gives to a client; kept while it is good.
+    Issuer(Arc<Issuer>),
+}
+
+/// Why there is no token. It holds no secret, and leaves it to the caller to name the place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TokenError {
+    /// There may be one later.
+    #[error("{0}")]
+    Away(String),
+    /// There is none before the settings are changed, and which.
+    #[error("{0}")]
+    Refused(String),
 }
 
 impl std::fmt::Debug for TokenSource {
@@ -29,6 +46,7 @@ impl std::fmt::Debug for TokenSource {
         match self {
             Self::File(path) => f.debug_tuple("File").field(path).finish(),
             Self::Command(words) => f.debug_tuple("Command").field(&words.first()).finish_non_exhaustive(),
+            Self::Issuer(issuer) => write!(f, "Issuer({issuer})"),
         }
     }
 }
@@ -39,11 +57,13 @@ impl std::fmt::Display for TokenSource {
         match self {
             Self::File(path) => write!(f, "file `{path}`"),
             Self::Command(words) => write!(f, "command `{}`", words.first().map_or("", String::as_str)),
+            Self::Issuer(issuer) => issuer.fmt(f),
         }
     }
 }
 
 /// A token, never shown.
+#[derive(Clone)]
 pub(crate) struct Token {
     pub(crate) value: String,
     pub(crate) principal: String,
@@ -52,24 +72,41 @@ pub(crate) struct Token {
 }
 
 impl TokenSource {
-    /// Gets a token now. The error has no secret in it, and leaves it to the caller to name the place.
-    pub(crate) fn get(&self, now_ms: i64) -> Result<Token, String> {
+    /// Gets a token now.
+    pub(crate) fn get(&self, now_ms: i64) -> Result<Token, TokenError> {
         let value = match self {
-            Self::File(path) => {
-                std::fs::File::open(path).and_then(read).map_err(|error| error.to_string())?
-            }
-            Self::Command(words) => command(words)?,
+            Self::File(path) => std::fs::File::open(path).and_then(read).map_err(|error| error.to_string()),
+            Self::Command(words) => command(words),
+            Self::Issuer(issuer) => return issuer.get(now_ms),
         };
+        let value = value.map_err(TokenError::Away)?;
         if value.is_empty() {
-            return Err("the token is empty".into());
+            return Err(TokenError::Away("the token is empty".into()));
         }
         let claims = claims(&value);
-        let claim = |name: &str| claims.as_ref().and_then(|claims| claims.get(name));
-        let expires_ms =
-            claim("exp").and_then(serde_json::Value::as_f64).map(|seconds| (seconds * 1_000.0) as i64);
-        let principal = claim("sub").and_then(serde_json::Value::as_str).unwrap_or("forebay").to_owned();
-        Ok(Token { value, principal, expires_ms: expires_ms.unwrap_or(now_ms + LIFETIME_MS) })
+        let expires_ms = claims.as_ref().and_then(expires_ms).unwrap_or(now_ms + LIFETIME_MS);
+        Ok(Token { value, principal: principal(claims.as_ref()), expires_ms })
     }
+}
+
+impl TokenSource {
+    /// A broker does not take `token` (any more): what is kept of it is not given again.
+    pub(crate) fn refused(&self, token: &str) {
+        if let Self::Issuer(issuer) = self {
+            issuer.refused(token);
+        }
+    }
+}
+
+/// When a token ends by its claims, in Unix milliseconds.
+fn expires_ms(claims: &serde_json::Value) -> Option<i64> {
+    claims.get("exp").and_then(serde_json::Value::as_f64).map(|seconds| (seconds * 1_000.0) as i64)
+}
+
+/// Whom a token is for by its claims.
+fn principal(claims: Option<&serde_json::Value>) -> String {
+    let subject = claims.and_then(|claims| claims.get("sub")).and_then(serde_json::Value::as_str);
+    subject.unwrap_or("forebay").to_owned()
 }
 
 fn read(from: impl Read) -> std::io::Result<String> {

@@ -29,12 +29,19 @@ const REGISTERED_ANEW_MAX: usize = 3;
 #[derive(Debug, Clone, Default)]
 pub struct PulsarOptions {
     properties: Vec<(String, String)>,
+    token: Option<String>,
 }
 
 impl PulsarOptions {
     /// A line of `standalone.conf`; it goes before the one that would be written.
     pub fn property(mut self, key: &str, value: &str) -> PulsarOptions {
         self.properties.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Requests of the admin API log in with this token.
+    pub fn token(mut self, token: &str) -> PulsarOptions {
+        self.token = Some(token.to_owned());
         self
     }
 }
@@ -45,6 +52,7 @@ pub struct Pulsar {
     // The order matters: the process goes before its directory.
     process: Process,
     ports: Ports,
+    token: Option<String>,
     dir: TestDir,
 }
 
@@ -84,8 +92,8 @@ impl Pulsar {
             with_properties(&settings, ports, &options.properties),
         )?;
         fs::write(dir.path().join("log4j2.properties"), LOGGING)?;
-        let process = launch(&dir, ports)?;
-        Ok(Pulsar { process, ports, dir })
+        let process = launch(&dir, ports, options.token.as_deref())?;
+        Ok(Pulsar { process, ports, token: options.token.clone(), dir })
     }
 
     /// Where clients connect: `pulsar://host:port`.
@@ -165,9 +173,11 @@ impl Pulsar {
     /// A request of the admin API, below `/admin/v2`.
     pub fn admin(&self, method: &str, path: &str, body: &str) -> Result<HttpResponse> {
         let client = HttpClient::new(&format!("http://127.0.0.1:{}", self.ports.web));
-        let json = [("content-type", "application/json")];
+        let login = self.token.as_deref().map(bearer);
+        let headers = login.iter().map(|login| ("authorization", login.as_str()));
+        let headers: Vec<_> = headers.chain([("content-type", "application/json")]).collect();
         client
-            .request(method, &format!("/admin/v2{path}"), &json, body.as_bytes())
+            .request(method, &format!("/admin/v2{path}"), &headers, body.as_bytes())
             .with_context(|| format!("{method} {path}"))
     }
 
@@ -235,7 +245,7 @@ impl Pulsar {
         if self.process.is_running()? {
             self.kill9()?;
         }
-        self.process = launch(&self.dir, self.ports)?;
+        self.process = launch(&self.dir, self.ports, self.token.as_deref())?;
         Ok(())
     }
 
@@ -260,6 +270,10 @@ impl Pulsar {
     }
 }
 
+fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
+}
+
 fn ok(answer: HttpResponse, what: &str) -> Result<HttpResponse> {
     ensure!(
         (200..300).contains(&answer.status),
@@ -282,9 +296,9 @@ pub(crate) fn missing() -> Option<String> {
 /// After a kill the bookie finds the registration of its former life. Removing it, Pulsar 4.0.8 at times takes its own deletion for somebody
 /// else's, deletes and registers again, and so on for ever: a fourth of all new ledgers are refused ("not enough non-faulty bookies"), though
 /// the broker calls itself healthy. Only another start ends that.
-fn launch(dir: &TestDir, ports: Ports) -> Result<Process> {
+fn launch(dir: &TestDir, ports: Ports, token: Option<&str>) -> Result<Process> {
     for _ in 0..FIGHTS_MAX {
-        let mut process = launch_once(dir, ports)?;
+        let mut process = launch_once(dir, ports, token)?;
         let anew = registered_anew(&process);
         if anew <= REGISTERED_ANEW_MAX {
             return Ok(process);
@@ -300,7 +314,7 @@ fn registered_anew(process: &Process) -> usize {
     process.stdout().map_or(0, |said| said.matches("Successfully re-acquired lock at").count())
 }
 
-fn launch_once(dir: &TestDir, ports: Ports) -> Result<Process> {
+fn launch_once(dir: &TestDir, ports: Ports, token: Option<&str>) -> Result<Process> {
     let mut process = Spawn::new("pulsar", "java")
         // The serial collector and the first compiler only: half the memory and start time of the defaults.
         .args(["-Xmx512m", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
@@ -322,7 +336,7 @@ fn launch_once(dir: &TestDir, ports: Ports) -> Result<Process> {
     wait_until(START_MAX, "pulsar to serve", || {
         let ended = !process.is_running().unwrap_or(true);
         // One that fights may not be ready for minutes.
-        ended || registered_anew(&process) > REGISTERED_ANEW_MAX || is_ready(&client)
+        ended || registered_anew(&process) > REGISTERED_ANEW_MAX || is_ready(&client, token)
     });
     ensure!(process.is_running()?, "pulsar ended at its start{}", process.tails());
     Ok(process)
@@ -330,9 +344,13 @@ fn launch_once(dir: &TestDir, ports: Ports) -> Result<Process> {
 
 /// It knows the namespace of the tests, and its own check of itself, which writes a message to the bookie and reads it, went well. After a
 /// kill the bookie is known to the broker again only seconds after the broker answers; a producer is refused until then.
-fn is_ready(client: &HttpClient) -> bool {
+fn is_ready(client: &HttpClient, token: Option<&str>) -> bool {
+    let login = token.map(bearer);
+    let headers: Vec<_> = login.iter().map(|login| ("authorization", login.as_str())).collect();
     let says = |path: &str, words: &str| {
-        client.get(path).is_ok_and(|answer| answer.status == 200 && answer.text().contains(words))
+        client
+            .request("GET", path, &headers, b"")
+            .is_ok_and(|answer| answer.status == 200 && answer.text().contains(words))
     };
     says("/admin/v2/namespaces/public", "public/default") && says("/admin/v2/brokers/health", "ok")
 }

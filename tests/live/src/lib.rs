@@ -25,6 +25,7 @@
 use std::time::Duration;
 
 pub mod case;
+pub mod issuer;
 pub mod pipeline;
 pub mod producer;
 pub mod s3;

@@ -55,7 +55,7 @@ pub fn source_beside(
     let of_input = |error: WiringError| WiringError::Settings(format!("`{path}`: {error}"));
     match input.source {
         model::Source { kafka: Some(kafka), .. } => {
-            let options = kafka_options(kafka, &input.source.format, pipeline);
+            let options = kafka_options(kafka, &input.source.format, pipeline).map_err(of_input)?;
             Ok(Arc::new(KafkaSource::new(options, runtime.clone()).map_err(settings)?))
         }
         model::Source { pulsar: Some(pulsar), .. } => {

@@ -74,6 +74,9 @@ impl Unanswered {
         };
         match self {
             Self::Lost(lost @ Lost::Denied { .. }) => refused(&lost),
+            Self::Lost(lost @ Lost::NoToken(_)) => {
+                SourceError::new(SourceFault::Config, format!("pulsar cannot be logged in to: {lost}"))
+            }
             Self::Lost(lost) => away(&lost),
             Self::Trouble(Trouble::Denied(why)) => refused(&why),
             Self::Trouble(

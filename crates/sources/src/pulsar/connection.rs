@@ -18,6 +18,7 @@ use super::messages::{
     AuthData, AuthResponse, Command, Connect, FeatureFlags, Kind, PROTOCOL_VERSION, TOKEN_METHOD, error,
 };
 use crate::tls::{Stream, is_pause};
+use crate::token::TokenError;
 
 /// A broker that cannot be connected to, or says nothing for so long, is away: twice as long as it takes brokers to ask whether we live.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
@@ -53,6 +54,9 @@ pub(super) enum Lost {
     /// The broker does not let us in, or is too old.
     #[error("`{address}`: {why}")]
     Denied { address: String, why: String },
+    /// There is no token to log in with, and will be none before the settings are changed.
+    #[error("{0}")]
+    NoToken(String),
 }
 
 /// A connection that has said hello.
@@ -69,6 +73,8 @@ pub(super) struct Connection {
     request: u64,
     heard: Duration,
     said: Duration,
+    /// The token of the last login.
+    token: Option<String>,
 }
 
 impl Connection {
@@ -96,6 +102,7 @@ impl Connection {
             request: 0,
             heard: now,
             said: now,
+            token: None,
         };
         connection.hello(broker, is_wanted)?;
         Ok(connection)
@@ -122,6 +129,9 @@ impl Connection {
         let Some(connected) = answer.connected else {
             let refusal = answer.error.unwrap_or_default();
             let why = super::errors::words(refusal.error, &refusal.message);
+            if refusal.error == error::AUTHENTICATION {
+                self.refused();
+            }
             return Err(match refusal.error {
                 error::AUTHENTICATION | error::AUTHORIZATION | error::UNSUPPORTED_VERSION => {
                     Lost::Denied { address: self.address.authority(), why }
@@ -143,13 +153,22 @@ impl Connection {
         Ok(())
     }
 
+    /// The broker does not take the token of the last login (any more).
+    fn refused(&mut self) {
+        if let (Some(source), Some(token)) = (&self.options.token, self.token.take()) {
+            source.refused(&token);
+        }
+    }
+
     /// The token to log in with, if there is one.
-    fn token(&self) -> Result<Option<Vec<u8>>, Lost> {
+    fn token(&mut self) -> Result<Option<Vec<u8>>, Lost> {
         let Some(source) = &self.options.token else { return Ok(None) };
-        source
-            .get(self.runtime.wall_ms())
-            .map(|token| Some(token.into_bytes()))
-            .map_err(|why| self.failed(&why))
+        let token = source.get(self.runtime.wall_ms()).map_err(|why| match why {
+            TokenError::Away(why) => self.failed(&why),
+            TokenError::Refused(why) => Lost::NoToken(why),
+        })?;
+        self.token = Some(token.clone());
+        Ok(Some(token.into_bytes()))
     }
 
     /// A number for a request or a consumer that this connection has not had.
@@ -314,6 +333,7 @@ impl Connection {
 
     /// The broker says that our token has expired, and asks for another.
     fn renew(&mut self) -> Result<(), Lost> {
+        self.refused();
         let token = self.token()?;
         let response = AuthResponse {
             client_version: Some(concat!("forebay ", env!("CARGO_PKG_VERSION")).into()),

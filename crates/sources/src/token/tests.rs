@@ -26,6 +26,7 @@ fn failures_are_told_without_the_token() {
         (TokenSource::Command(vec!["no-such-program".into()]), "No such file"),
     ] {
         let Err(error) = source.get(0) else { panic!("{source:?} gives no token") };
+        let error = error.to_string();
         assert!(error.contains(says), "{error}");
     }
     let Err(error) =
@@ -33,7 +34,7 @@ fn failures_are_told_without_the_token() {
     else {
         panic!("a failed command's output is no token")
     };
-    assert!(!error.contains("secret"), "{error}");
+    assert!(!error.to_string().contains("secret"), "{error}");
 }
 
 #[test]

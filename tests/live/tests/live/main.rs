@@ -26,6 +26,7 @@
 //! | [`tls`]        | whom the program trusts, and how it shows who it is                                |
 //! | [`topics`]     | topics with gaps, transactions, a new identity, several readers, a dead broker    |
 //! | [`pulsar`]     | Pulsar topics, with kills, another ledger, more partitions, a truncated topic      |
+//! | [`pulsar_oauth`] | tokens of an issuer, of a few seconds each; an issuer that is away or refuses         |
 //! | [`pulsar_schemas`] | messages that name their schema, which the brokers keep; JSON schemas           |
 //! | [`replays`]    | dead letters listed, shown, replayed and deleted                                  |
 //! | [`versions`]   | windows for tables that merge rows: results that others replace, and states       |
@@ -73,6 +74,7 @@ mod poison;
 mod postgres;
 mod problems;
 mod pulsar;
+mod pulsar_oauth;
 mod pulsar_schemas;
 mod refused;
 mod registry;

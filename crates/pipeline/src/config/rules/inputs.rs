@@ -2,7 +2,7 @@
 //!
 //! Owns what the schema cannot say about `source:` and each of `inputs:`. Does not own what steps make of the rows.
 
-use super::super::model::source::{Format, FormatWord, Mechanism, OAuth, Pulsar, Registry};
+use super::super::model::source::{Mechanism, OAuth, Pulsar, Registry};
 use super::super::model::{Input, Kafka};
 use super::super::nearest::nearest;
 use super::super::values::Broker;
@@ -226,11 +226,10 @@ impl Rules<'_> {
                     self.fault(&path, format!("`{mechanism}` needs `username` and `password`"));
                 }
             }
-            Mechanism::OAuthBearer => {
-                if sasl.oauth.is_none() {
-                    self.fault(&path, format!("`{mechanism}` needs `oauth`"));
-                }
-            }
+            Mechanism::OAuthBearer => match &sasl.oauth {
+                None => self.fault(&path, format!("`{mechanism}` needs `oauth`")),
+                Some(oauth) => self.oauth(oauth, sasl.allow_plaintext_password, &format!("{path}.oauth")),
+            },
         }
         let in_clear = match sasl.mechanism {
             Mechanism::Plain => Some("password"),
@@ -316,10 +315,8 @@ impl Rules<'_> {
         if security.token.is_some() && security.oauth.is_some() {
             self.fault(&path, "`token` and `oauth` are two ways to log in; take one of them out");
         }
-        if let Some(OAuth { token_command: Some(words), .. }) = &security.oauth
-            && words.iter().all(|word| word.trim().is_empty())
-        {
-            self.fault(&format!("{path}.oauth.token_command"), "names no program");
+        if let Some(oauth) = &security.oauth {
+            self.oauth(oauth, security.allow_plaintext_password, &format!("{path}.oauth"));
         }
         let has_token = security.token.is_some() || security.oauth.is_some();
         if has_token && !is_tls && !pulsar.service.is_loopback() && !security.allow_plaintext_password {
@@ -327,6 +324,35 @@ impl Rules<'_> {
                 &path,
                 "the token is sent in clear to another machine; use `pulsar+ssl://`, or write `allow_plaintext_password: true`",
             );
+        }
+    }
+
+    /// Where tokens come from; `in_clear` if a secret may be sent in clear.
+    fn oauth(&mut self, oauth: &OAuth, in_clear: bool, path: &str) {
+        let OAuth { token_command, issuer_url, client_id, client_secret, audience, scope, ca, .. } = oauth;
+        if token_command.as_ref().is_some_and(|words| words.iter().all(|word| word.trim().is_empty())) {
+            self.fault(&format!("{path}.token_command"), "names no program");
+        }
+        let Some(url) = issuer_url else {
+            let is_of_issuer = client_id.is_some() || client_secret.is_some() || audience.is_some();
+            if is_of_issuer || scope.is_some() || ca.is_some() {
+                let message = "only an issuer is asked with `client_id`, `client_secret`, `audience`, `scope` and `ca`; write `issuer_url`, or take \
+                               them out";
+                self.fault(path, message);
+            }
+            return;
+        };
+        if client_id.as_deref().unwrap_or_default().is_empty() || client_secret.is_none() {
+            self.fault(path, "`issuer_url` needs `client_id` and `client_secret`");
+        }
+        if !url.is_tls() && !url.is_loopback() && !in_clear {
+            self.fault(
+                path,
+                "the secret is sent in clear to another machine; use `https://`, or write `allow_plaintext_password: true`",
+            );
+        }
+        if ca.is_some() && !url.is_tls() {
+            self.hint(&format!("{path}.ca"), "`ca` has no effect with `http://`");
         }
     }
 

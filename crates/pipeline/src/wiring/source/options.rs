@@ -3,10 +3,10 @@
 //! Owns what follows for a source from the other settings of the pipeline: bounds of memory, names, credentials. Does not own how a source connects (`sources`).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sources::kafka::{FetchBy, KafkaOptions, TokenSource};
+use sources::kafka::{FetchBy, Issuer, IssuerOptions, KafkaOptions, TokenSource};
 use sources::log::{Access, LogOptions};
 use sources::pulsar::{PulsarOptions, Token};
 
@@ -18,7 +18,11 @@ use crate::config::model::source::{
 use crate::config::values::Start;
 use crate::wiring::{WiringError, bounds, storage};
 
-pub(super) fn kafka_options(kafka: &Kafka, format: &Format, pipeline: &Pipeline) -> KafkaOptions {
+pub(super) fn kafka_options(
+    kafka: &Kafka,
+    format: &Format,
+    pipeline: &Pipeline,
+) -> Result<KafkaOptions, WiringError> {
     let brokers = kafka.brokers.as_slice().iter();
     let brokers =
         brokers.flat_map(|broker| broker.as_str().split(',')).map(|broker| broker.trim().to_owned());
@@ -44,8 +48,8 @@ pub(super) fn kafka_options(kafka: &Kafka, format: &Format, pipeline: &Pipeline)
     options.properties =
         kafka.properties.iter().map(|(name, value)| (name.to_string(), value.reveal().to_owned())).collect();
     options.properties.extend(security(&kafka.security));
-    options.token = token(&kafka.security);
-    options
+    options.token = token(&kafka.security)?;
+    Ok(options)
 }
 
 pub(super) fn log_options(log: &model::LogSource, pipeline: &Pipeline) -> Result<LogOptions, WiringError> {
@@ -100,7 +104,8 @@ pub(super) fn pulsar_connection(pulsar: &Pulsar, subscription: String) -> Result
         tls.verify_host = asked.verify_host;
     }
     let fixed = security.token.as_ref().map(|token| Token::Fixed(token.reveal().to_owned()));
-    options.token = fixed.or_else(|| security.oauth.as_ref().and_then(token_source).map(Token::Source));
+    let source = security.oauth.as_ref().map(token_source).transpose()?;
+    options.token = fixed.or_else(|| source.flatten().map(Token::Source));
     Ok(options)
 }
 
@@ -147,15 +152,28 @@ pub(crate) fn security(security: &Security) -> BTreeMap<String, String> {
     properties
 }
 
-pub(super) fn token(security: &Security) -> Option<TokenSource> {
-    let sasl = security.sasl.as_ref().filter(|sasl| sasl.mechanism == Mechanism::OAuthBearer)?;
-    token_source(sasl.oauth.as_ref()?)
+pub(super) fn token(security: &Security) -> Result<Option<TokenSource>, WiringError> {
+    let sasl = security.sasl.as_ref().filter(|sasl| sasl.mechanism == Mechanism::OAuthBearer);
+    sasl.and_then(|sasl| sasl.oauth.as_ref()).map_or(Ok(None), token_source)
 }
 
-fn token_source(oauth: &OAuth) -> Option<TokenSource> {
-    match (&oauth.token_file, &oauth.token_command) {
-        (Some(path), _) => Some(TokenSource::File(path.clone())),
-        (None, Some(words)) => Some(TokenSource::Command(words.clone())),
-        (None, None) => None,
-    }
+fn token_source(oauth: &OAuth) -> Result<Option<TokenSource>, WiringError> {
+    let issuer_url = match (&oauth.token_file, &oauth.token_command, &oauth.issuer_url) {
+        (Some(path), ..) => return Ok(Some(TokenSource::File(path.clone()))),
+        (None, Some(words), _) => return Ok(Some(TokenSource::Command(words.clone()))),
+        (None, None, Some(url)) => url.to_string(),
+        (None, None, None) => return Ok(None),
+    };
+    let ca = oauth.ca.as_deref().map(|ca| crate::wiring::pem(Path::new(ca), "oauth.ca")).transpose()?;
+    let secret = oauth.client_secret.as_ref().map(|secret| secret.reveal().to_owned());
+    let issuer = Issuer::new(IssuerOptions {
+        issuer_url,
+        client_id: oauth.client_id.clone().unwrap_or_default(),
+        client_secret: secret.unwrap_or_default(),
+        audience: oauth.audience.clone(),
+        scope: oauth.scope.clone(),
+        ca_pem: ca,
+    });
+    let issuer = issuer.map_err(|why| WiringError::Settings(format!("`oauth`: {why}")))?;
+    Ok(Some(TokenSource::Issuer(Arc::new(issuer))))
 }

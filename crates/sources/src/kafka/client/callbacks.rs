@@ -124,7 +124,8 @@ pub(super) unsafe extern "C" fn on_token(
     // SAFETY: the opaque is this handle's context, which outlives it.
     let context = unsafe { &*opaque.cast::<Context>() };
     let Some(source) = &context.token else { return };
-    let token = source.get(context.runtime.wall_ms()).and_then(|token| hand_over(handle, &token));
+    let token = source.get(context.runtime.wall_ms()).map_err(|why| why.to_string());
+    let token = token.and_then(|token| hand_over(handle, &token));
     if let Err(why) = token {
         let why = format!("no token from {source}: {why}");
         tracing::warn!(why, "kafka cannot be logged in to; a token is asked for again");

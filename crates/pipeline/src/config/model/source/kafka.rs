@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{default_start, default_true};
-use crate::config::values::{Broker, Identifier, OneOrMany, Secret, Start, Topic};
+use crate::config::values::{Broker, HttpUrl, Identifier, OneOrMany, Secret, Start, Topic};
 
 /// Topics of a Kafka cluster. Read without a consumer group's help: positions live in the journal.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -155,10 +155,10 @@ impl Mechanism {
     }
 }
 
-/// Where tokens come from. A token is asked for anew before the last one expires.
+/// Where tokens come from: exactly one of `token_file`, `token_command` and `issuer_url`. A token is asked for anew before the last one expires.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{"required": ["token_file"]}, {"required": ["token_command"]}]))]
+#[schemars(extend("oneOf" = [{"required": ["token_file"]}, {"required": ["token_command"]}, {"required": ["issuer_url"]}]))]
 pub struct OAuth {
     /// A file with the token, which another program refreshes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,4 +168,29 @@ pub struct OAuth {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 100))]
     pub token_command: Option<Vec<String>>,
+
+    /// The issuer of OAuth 2.0 that gives tokens to a client by `client_id` and `client_secret`. What it has is described at
+    /// `.well-known/openid-configuration` below this address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer_url: Option<HttpUrl>,
+
+    /// The client's name at the issuer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
+
+    /// The client's secret at the issuer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<Secret>,
+
+    /// For whom the token is to be, if the issuer wants to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audience: Option<String>,
+
+    /// What the token is to allow, if the issuer wants to know; several words with spaces between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+
+    /// PEM file of the authorities to trust at the issuer; the system's if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
 }
