@@ -17,9 +17,10 @@
 //! - Digits finer than the column are cut off towards the past (`.999` in a DateTime is `.0`), as ClickHouse does.
 //! - A unix number's unit by magnitude: below 1e11 seconds, below 1e14 milliseconds, below 1e17 microseconds, else
 //!   nanoseconds. So every unit covers the years 1973 to 5138, and small numbers are seconds. Zero is 1970.
-//! - A number that reads as a day, `20240501`, is refused while the unit is chosen by magnitude: its sender means that day, and as
-//!   seconds it would be a time of 1970. As text of eight or fourteen digits it is the day or time, as ClickHouse's `best_effort` reads it.
-//!   With a unit set, all numbers and texts of digits are unix times.
+//! - A number that reads as a day, `20240501`, or as a minute, `202405011020`, is refused while the unit is chosen by magnitude: its
+//!   sender means that day, and as seconds or milliseconds it would be a time of the seventies. As text of eight or fourteen digits it is
+//!   the day or time, as ClickHouse's `best_effort` reads it, or refused if the calendar has no such day; a text of twelve is refused as
+//!   the number is. With a unit set, all numbers and texts of digits are unix times.
 //! - A local time that a zone has twice is the earlier one; one that a zone skips is moved back by the width of the gap.
 //!   Both are what ClickHouse 26.7 makes of the same text.
 //! - The leap second `:60` is turned down: the target cannot hold it.
@@ -131,12 +132,30 @@ const YEARS: std::ops::RangeInclusive<u32> = 1900..=2299;
 /// The numbers that may be days of such years.
 const DAY_NUMBERS: std::ops::RangeInclusive<i128> = 19_000_101..=22_991_231;
 
-/// Whether a number in [`DAY_NUMBERS`] reads as `YYYYMMDD`.
+/// The numbers that may be minutes of such days, `YYYYMMDDhhmm`.
+const MINUTE_NUMBERS: std::ops::RangeInclusive<i128> = 190_001_010_000..=229_912_312_359;
+
+/// Whether a number may be one that [`reads_as`] knows.
+#[inline]
+fn may_be_written(value: i128) -> bool {
+    DAY_NUMBERS.contains(&value) || MINUTE_NUMBERS.contains(&value)
+}
+
+/// What a number in [`DAY_NUMBERS`] or [`MINUTE_NUMBERS`] was written as, and where it would be as a unix time; `None` if it is no day
+/// of the calendar.
 #[cold]
-fn is_day_number(exact: &Exact) -> bool {
-    let Whole::Value(value) = exact.whole(0) else { return false };
-    let value = u32::try_from(value).unwrap_or_default();
-    Day::checked(value / 10_000, value / 100 % 100, value % 100).is_ok()
+fn reads_as(exact: &Exact) -> Option<(&'static str, &'static str)> {
+    let Whole::Value(value) = exact.whole(0) else { return None };
+    let is_day = DAY_NUMBERS.contains(&value);
+    let (day, clock) = if is_day { (value, 0) } else { (value / 10_000, value % 10_000) };
+    let day = u32::try_from(day).ok()?;
+    Day::checked(day / 10_000, day / 100 % 100, day % 100).ok()?;
+    let reads = if is_day {
+        ("day", "seconds it is in 1970")
+    } else {
+        ("day and a minute", "milliseconds it is in 1976 or 1977")
+    };
+    (clock / 100 < 24 && clock % 100 < 60).then_some(reads)
 }
 
 /// How a DateTime or DateTime64 column is read.
@@ -193,10 +212,10 @@ impl TimeSpec {
     }
 
     #[cold]
-    fn reads_as_day() -> Box<Misfit> {
-        Misfit::range(
-            "reads as a day, and as seconds it is in 1970; send the day as text, or set `epoch_unit` if these are unix times",
-        )
+    fn misread((written, unix): (&str, &str)) -> Box<Misfit> {
+        Misfit::range(format!(
+            "reads as a {written}, and as {unix}; send it as `YYYY-MM-DD hh:mm:ss`, or set `epoch_unit` if these are unix times"
+        ))
     }
 
     /// The ticks of a second and the nanoseconds after it.
@@ -227,15 +246,16 @@ impl TimeSpec {
 
     /// A unix time in the option's unit.
     fn unix(&self, exact: Option<Exact>) -> Fit<i64> {
-        let mut is_day = false;
+        let mut written = None;
         let nanos = exact.and_then(|exact| {
             let whole = exact.floor(0)?;
-            is_day =
-                self.epoch == EpochUnit::ByMagnitude && DAY_NUMBERS.contains(&whole) && is_day_number(&exact);
+            if self.epoch == EpochUnit::ByMagnitude && may_be_written(whole) {
+                written = reads_as(&exact);
+            }
             exact.floor((9 - self.epoch.digits(whole)).into())
         });
-        if is_day {
-            return Err(Self::reads_as_day());
+        if let Some(written) = written {
+            return Err(Self::misread(written));
         }
         let nanos = nanos.ok_or_else(|| self.out_of_range())?;
         let second = i64::try_from(nanos.div_euclid(1_000_000_000)).map_err(|_| self.out_of_range())?;
@@ -258,7 +278,7 @@ impl TimeSpec {
     /// A unix time that is a whole number; agrees with [`unix`](Self::unix).
     #[inline]
     fn unix_integer(&self, value: i64) -> Fit<i64> {
-        if self.epoch == EpochUnit::ByMagnitude && DAY_NUMBERS.contains(&value.into()) {
+        if self.epoch == EpochUnit::ByMagnitude && may_be_written(value.into()) {
             return self.unix(Some(Exact::of(value.into(), 0)));
         }
         self.instant(value, self.epoch.digits_of(value))
@@ -266,12 +286,13 @@ impl TimeSpec {
 
     /// The time that a text of eight or fourteen digits reads as; `None` if it is a unix time.
     #[cold]
-    fn short(&self, text: &[u8]) -> Option<Local> {
+    fn short(&self, text: &[u8]) -> Option<Result<Local, Flaw>> {
         let is_short = matches!(text.len(), 8 | 14) && text.iter().all(u8::is_ascii_digit);
         if !is_short || self.epoch != EpochUnit::ByMagnitude {
             return None;
         }
-        read_short(text).ok().filter(|local| YEARS.contains(&local.date.year))
+        let year = text[..4].iter().fold(0, |year, digit| year * 10 + u32::from(digit - b'0'));
+        YEARS.contains(&year).then(|| read_short(text))
     }
 }
 
@@ -340,7 +361,8 @@ impl<A: ArrowPrimitiveType<Native = i64>> Rule for Time<A> {
     fn text(&self, text: &[u8]) -> Fit<i64> {
         if is_number_text(text) {
             return match self.spec.short(text) {
-                Some(local) => self.spec.local(&local),
+                Some(Ok(local)) => self.spec.local(&local),
+                Some(Err(flaw)) => Err(self.spec.flaw(flaw)),
                 None => self.number(text),
             };
         }
