@@ -132,6 +132,11 @@ impl Client {
         self.runtime.wall_ms()
     }
 
+    /// The same clock without the steps that it made since the process began ([`Runtime::steady_ms`]).
+    pub fn steady_ms(&self) -> i64 {
+        self.runtime.steady_ms()
+    }
+
     /// Asks `sql` and gives the body of the answer. `settings` are ClickHouse's; `params` fill `{name:Type}`.
     pub async fn query(
         &self,

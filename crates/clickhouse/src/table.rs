@@ -248,7 +248,9 @@ impl ClickHouseTable {
             // A part of the statement was made from what lies in the store.
             settings.extend(probe::READ_ONLY);
         }
-        let sight: Sight = self.client.one(&question.sql(), &settings, &[]).await.map_err(query_error)?;
+        let asked_ms = self.client.steady_ms();
+        let mut sight: Sight = self.client.one(&question.sql(), &settings, &[]).await.map_err(query_error)?;
+        (sight.asked_ms, sight.answered_ms) = (asked_ms, self.client.steady_ms());
         self.is_at_home(&plan, sight.server_identity())?;
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Now::new(plan.clone()));
         Ok((plan, sight))
@@ -328,6 +330,8 @@ impl ClickHouseTable {
             tokens_per_frame: plan.parts_per_frame,
             token_age_ms_max: bounded(plan.token_age_ms_max),
             tokens_per_block_max: bounded(plan.tokens_per_block_max),
+            asked_ms: sight.asked_ms,
+            answered_ms: sight.answered_ms,
         };
         Ok(facts.seen(table_uuid))
     }

@@ -27,6 +27,10 @@ impl Runtime for RealTime {
         self.0.elapsed()
     }
 
+    fn begin_ms(&self) -> i64 {
+        0
+    }
+
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(time))
     }

@@ -41,6 +41,15 @@ pub trait Runtime: Send + Sync {
     /// Time since some fixed moment; never goes back. For ages, back-off and bounds.
     fn elapsed(&self) -> Duration;
 
+    /// What the wall clock showed at that moment, Unix milliseconds: read once in a process, so that it never moves.
+    fn begin_ms(&self) -> i64;
+
+    /// The wall clock as it was at the beginning, and from then on without the steps of a clock that is set, Unix milliseconds. For
+    /// times that outlive the process and are subtracted from each other.
+    fn steady_ms(&self) -> i64 {
+        self.begin_ms().saturating_add(i64::try_from(self.elapsed().as_millis()).unwrap_or(i64::MAX))
+    }
+
     /// Waits.
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()>;
 

@@ -19,6 +19,7 @@ type Job = Box<dyn FnOnce() + Send>;
 pub struct TokioRuntime {
     handle: tokio::runtime::Handle,
     begin: Instant,
+    begin_ms: i64,
     jobs: mpsc::Sender<Job>,
     threads: usize,
     seed: RandomState,
@@ -55,6 +56,7 @@ impl TokioRuntime {
         Arc::new(Self {
             handle: tokio::runtime::Handle::current(),
             begin: Instant::now(),
+            begin_ms: wall_ms(),
             jobs,
             threads,
             seed: RandomState::new(),
@@ -72,14 +74,23 @@ impl TokioRuntime {
     }
 }
 
+/// The system's clock, Unix milliseconds.
+fn wall_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or_else(|before| -(before.duration().as_millis() as i64), |d| d.as_millis() as i64)
+}
+
 impl Runtime for TokioRuntime {
     fn wall_ms(&self) -> i64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        since.map_or_else(|before| -(before.duration().as_millis() as i64), |d| d.as_millis() as i64)
+        wall_ms()
     }
 
     fn elapsed(&self) -> Duration {
         self.begin.elapsed()
+    }
+
+    fn begin_ms(&self) -> i64 {
+        self.begin_ms
     }
 
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {

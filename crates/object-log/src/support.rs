@@ -42,6 +42,10 @@ impl Runtime for TestRuntime {
         self.began.elapsed()
     }
 
+    fn begin_ms(&self) -> i64 {
+        1_000_000
+    }
+
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(time))
     }

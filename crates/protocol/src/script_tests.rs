@@ -136,6 +136,8 @@ impl Table {
             tokens_per_frame: 1,
             token_age_ms_max: self.age_ms_max,
             tokens_per_block_max: self.tokens_per_block,
+            asked_ms: self.now_ms,
+            answered_ms: self.now_ms,
         };
         facts.seen(self.uuid.to_string())
     }

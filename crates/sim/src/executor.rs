@@ -368,6 +368,10 @@ impl Runtime for ProcessRuntime {
         Duration::from_micros(self.executor.now_us())
     }
 
+    fn begin_ms(&self) -> i64 {
+        WALL_BEGIN_MS
+    }
+
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
         Box::pin(self.executor.sleep_us(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)))
     }

@@ -36,6 +36,10 @@ impl Runtime for LyingRuntime {
         self.0.elapsed()
     }
 
+    fn begin_ms(&self) -> i64 {
+        self.0.begin_ms()
+    }
+
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
         self.0.sleep(time)
     }

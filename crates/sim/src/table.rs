@@ -19,7 +19,7 @@ use dataflow::{
 use futures::future::{Either, select};
 use tokens::{ClickHouseTokens, Facts};
 
-use crate::executor::{Pid, WORLD};
+use crate::executor::{Pid, WALL_BEGIN_MS, WORLD};
 use crate::oracle::Sent;
 use crate::plan::InsertFault;
 use crate::records::{Row, from_body, from_columns, from_dead_letters, to_body, to_columns};
@@ -48,6 +48,10 @@ pub struct SimTable {
 }
 
 type Answer = Result<(), InsertError>;
+
+/// How long a question is on its way to the server, and its answer back, at the most.
+const ASKED_US_MAX: u64 = 4_000;
+const ANSWERED_US_MAX: u64 = 2_000;
 
 fn failed(effect: Effect, remedy: Remedy, kind: TableFault) -> Answer {
     Err(InsertError { effect, remedy, code: 0, kind, message: format!("made to fail: {kind}") })
@@ -98,7 +102,7 @@ impl SimTable {
     /// One question, which the server answers or not.
     async fn ask<T>(&self, answer: impl FnOnce(&mut State, u64) -> T) -> Result<T, TableError> {
         let fails = self.world.state().operations.ask();
-        self.world.pause(300, 4_000).await;
+        self.world.pause(300, ASKED_US_MAX).await;
         let answer = {
             let mut state = self.world.state();
             let now_us = state.now_us();
@@ -109,7 +113,7 @@ impl SimTable {
             let node = server.choose_node(random);
             answer(&mut state, node)
         };
-        self.world.pause(100, 2_000).await;
+        self.world.pause(100, ANSWERED_US_MAX).await;
         Ok(answer)
     }
 }
@@ -322,6 +326,7 @@ impl SimTable {
     /// What a replica says of itself and the table.
     fn seen(&self, state: &State, node: u64) -> Sighting {
         let (place, plan) = (self.place, &self.world.plan);
+        let ours_ms = WALL_BEGIN_MS + (state.now_us() / 1_000) as i64;
         self.lacks_time.store(state.server.tables[place].lacks_time, Ordering::Relaxed);
         let (start_ms, seen_ms) = state.server.times_ms(state.now_us());
         let has_view = state.server.feeds_view(place);
@@ -335,6 +340,9 @@ impl SimTable {
             tokens_per_frame: plan.tokens_per_frame(),
             token_age_ms_max: plan.token_age_ms,
             tokens_per_block_max: (!plan.others_at_once).then_some(plan.tokens_per_block),
+            // An answer may take as long as the pauses of a question.
+            asked_ms: ours_ms - (ASKED_US_MAX / 1_000) as i64,
+            answered_ms: ours_ms + (ANSWERED_US_MAX / 1_000) as i64,
         };
         facts.seen(state.server.uuid(place))
     }

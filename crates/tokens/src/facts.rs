@@ -38,9 +38,26 @@ pub struct Facts {
     /// asynchronous inserts of many clients, with a token each. `None` where nothing bounds it.
     #[prost(uint64, optional, tag = "9")]
     pub tokens_per_block_max: Option<u64>,
+    /// When the server was asked, by our own clock, milliseconds: one that begins at the process's wall clock and then runs without
+    /// steps. The server's clock may be set back, and then hide a restart.
+    #[prost(sint64, tag = "10")]
+    pub asked_ms: i64,
+    /// When its answer was there, by the same clock.
+    #[prost(sint64, tag = "11")]
+    pub answered_ms: i64,
 }
 
 impl Facts {
+    /// How long the server had run when it answered, milliseconds: it counts them itself, whatever its clock is set to.
+    pub fn uptime_ms(&self) -> i64 {
+        self.seen_ms.saturating_sub(self.start_ms)
+    }
+
+    /// How long it took to answer, milliseconds.
+    pub fn answer_ms(&self) -> i64 {
+        self.answered_ms.saturating_sub(self.asked_ms).max(0)
+    }
+
     /// The same as the engine carries them, with what it reads itself: the identity of the table, and whether inserts feed views.
     pub fn seen(&self, table_uuid: impl Into<String>) -> Sighting {
         Sighting {

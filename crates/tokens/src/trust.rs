@@ -15,7 +15,8 @@ use dataflow::{Basis, Sighting};
 
 use crate::Facts;
 
-/// A server's start, told by its own clock in whole seconds, may seem to move by this much without a restart.
+/// A server's start, told by its own clock in whole seconds, may seem to move by this much without a restart; and so may its time since
+/// the start, beside our clock.
 pub const START_SLACK_MS: i64 = 2_000;
 
 /// Of the tokens within which a resend is trusted, our own frames in doubt may use one in so many. The rest is for the frames that
@@ -56,7 +57,7 @@ pub fn lapse(basis: Basis, since: &Sighting, now: &Sighting) -> Option<Lapse> {
         return Some(Lapse::OtherTable);
     }
     let (Some(since), Some(now)) = (Facts::of(since), Facts::of(now)) else { return Some(Lapse::Unreadable) };
-    let age_ms = now.seen_ms.saturating_sub(since.seen_ms).max(0) as u64;
+    let age_ms = age_ms(&since, &now);
     if basis == Basis::Token && !is_same_run(&since, &now) {
         return Some(Lapse::OtherRun);
     }
@@ -65,6 +66,13 @@ pub fn lapse(basis: Basis, since: &Sighting, now: &Sighting) -> Option<Lapse> {
     }
     let is_old = now.token_age_ms_max.is_some_and(|age_ms_max| age_ms >= trusted_age_ms(age_ms_max));
     is_old.then_some(Lapse::TooOld)
+}
+
+/// How old a token is at the most, milliseconds: by the server's clock, or by ours if the server's was set back.
+fn age_ms(since: &Facts, now: &Facts) -> u64 {
+    let theirs_ms = now.seen_ms.saturating_sub(since.seen_ms);
+    let ours_ms = now.asked_ms.saturating_sub(since.answered_ms);
+    theirs_ms.max(ours_ms).max(0).unsigned_abs()
 }
 
 /// A token is trusted only while fewer tokens than these were used since: half of what the table remembers, for inserts may be
@@ -120,12 +128,21 @@ pub fn tokens_since(before: &Facts, now: &Facts) -> Option<u64> {
 
 /// True only if the server certainly has not restarted in between.
 ///
-/// A start is known to a second or so. If the server had run for less than twice the slack when it was seen, a restart
-/// right after could show nearly the same start, so that is not certain either.
+/// | what is compared                              | what it misses                                                         |
+/// |-----------------------------------------------|------------------------------------------------------------------------|
+/// | its start, by its own clock                   | a restart, and that clock set back by as much as the server had run     |
+/// | how much longer it has run, beside our clock  | a restart, and between two processes of ours *our* clock set back as much |
+///
+/// Both are known to a second or so, and the second only to the time that the two answers took. A server that had run for less than
+/// that when it was seen could have restarted right after and look the same, so that is not certain either.
 pub fn is_same_run(before: &Facts, now: &Facts) -> bool {
+    let passed_ms = now.asked_ms.saturating_sub(before.answered_ms);
+    let ran_ms = now.uptime_ms().saturating_sub(before.uptime_ms());
+    let unknown_ms = before.answer_ms().saturating_add(now.answer_ms()).saturating_add(START_SLACK_MS);
     before.server_uuid == now.server_uuid
         && (now.start_ms - before.start_ms).abs() <= START_SLACK_MS
-        && before.seen_ms - before.start_ms > 2 * START_SLACK_MS
+        && passed_ms.saturating_sub(ran_ms) <= START_SLACK_MS
+        && before.uptime_ms() > unknown_ms.max(2 * START_SLACK_MS)
 }
 
 /// How many frames may be in doubt at once: as many as cost half of the tokens within which a resend is trusted, so that it finds its own

@@ -56,6 +56,12 @@ pub struct Sight {
     pub parts: Vec<(String, String, u64, u64)>,
     /// Asynchronous inserts of the server since its start.
     pub asyncs: u64,
+    /// When it was asked, by our own clock without steps ([`Client::steady_ms`](crate::Client::steady_ms)); no part of the answer.
+    #[serde(skip)]
+    pub asked_ms: i64,
+    /// When the answer was there, by the same clock.
+    #[serde(skip)]
+    pub answered_ms: i64,
 }
 
 /// The state of a replica on the node that answers.

@@ -273,6 +273,10 @@ impl Runtime for Late {
         self.inner.elapsed()
     }
 
+    fn begin_ms(&self) -> i64 {
+        self.inner.begin_ms()
+    }
+
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
         self.inner.sleep(time)
     }

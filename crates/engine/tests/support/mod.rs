@@ -488,6 +488,8 @@ impl Table for TokenTable {
             tokens_per_frame: 1,
             token_age_ms_max: None,
             tokens_per_block_max: Some(1),
+            asked_ms: world.now_ms,
+            answered_ms: world.now_ms,
         };
         Ok(facts.seen(format!("{}-{}", self.name, world.exchanged)))
     }

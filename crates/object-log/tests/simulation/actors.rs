@@ -37,6 +37,10 @@ impl Runtime for Lying {
         self.inner.elapsed()
     }
 
+    fn begin_ms(&self) -> i64 {
+        self.inner.begin_ms()
+    }
+
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
         self.inner.sleep(time)
     }

@@ -26,6 +26,10 @@ impl Runtime for TestRuntime {
         self.began.elapsed()
     }
 
+    fn begin_ms(&self) -> i64 {
+        0
+    }
+
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(time))
     }

@@ -8,6 +8,8 @@ fn server(start_ms: i64, seen_ms: i64, block_number: u64) -> Facts {
         block_number,
         token_window: 100,
         tokens_per_block_max: Some(1),
+        asked_ms: seen_ms,
+        answered_ms: seen_ms,
         ..Facts::default()
     }
 }
@@ -27,6 +29,12 @@ fn a_decision_to_send_again_lapses_with_the_facts_that_it_rests_on() {
         (seen(view), Some(Lapse::TokensUsed), Some(Lapse::TokensUsed)),
         (seen(server(0, 89_999, 100)), None, None),
         (seen(server(0, 90_000, 100)), Some(Lapse::TooOld), Some(Lapse::TooOld)),
+        // The server's clock was set back by twenty seconds.
+        (
+            seen(Facts { seen_ms: 70_000, start_ms: -20_000, ..server(0, 90_000, 100) }),
+            Some(Lapse::OtherRun),
+            Some(Lapse::TooOld),
+        ),
         (server(0, 70_000, 100).seen("other"), Some(Lapse::OtherTable), Some(Lapse::OtherTable)),
         // A restart takes no token of a frame that was looked for in vain, and brings none of its rows.
         (seen(server(65_000, 70_000, 100)), Some(Lapse::OtherRun), None),
@@ -73,6 +81,31 @@ fn a_run_is_the_same_only_if_that_is_certain() {
     assert!(!is_same_run(&before, &Facts { server_uuid: "other".into(), ..server(0, 70_000, 100) }));
     // It had hardly started when it was seen: a restart right after could show the same start.
     assert!(!is_same_run(&server(0, 3_000, 100), &server(0, 70_000, 100)));
+}
+
+/// The server had run for five seconds, started again, and its clock was set back by as much: by that clock it never restarted.
+#[test]
+fn a_clock_that_was_set_back_hides_no_restart() {
+    let before = server(100_000, 105_000, 7);
+    let now = |asked_ms: i64, answered_ms: i64, uptime_ms: i64| Facts {
+        asked_ms,
+        answered_ms,
+        ..server(100_000, 100_000 + uptime_ms, 7)
+    };
+    // Ten seconds later it has run for five more: it was away for the others, or began to count anew.
+    assert!(!is_same_run(&before, &now(115_000, 115_000, 10_000)));
+    assert!(is_same_run(&before, &now(115_000, 115_000, 15_000)));
+    assert!(is_same_run(&before, &now(115_000, 115_000, 13_500)), "whole seconds");
+    // An answer that took long says less of when it was made.
+    assert!(is_same_run(&before, &now(115_000, 117_500, 15_000)));
+    assert!(
+        !is_same_run(&before, &now(115_000, 118_500, 15_000)),
+        "a restart within these seconds would not show"
+    );
+    let slow = Facts { asked_ms: 101_000, ..before.clone() };
+    assert!(!is_same_run(&slow, &now(115_000, 115_000, 15_000)));
+    // A store of before these times were kept.
+    assert!(!is_same_run(&Facts { asked_ms: 0, answered_ms: 0, ..before }, &now(115_000, 115_000, 15_000)));
 }
 
 #[test]
