@@ -131,6 +131,11 @@ fn write_name(column_type: &ColumnType, out: &mut String) {
         ColumnType::State(state) => {
             out.push_str("AggregateFunction(");
             out.push_str(state.function.name());
+            if state.function.has_levels() {
+                let levels: Vec<String> =
+                    state.levels.iter().map(|level| (f64::from(*level) / 1e6).to_string()).collect();
+                out.push_str(&format!("({})", levels.join(", ")));
+            }
             for argument in &state.arguments {
                 out.push_str(", ");
                 write_name(argument, out);

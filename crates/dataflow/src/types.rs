@@ -93,6 +93,8 @@ pub struct StateType {
     pub function: StateFunction,
     /// The types of its arguments, without LowCardinality; none for `count()`.
     pub arguments: Vec<ColumnType>,
+    /// The levels of quantiles in millionths, in their order; none for other functions.
+    pub levels: Vec<u32>,
 }
 
 /// A function whose states can be written.
@@ -108,11 +110,13 @@ pub enum StateFunction {
     ArgMin,
     ArgMax,
     Uniq,
+    QuantileTDigest,
+    QuantilesTDigest,
 }
 
 impl StateFunction {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Count,
         Self::Sum,
         Self::Avg,
@@ -122,6 +126,8 @@ impl StateFunction {
         Self::ArgMin,
         Self::ArgMax,
         Self::Uniq,
+        Self::QuantileTDigest,
+        Self::QuantilesTDigest,
     ];
 
     /// ClickHouse's name.
@@ -136,7 +142,14 @@ impl StateFunction {
             Self::ArgMin => "argMin",
             Self::ArgMax => "argMax",
             Self::Uniq => "uniq",
+            Self::QuantileTDigest => "quantileTDigest",
+            Self::QuantilesTDigest => "quantilesTDigest",
         }
+    }
+
+    /// Whether the levels of quantiles stand behind its name.
+    pub fn has_levels(self) -> bool {
+        matches!(self, Self::QuantileTDigest | Self::QuantilesTDigest)
     }
 
     /// Whether it takes so many arguments.
@@ -145,6 +158,7 @@ impl StateFunction {
             Self::Count => arguments <= 1,
             Self::ArgMin | Self::ArgMax => arguments == 2,
             Self::Sum | Self::Avg | Self::Min | Self::Max | Self::Any | Self::Uniq => arguments == 1,
+            Self::QuantileTDigest | Self::QuantilesTDigest => arguments == 1,
         }
     }
 }

@@ -127,16 +127,43 @@ impl<'a> Parser<'a> {
         self.in_parens(|p| {
             let word = p.word()?;
             let function = StateFunction::ALL.into_iter().find(|function| function.name() == word);
+            let has_levels = function.is_some_and(StateFunction::has_levels);
+            if has_levels && p.peek() != Some('(') {
+                return Err(format!(
+                    "`{word}` needs its level here, as in `AggregateFunction({word}(0.5), …)`"
+                ));
+            }
+            let levels = if has_levels { p.in_parens(Self::levels)? } else { Vec::new() };
             let mut arguments = Vec::new();
             while function.is_some() && p.take(',') {
                 arguments.push(p.type_name(depth + 1)?);
             }
             let function = function.filter(|_| !arguments.iter().any(ColumnType::holds_json));
             match function.filter(|function| function.takes(arguments.len())) {
-                Some(function) => Ok(ColumnType::State(Arc::new(StateType { function, arguments }))),
+                Some(function) => Ok(ColumnType::State(Arc::new(StateType { function, arguments, levels }))),
                 None => Err(unsupported("AggregateFunction")),
             }
         })
+    }
+
+    /// Levels of quantiles, in millionths.
+    fn levels(&mut self) -> Result<Vec<u32>, String> {
+        let mut levels = Vec::new();
+        loop {
+            self.peek();
+            let end = self.rest.find([',', ')', ' ']).unwrap_or(self.rest.len());
+            let (text, rest) = self.rest.split_at(end);
+            let millionths = text.parse().map_or(-1.0, |level: f64| level * 1e6);
+            let whole = millionths.round();
+            if !(0.0..=1e6).contains(&millionths) || (millionths - whole).abs() > 1e-6 {
+                return Err(format!("`{}` is no level from 0 to 1 of at most six digits", shorten(text, 20)));
+            }
+            levels.push(whole as u32);
+            self.rest = rest;
+            if !self.take(',') {
+                return Ok(levels);
+            }
+        }
     }
 
     /// What stands between a type's parentheses, if it has any, as it is: texts and names in quotes may hold others.
@@ -324,7 +351,7 @@ fn unsupported(family: &str) -> String {
     let advice = match family {
         "SimpleAggregateFunction" => "it cannot stand within another type",
         "AggregateFunction" => {
-            "a pipeline makes states of count, sum, avg, min, max, any, argMin, argMax and uniq: for others write to a plain table and let a materialized \
+            "a pipeline makes states of count, sum, avg, min, max, any, argMin, argMax, uniq, quantileTDigest and quantilesTDigest: for others write to a plain table and let a materialized \
              view aggregate"
         }
         "Int128" | "UInt128" | "Int256" | "UInt256" | "Decimal256" => {

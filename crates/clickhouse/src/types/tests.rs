@@ -27,11 +27,15 @@ fn names_of_the_server_are_read() {
     assert_eq!(read("FixedString(5)"), T::FixedString(5));
     assert_eq!(read("SimpleAggregateFunction(max, Nullable(Int8))"), T::Nullable(Box::new(T::Int8)));
     let arguments = vec![T::String, T::DateTime { timezone: None }];
-    let state = StateType { function: StateFunction::ArgMax, arguments };
+    let state = StateType { function: StateFunction::ArgMax, arguments, levels: Vec::new() };
     assert_eq!(read("AggregateFunction(argMax, String, DateTime)"), T::State(Arc::new(state.clone())));
     assert_eq!(name(&T::State(Arc::new(state))), "AggregateFunction(argMax, String, DateTime)");
-    let count = StateType { function: StateFunction::Count, arguments: Vec::new() };
+    let count = StateType { function: StateFunction::Count, arguments: Vec::new(), levels: Vec::new() };
     assert_eq!(read("AggregateFunction(count)"), T::State(Arc::new(count)));
+    let digest = "AggregateFunction(quantilesTDigest(0.5, 0.999999, 1, 0), Nullable(Int8))";
+    let T::State(state) = read(digest) else { panic!("a state") };
+    assert_eq!(state.levels, [500_000, 999_999, 1_000_000, 0]);
+    assert_eq!(name(&T::State(state)), digest);
     assert_eq!(
         read("LowCardinality(Nullable(String))"),
         T::LowCardinality(Box::new(T::Nullable(Box::new(T::String))))
@@ -57,6 +61,11 @@ fn errors_name_the_column_and_the_type() {
     for (text, words) in [
         ("AggregateFunction(uniqExact, UInt64)", "materialized view"),
         ("AggregateFunction(argMax, UInt64)", "materialized view"),
+        ("AggregateFunction(quantileTDigest(1.5), UInt64)", "`1.5` is no level"),
+        ("AggregateFunction(quantileTDigest(0.1234567), UInt64)", "six digits"),
+        ("AggregateFunction(quantileTDigest(), UInt64)", "no level"),
+        ("AggregateFunction(quantileTDigest, UInt64)", "needs its level here"),
+        ("AggregateFunction(quantilesTDigest(0.5, UInt64)", "no level"),
         ("Array(AggregateFunction(count))", "materialized view"),
         ("Array(SimpleAggregateFunction(sum, UInt64))", "within another type"),
         ("Tuple(a UInt8)", "column of its own"),

@@ -16,12 +16,14 @@
 //! | `sketch`   | quantiles                                                           |
 //! | `registers`| about how many values differ                                        |
 //! | `uniques`  | the same as the state of ClickHouse's `uniq`                        |
+//! | `digests`  | quantiles as the state of ClickHouse's `quantileTDigest`            |
 //! | `states`   | the same as ClickHouse's states                                      |
 //! | `bits`     | a bit for each group                                                |
 //! | `counting` | the rows that count for an aggregate                                |
 
 mod bits;
 mod counting;
+mod digests;
 mod entries;
 mod fused;
 mod moments;
@@ -244,6 +246,9 @@ fn new(bound: &Bound) -> Option<Box<dyn Accumulator>> {
         }
         Function::GroupArray => {
             Box::new(entries::Arrays::new(form, bound.aggregate.numbers.first().copied().unwrap_or(0)))
+        }
+        Function::Quantile | Function::Quantiles if bound.aggregate.is_state => {
+            Box::<digests::Digests>::default()
         }
         Function::Quantile | Function::Quantiles => Box::new(sketch::Sketch::new(scale)),
         Function::ApproxCountDistinct if bound.aggregate.is_state => Box::<uniques::Uniques>::default(),

@@ -142,7 +142,8 @@ impl Function {
             Self::ApproxCountDistinct => &["uniq", "uniqcombined", "uniqhll12", "approxdistinct"],
             Self::GroupArray => &["arrayagg"],
             Self::Count | Self::Sum | Self::Min | Self::Max | Self::VarPop | Self::StddevPop => &[],
-            Self::Quantile | Self::Quantiles => &[],
+            Self::Quantile => &["quantiletdigest"],
+            Self::Quantiles => &["quantilestdigest"],
         }
     }
 
@@ -174,10 +175,11 @@ impl Function {
             Self::ArgMin => StateFunction::ArgMin,
             Self::ArgMax => StateFunction::ArgMax,
             Self::ApproxCountDistinct => StateFunction::Uniq,
+            Self::Quantile => StateFunction::QuantileTDigest,
+            Self::Quantiles => StateFunction::QuantilesTDigest,
             Self::First | Self::Last | Self::BoolAnd | Self::BoolOr => return None,
             Self::VarPop | Self::VarSamp | Self::StddevPop | Self::StddevSamp => return None,
             Self::CountDistinct | Self::GroupArray => return None,
-            Self::Quantile | Self::Quantiles => return None,
         })
     }
 
@@ -242,7 +244,7 @@ impl Aggregate {
                 )
             }
             _ if self.is_state && (*distinct || function.state().is_none()) => format!(
-                "the state of `{word}` is not made; there are those of count, sum, avg, min, max, any, argMin, argMax and uniq. For others write the \
+                "the state of `{word}` is not made; there are those of count, sum, avg, min, max, any, argMin, argMax, uniq, quantileTDigest and quantilesTDigest. For others write the \
                  records to a table, and let a materialized view aggregate them"
             ),
             _ if column.is_none() && *function != Function::Count => format!("`{word}` needs a column"),
@@ -338,7 +340,16 @@ impl Bound {
         if let Some(function) = function.state().filter(|_| aggregate.is_state) {
             let arguments = [&input, &by].into_iter().flatten();
             let arguments = arguments.map(|(input, _)| without_low_cardinality(&input.column_type)).collect();
-            let output = ColumnType::State(Arc::new(StateType { function, arguments }));
+            let is_plain =
+                |input: &&(Input, bool)| !matches!(input.0.column_type.bare(), ColumnType::Decimal { .. });
+            if function.has_levels() && input.iter().find(is_plain).is_none() {
+                let name = aggregate.column.as_deref().unwrap_or_default();
+                let found = input.as_ref().map_or(&ColumnType::UInt64, |(input, _)| &input.column_type);
+                return Err(refused(name, found, "an integer or a Float"));
+            }
+            let levels = if function.has_levels() { aggregate.numbers.as_slice() } else { &[] };
+            let levels = levels.iter().map(|level| *level as u32).collect();
+            let output = ColumnType::State(Arc::new(StateType { function, arguments, levels }));
             let (input, by) = (input.map(|(input, _)| input), by.map(|(by, _)| by));
             return Ok(Self { aggregate: aggregate.clone(), input, by, output });
         }
@@ -367,6 +378,7 @@ impl Bound {
         // What is kept for the other states is what is kept for their results.
         let word = match function {
             Function::ApproxCountDistinct if *is_state => "uniq",
+            Function::Quantile | Function::Quantiles if *is_state => "quantilesTDigest",
             function => function.word(),
         };
         let mut arguments = column.clone().unwrap_or_default();

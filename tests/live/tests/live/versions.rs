@@ -47,7 +47,7 @@ fn states_are_byte_for_byte_those_that_the_server_makes_of_the_same_records() {
     table.ask(
         "CREATE TABLE {t} (device String, window_start DateTime64(3), n AggregateFunction(count), total AggregateFunction(sum, Int32), \
          mean AggregateFunction(avg, Int32), least AggregateFunction(min, Int32), last AggregateFunction(argMax, Int32, DateTime64(3)), \
-         word AggregateFunction(max, Nullable(String)), large AggregateFunction(count), most SimpleAggregateFunction(max, Int32), amounts AggregateFunction(uniq, Int32), _forebay UUID) \
+         word AggregateFunction(max, Nullable(String)), large AggregateFunction(count), most SimpleAggregateFunction(max, Int32), amounts AggregateFunction(uniq, Int32), levels AggregateFunction(quantilesTDigest(0.5, 0.99), Int32), _forebay UUID) \
          ENGINE = AggregatingMergeTree ORDER BY (device, window_start) \
          SETTINGS non_replicated_deduplication_window = 10000, allow_dimensions_outside_sorting_key = 1",
     );
@@ -61,7 +61,8 @@ fn states_are_byte_for_byte_those_that_the_server_makes_of_the_same_records() {
         .step(
             "window: { key: [device], time: at, size: 10s, lateness: 2s, aggregates: { n: countState(), total: sumState(amount), \
              mean: avgState(amount), least: minState(amount), last: 'argMaxState(amount, at)', word: maxState(state), \
-             large: countIfState(amount > 500), most: max(amount), amounts: uniqState(amount) } }",
+             large: countIfState(amount > 500), most: max(amount), amounts: uniqState(amount), \
+             levels: 'quantilesTDigestState(amount, 0.5, 0.99)' } }",
         );
     let records = fed_with_kills(&case, &pipeline, 2);
     let raw = Table::at(&case.server().url(), "states_raw");
@@ -71,8 +72,8 @@ fn states_are_byte_for_byte_those_that_the_server_makes_of_the_same_records() {
             some.iter().map(|(device, at, amount)| format!("('d{device}', {at}, {amount})")).collect();
         raw.ask(&format!("INSERT INTO {{t}} VALUES {}", rows.join(", ")));
     }
-    let hex = |of: [&str; 7]| of.map(|state| format!("hex({state})")).join(", ");
-    let own = hex(["n", "total", "mean", "least", "last", "word", "large"]);
+    let hex = |of: [&str; 8]| of.map(|state| format!("hex({state})")).join(", ");
+    let own = hex(["n", "total", "mean", "least", "last", "word", "large", "levels"]);
     let server = hex([
         "countState()",
         "sumState(amount)",
@@ -81,6 +82,7 @@ fn states_are_byte_for_byte_those_that_the_server_makes_of_the_same_records() {
         "argMaxState(amount, CAST(fromUnixTimestamp64Milli(at) AS DateTime64(3)))",
         "maxState(toNullable('good'))",
         "countIfState(amount > 500)",
+        "quantilesTDigestState(0.5, 0.99)(amount)",
     ]);
     // Hashes that collide may stand in another order, so of `uniq` the result is compared.
     let own = format!(
@@ -100,4 +102,9 @@ fn states_are_byte_for_byte_those_that_the_server_makes_of_the_same_records() {
     let large = records.iter().filter(|record| record.2 > 500).count();
     let amounts = table.value("SELECT uniq(amount) FROM states_raw");
     assert_eq!(merged, format!("{}\t{total}\t{large}\t{amounts}", records.len()));
+    let medians = |what: &str| table.value(&format!("SELECT {what}")).parse::<f64>().expect("a number");
+    let merged = medians("quantilesTDigestMerge(0.5, 0.99)(levels)[1] FROM {t}");
+    let exact = medians("quantileExact(0.5)(amount) FROM states_raw");
+    let range = medians("max(amount) - min(amount) FROM states_raw");
+    assert!((merged - exact).abs() <= 0.02 * range, "{merged} is not near {exact}");
 }

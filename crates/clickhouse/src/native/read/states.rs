@@ -9,6 +9,8 @@
 //! | `count`          | varint                                                                             |
 //! | `sum`            | 8, or 16 of a Decimal                                                              |
 //! | `avg`            | as `sum`, then the count as a varint                                               |
+//! | `uniq`           | always a byte of its own, the number of hashes as a varint, 4 each                 |
+//! | `quantileTDigest`, `quantilesTDigest` | the number of centroids as a varint, 8 each                  |
 //! | `min`, `max`, `any` | a value                                                                         |
 //! | `argMin`, `argMax` | a value of the first argument, then one of the second                            |
 //!
@@ -67,6 +69,12 @@ impl Cursor<'_> {
                 let hashes = self.varint_of_state()?;
                 let length = usize::try_from(hashes).ok().and_then(|hashes| hashes.checked_mul(4));
                 self.bytes(length.ok_or("a state of `uniq` of more hashes than there is memory")?).map(|_| ())
+            }
+            StateFunction::QuantileTDigest | StateFunction::QuantilesTDigest => {
+                let centroids = self.varint_of_state()?;
+                let length = usize::try_from(centroids).ok().and_then(|centroids| centroids.checked_mul(8));
+                self.bytes(length.ok_or("a state of quantiles of more values than there is memory")?)
+                    .map(|_| ())
             }
             StateFunction::Min
             | StateFunction::Max

@@ -5,13 +5,14 @@
 //!
 //! | function             | bytes                                                                          |
 //! |----------------------|--------------------------------------------------------------------------------|
-//! | any but `count`      | first a byte if an argument may be NULL: 0 without a value, and nothing follows; always 1 of `uniq` |
+//! | any but `count`      | first a byte if an argument may be NULL: 0 without a value, and nothing follows; always 1 of `uniq` and quantiles |
 //! | `count`              | varint                                                                         |
 //! | `sum`                | 8, or 16 of a Decimal, little-endian                                           |
 //! | `avg`                | as `sum`, then the number of values as a varint                                |
 //! | `min`, `max`, `any`  | a value                                                                        |
 //! | `arg_min`, `arg_max` | a value of the first column, then one of the second                            |
 //! | `uniq`               | see `uniques`                                                                  |
+//! | `quantile`, `quantiles` | see `digests`                                                               |
 //!
 //! | a value of           | bytes                                                                          |
 //! |----------------------|--------------------------------------------------------------------------------|

@@ -19,7 +19,7 @@
 //! | String, FixedString, IPv6                 | CityHash of their bytes, mixed                                   |
 //! | Decimal, DateTime64                       | CityHash of the value as the server holds it, not mixed          |
 
-mod city;
+pub(super) mod city;
 
 use arrow_array::ArrayRef;
 use dataflow::{ColumnType, StateError};

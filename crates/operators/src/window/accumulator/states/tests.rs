@@ -114,7 +114,9 @@ fn aggregate(text: &str) -> Aggregate {
         None => (arguments, None),
     };
     let column = (!column.is_empty()).then_some(column);
-    Aggregate { by, is_state: true, ..Aggregate::new("s", Function::named(function).unwrap(), column) }
+    let function = Function::named(function).unwrap();
+    let numbers = if function == Function::Quantiles { vec![500_000, 900_000] } else { Vec::new() };
+    Aggregate { by, numbers, is_state: true, ..Aggregate::new("s", function, column) }
 }
 
 #[test]

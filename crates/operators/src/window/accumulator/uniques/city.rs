@@ -13,7 +13,7 @@ const MULTIPLIER: u64 = 0x9ddf_ea08_eb38_2d69;
 const BLOCK: usize = 64;
 
 /// Of any bytes.
-pub(super) fn hash(bytes: &[u8]) -> u64 {
+pub(in crate::window::accumulator) fn hash(bytes: &[u8]) -> u64 {
     match bytes.len() {
         0..=16 => of_up_to_16(bytes),
         17..=32 => of_up_to_32(bytes),
