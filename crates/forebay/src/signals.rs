@@ -1,6 +1,6 @@
 //! SIGTERM and SIGINT: the first drains, the second stops at once.
 //!
-//! Owns the order. Does not own draining (`engine`). Stopping at once loses nothing: what was sealed is in the store, and
+//! Owns the order, and that SIGXFSZ ends nothing: a write beyond `ulimit -f` fails with an error that says so. Does not own draining (`engine`). Stopping at once loses nothing: what was sealed is in the store, and
 //! what was not is read again.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -17,6 +17,8 @@ impl Signals {
     /// # Errors
     /// When the operating system refuses.
     pub fn listen() -> std::io::Result<Self> {
+        // Taken over for as long as the process lives, also once this is dropped.
+        drop(signal(SignalKind::from_raw(libc::SIGXFSZ))?);
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 

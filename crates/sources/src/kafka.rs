@@ -131,7 +131,10 @@ struct Lacks {
 
 impl Lacks {
     fn error(&self, fault: SourceFault) -> SourceError {
-        let message = format!("topic `{}` does not exist: create it, or correct the name", self.topic);
+        let message = format!(
+            "topic `{}` does not exist: create it, correct the name, or, if it was deleted for good, take it out of the pipeline file",
+            self.topic
+        );
         SourceError::new(fault, message)
     }
 }

@@ -238,7 +238,10 @@ struct Lacks(String);
 
 impl Lacks {
     fn error(&self, fault: SourceFault) -> SourceError {
-        let message = format!("topic `{}` does not exist: create it, or correct the name", self.0);
+        let message = format!(
+            "topic `{}` does not exist: create it, correct the name, or, if it was deleted for good, take it out of the pipeline file",
+            self.0
+        );
         SourceError::new(fault, message)
     }
 }

@@ -11,7 +11,7 @@ use dataflow::Effect;
 /// What stood in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// No room: the disk, the quota or the bound of a memory store.
+    /// No room: the disk, the quota, the process's limit of a file's size, or the bound of a memory store.
     Full,
     /// Not allowed, or a read-only file system.
     Permission,
@@ -130,7 +130,9 @@ impl ErrorKind {
     /// The way out, in words.
     pub fn remedy(self) -> &'static str {
         match self {
-            Self::Full => "free some space or raise the quota, and Forebay continues",
+            Self::Full => {
+                "free some space or raise the quota (the limit `ulimit -f` of the process is one), and Forebay continues"
+            }
             Self::Permission => "give the process read, write, list and delete access to the store",
             Self::TooLarge => "lower the size of a batch or raise the bound",
             Self::OutOfRange => "the object is shorter than its index says: restore it from a backup",
@@ -151,9 +153,10 @@ impl ErrorKind {
     /// Sorts an operating system's error.
     fn of(error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                Self::Full
+            }
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::Permission,
-            io::ErrorKind::FileTooLarge => Self::TooLarge,
             io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => Self::Conflict,
             io::ErrorKind::Unsupported | io::ErrorKind::CrossesDevices => Self::NotSupported,
             // The standard library's kinds are open-ended: what is not named above is plain I/O.

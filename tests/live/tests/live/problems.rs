@@ -1,11 +1,12 @@
 //! What a running program waits for, as a state of its own; and tokens that a table forgets too soon.
 
+use std::process::Command;
 use std::time::Duration;
 
 use live::pipeline::term;
 use live::{Accounts, Case, Pipeline, Table};
 use serde_json::json;
-use testkit::{Answer, Fault, FaultProxy, Rule, wait_until};
+use testkit::{Answer, Fault, FaultProxy, Process, Rule, wait_until};
 
 /// Longer than any step that a test waits for.
 const LONG: Duration = live::PATIENCE;
@@ -146,4 +147,32 @@ fn tokens_that_other_writers_use_up_too_soon_are_warned_of_once() {
     assert_eq!(log.matches("forgets insert tokens too soon").count(), 1, "{log}");
     term(running);
     assert_eq!(table.count_and_distinct("id"), (310, 310));
+}
+
+/// The limit of a file's size, of which the system tells a process by a signal that ends it.
+fn limit_files_of(process: &Process, bytes: &str) {
+    let pid = process.pid().to_string();
+    let set = Command::new("prlimit").args(["--pid", &pid, &format!("--fsize={bytes}")]).status();
+    assert!(set.expect("util-linux is installed").success());
+}
+
+#[test]
+fn a_limit_of_the_size_of_files_is_a_full_store_and_passes_when_it_is_raised() {
+    let Some(case) = Case::begin("problem_file_limit") else { return };
+    let table = case.table("id UInt32", "id");
+    let (pipeline, feed) = (case.pipeline(), case.feed());
+    feed.send(ids(0..10));
+    let mut running = pipeline.run();
+    table.wait_for(10);
+    // The process's own log is a file too; the message is read from the status.
+    limit_files_of(&running, "100:unlimited");
+    feed.send(ids(10..200));
+    let problem = pipeline.wait_for_problem("store", "store_full");
+    assert!(problem.to_string().contains("`ulimit -f`"), "{problem}");
+    assert!(running.is_running().expect("its state"), "it waits");
+    limit_files_of(&running, "unlimited:unlimited");
+    table.wait_for(200);
+    term(running);
+    assert_eq!(table.count_and_distinct("id"), (200, 200));
+    assert_eq!(pipeline.accounts(), Accounts { read: 200, written: 200, ..Accounts::default() });
 }

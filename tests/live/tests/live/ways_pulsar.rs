@@ -59,7 +59,10 @@ impl Refusals<'_> {
         self.send("right", 0..10);
         let (code, said) = self.shell.run("check missing.yaml --connect");
         assert_ne!(code, 0, "{said}");
-        has(&said, "does not exist: create it, or correct the name");
+        has(
+            &said,
+            "does not exist: create it, correct the name, or, if it was deleted for good, take it out",
+        );
         self.pulsar.create_topic("missing", 0).expect("a topic");
         self.shell.edit("missing", "typo", "right");
         self.send("missing", 10..20);
@@ -190,7 +193,10 @@ impl Refusals<'_> {
         // Deleted for good.
         self.pulsar.delete_topic("goes", true).expect("deletes");
         self.send("stays", 40..50);
-        self.refused("gone", "does not exist: create it, or correct the name");
+        self.refused(
+            "gone",
+            "does not exist: create it, correct the name, or, if it was deleted for good, take it out",
+        );
         self.shell.edit("gone", "stays, goes", "stays");
         let said = self.refused("gone", "no longer in the pipeline file");
         self.takes("gone", &said, "forebay forget");
