@@ -1,6 +1,6 @@
 //! What all commands share with the terminal: how they end, what they print with, the file that they name.
 //!
-//! Owns exit codes and the way to standard output. Does not own the commands, which use it, nor the log ([`crate::logging`]).
+//! Owns exit codes and the ways to standard output and standard error. Does not own the commands, which use it, nor the log ([`crate::logging`]).
 //!
 //! | code | meaning                                                                                          |
 //! |------|--------------------------------------------------------------------------------------------------|
@@ -45,6 +45,12 @@ pub struct PipelineFile {
     /// The pipeline file; `-` for standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+}
+
+/// Tells a person something beside the output: a line on standard error. Where that cannot be written (a full disk), the work goes on
+/// without it.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", printing::escaped_lines(text));
 }
 
 /// Writes to standard output. A reader that has seen enough (`forebay schema | head`) is no failure.

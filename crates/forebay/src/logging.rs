@@ -1,8 +1,10 @@
 //! Log lines: which are shown, in which form, to stderr.
 //!
-//! Owns the set-up of `tracing`. Does not own what is logged.
+//! Owns the set-up of `tracing`, and what becomes of lines that cannot be written: they are counted, the work goes on, and the next line
+//! that can be written is preceded by one that says so. Does not own what is logged.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::anyhow;
 use dataflow::printing;
@@ -49,36 +51,67 @@ pub fn start(options: &LogOptions, level: LogLevel, format: LogFormat) -> anyhow
     let filter = EnvFilter::try_new(directives(&filter)).map_err(|error| {
         anyhow!("`{filter}` is no log level or filter ({error}); try `info` or `info,engine=debug`")
     })?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter);
+    // Its own way to tell of a line that was not written is a panic if standard error is what cannot be written.
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
     let started = match options.format.unwrap_or(format) {
         LogFormat::Json => lines
             .json()
             .flatten_event(true)
             .with_current_span(false)
-            .with_writer(|| Lines { to: std::io::stderr(), escape: json_line })
+            .with_writer(|| Lines { to: std::io::stderr(), format: LogFormat::Json, lost: &LOST })
             .try_init(),
         LogFormat::Text => lines
             .with_ansi(is_coloured())
-            .with_writer(|| Lines { to: std::io::stderr(), escape: text_line })
+            .with_writer(|| Lines { to: std::io::stderr(), format: LogFormat::Text, lost: &LOST })
             .try_init(),
     };
     started.map_err(|error| anyhow!("logging cannot be started: {error}"))
 }
 
+/// Lines that could not be written since the last one that could.
+static LOST: AtomicU64 = AtomicU64::new(0);
+
 /// Writes each log line with [`dataflow::printing`]'s escapes: whatever a record or a server puts into a field, it stays on
 /// its line and moves no cursor.
 struct Lines<W> {
     to: W,
-    escape: fn(&str) -> String,
+    format: LogFormat,
+    lost: &'static AtomicU64,
 }
+
+impl<W: Write> Lines<W> {
+    /// What tells of lines that were lost, in the form of the others.
+    fn told(&self, lost: u64) -> String {
+        let at = jiff::Timestamp::now();
+        match self.format {
+            LogFormat::Json => {
+                let fields = format!("\"level\":\"WARN\",\"message\":\"{UNWRITTEN}\",\"lines\":{lost}");
+                format!("{{\"timestamp\":\"{at:.6}\",{fields},\"target\":\"forebay::logging\"}}\n")
+            }
+            LogFormat::Text => format!("{at:.6}  WARN forebay::logging: {UNWRITTEN} lines={lost}\n"),
+        }
+    }
+}
+
+const UNWRITTEN: &str = "log lines could not be written to standard error, and are lost";
 
 impl<W: Write> Write for Lines<W> {
     /// `tracing` hands over one whole event, which ends with a line feed.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let line = event.strip_suffix(b"\n").unwrap_or(event);
-        let mut escaped = (self.escape)(&String::from_utf8_lossy(line));
+        let line = String::from_utf8_lossy(line);
+        let mut escaped = match self.format {
+            LogFormat::Json => json_line(&line),
+            LogFormat::Text => text_line(&line),
+        };
         escaped.push('\n');
-        self.to.write_all(escaped.as_bytes())?;
+        let lost = self.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            escaped.insert_str(0, &self.told(lost));
+        }
+        if self.to.write_all(escaped.as_bytes()).is_err() {
+            self.lost.fetch_add(lost + 1, Ordering::Relaxed);
+        }
         Ok(event.len())
     }
 
@@ -158,8 +191,9 @@ mod tests {
         EnvFilter::try_new(directives("trace")).expect("our own filter is one");
     }
 
-    fn written(escape: fn(&str) -> String, event: &str) -> String {
-        let mut lines = Lines { to: Vec::new(), escape };
+    fn written(format: LogFormat, event: &str) -> String {
+        static NONE: AtomicU64 = AtomicU64::new(0);
+        let mut lines = Lines { to: Vec::new(), format, lost: &NONE };
         lines.write_all(event.as_bytes()).expect("a Vec takes all");
         String::from_utf8(lines.to).expect("escaped text is text")
     }
@@ -167,11 +201,58 @@ mod tests {
     #[test]
     fn a_record_value_in_a_log_line_moves_no_cursor_and_forges_no_line() {
         let event = "\x1b[33m WARN\x1b[0m words=a\nWARN forged\x1b[2J\u{9b}1m\u{202e}z\n";
-        let line = written(text_line, event);
+        let line = written(LogFormat::Text, event);
         assert_eq!(line, "\x1b[33m WARN\x1b[0m words=a\\nWARN forged\\u{1b}[2J\\u{9b}1m\\u{202e}z\n");
-        let json = written(json_line, "{\"words\":\"a\\nb\u{9b}\u{202e}\u{e0041}\"}\n");
+        let json = written(LogFormat::Json, "{\"words\":\"a\\nb\u{9b}\u{202e}\u{e0041}\"}\n");
         assert_eq!(json, "{\"words\":\"a\\nb\\u009b\\u202e\\udb40\\udc41\"}\n");
         let read: serde_json::Value = serde_json::from_str(&json).expect("still JSON");
         assert_eq!(read["words"], "a\nb\u{9b}\u{202e}\u{e0041}");
+    }
+    /// A disk that is full, and then is not.
+    struct Disk {
+        room: bool,
+        text: String,
+    }
+
+    impl Write for &mut Disk {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            if !self.room {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.text += std::str::from_utf8(line).expect("text");
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted_and_told_of_by_the_next_one_that_can() {
+        static TEXT: AtomicU64 = AtomicU64::new(0);
+        static JSON: AtomicU64 = AtomicU64::new(0);
+        for (format, lost, told) in [
+            (
+                LogFormat::Text,
+                &TEXT,
+                "Z  WARN forebay::logging: log lines could not be written to standard error, and are lost lines=2\n",
+            ),
+            (LogFormat::Json, &JSON, "and are lost\",\"lines\":2,\"target\":\"forebay::logging\"}\n"),
+        ] {
+            let mut disk = Disk { room: false, text: String::new() };
+            for room in [false, false, true, true] {
+                disk.room = room;
+                let mut lines = Lines { to: &mut disk, format, lost };
+                lines.write_all(b"{}\n").expect("the work goes on");
+            }
+            let (first, rest) = disk.text.split_at(disk.text.find("\n").map_or(0, |end| end + 1));
+            assert!(first.ends_with(told), "{first}");
+            assert_eq!(rest, "{}\n{}\n", "each later line, and nothing twice");
+            if format == LogFormat::Json {
+                let read: serde_json::Value = serde_json::from_str(first).expect("JSON");
+                assert_eq!(read["level"], "WARN");
+            }
+        }
     }
 }

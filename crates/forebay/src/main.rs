@@ -15,6 +15,8 @@
 //! | [`progress`] | lines that tell how far a pipeline is                     |
 //! | [`logging`]  | log lines                                                 |
 //! | [`signals`]  | SIGTERM and SIGINT                                        |
+// They panic where standard error or standard output cannot be written.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
 #![allow(
     clippy::disallowed_methods,
     reason = "the program's edge: real clock, real threads; the data's path gets them through dataflow::Runtime"

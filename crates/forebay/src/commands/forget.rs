@@ -17,7 +17,7 @@ use pipeline::config::model::Pipeline;
 use pipeline::replays;
 use pipeline::wiring;
 
-use crate::console::{Exit, PipelineFile, print};
+use crate::console::{Exit, PipelineFile, print, say};
 use admin::running;
 
 /// How long the journal must stand still before it counts as nobody's: an owner that works settles within a second.
@@ -108,13 +108,13 @@ impl Forget {
         if !self.take_over && running::ask(pipeline).await.is_ok() {
             return refuse(ForgetError::Running);
         }
-        eprint!("{}", self.announced(pipeline, &leaving)?);
+        say(self.announced(pipeline, &leaving)?.trim_end());
         if !self.yes && !std::io::stdin().is_terminal() {
-            eprintln!("forebay: this is not a terminal, so nobody can confirm; `--yes` forgets them");
+            say("forebay: this is not a terminal, so nobody can confirm; `--yes` forgets them");
             return Ok(Exit::Fault);
         }
         if !self.yes && !is_confirmed()? {
-            eprintln!("nothing was forgotten");
+            say("nothing was forgotten");
             return Ok(Exit::Failed);
         }
         let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);

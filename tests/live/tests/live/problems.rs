@@ -164,7 +164,7 @@ fn a_limit_of_the_size_of_files_is_a_full_store_and_passes_when_it_is_raised() {
     feed.send(ids(0..10));
     let mut running = pipeline.run();
     table.wait_for(10);
-    // The process's own log is a file too; the message is read from the status.
+    // The process's own log is a file too, and cannot be written meanwhile.
     limit_files_of(&running, "100:unlimited");
     feed.send(ids(10..200));
     let problem = pipeline.wait_for_problem("store", "store_full");
@@ -172,6 +172,9 @@ fn a_limit_of_the_size_of_files_is_a_full_store_and_passes_when_it_is_raised() {
     assert!(running.is_running().expect("its state"), "it waits");
     limit_files_of(&running, "unlimited:unlimited");
     table.wait_for(200);
+    wait_until(LONG, "the log to tell of its lost lines", || {
+        running.stderr().expect("its log").contains("log lines could not be written")
+    });
     term(running);
     assert_eq!(table.count_and_distinct("id"), (200, 200));
     assert_eq!(pipeline.accounts(), Accounts { read: 200, written: 200, ..Accounts::default() });

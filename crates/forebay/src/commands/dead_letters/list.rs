@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::filter::Filter;
 use super::output;
-use crate::console::{Exit, PipelineFile, print};
+use crate::console::{Exit, PipelineFile, print, say};
 use admin::dead_letters::letters::batches;
 use admin::dead_letters::{Table, clock, memory};
 
@@ -143,7 +143,7 @@ impl List {
             print(&output::columns(&head, &rows))?;
         }
         if has_more || (left == 0 && !pages.next().await?.is_empty()) {
-            eprintln!("there are more; `--limit` shows more of them, `--summary` counts them");
+            say("there are more; `--limit` shows more of them, `--summary` counts them");
         }
         Ok(Exit::Done)
     }

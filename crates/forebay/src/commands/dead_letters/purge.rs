@@ -20,7 +20,7 @@ use pipeline::wiring;
 
 use super::filter::Filter;
 use super::output;
-use crate::console::{Exit, PipelineFile};
+use crate::console::{Exit, PipelineFile, say};
 use admin::dead_letters::letters::time;
 use admin::dead_letters::{Table, clock, open_to_read};
 
@@ -80,7 +80,7 @@ impl Purge {
     /// When the table cannot be read or the server refuses.
     pub fn execute(&self) -> anyhow::Result<Exit> {
         if self.filter.is_empty() && !self.all {
-            eprintln!("forebay: no filter is given; `--all` deletes every dead letter of the pipeline");
+            say("forebay: no filter is given; `--all` deletes every dead letter of the pipeline");
             return Ok(Exit::Fault);
         }
         let Some(pipeline) = crate::commands::load(&self.file.file)? else { return Ok(Exit::Fault) };
@@ -95,17 +95,20 @@ impl Purge {
         // A letter that is written from here on was not counted, and is not deleted.
         let condition = format!("{} AND time <= {}", self.filter.on(&table, now_ms)?, time(before_ms));
         let count = table.count(&condition).await?;
-        eprintln!("the filters name {count} letters of pipeline `{}` in `{}`", table.pipeline, table.name);
+        say(&format!(
+            "the filters name {count} letters of pipeline `{}` in `{}`",
+            table.pipeline, table.name
+        ));
         if count == 0 || self.dry_run {
             return Ok(Exit::Done);
         }
         if !self.yes {
             if !std::io::stdin().is_terminal() {
-                eprintln!("forebay: this is not a terminal, so nobody can confirm; `--yes` deletes them");
+                say("forebay: this is not a terminal, so nobody can confirm; `--yes` deletes them");
                 return Ok(Exit::Fault);
             }
             if !ask("delete them? [y/N] ")? {
-                eprintln!("nothing was deleted");
+                say("nothing was deleted");
                 return Ok(Exit::Failed);
             }
         }
@@ -115,7 +118,7 @@ impl Purge {
         let asked = table.client.query(&sql, &[("mutations_sync", "0")], &[]).await;
         asked.map_err(|error| table.explain(error)).context("the letters were not deleted")?;
         if self.no_wait {
-            eprintln!("the server deletes them now; `system.mutations` shows the progress");
+            say("the server deletes them now; `system.mutations` shows the progress");
             return Ok(Exit::Done);
         }
         self.wait(&table, &tag, count).await
@@ -159,10 +162,10 @@ impl Purge {
         let oldest_ms = pending.into_iter().flatten().flatten().map(|piece| piece.sealed_at_ms).min();
         let Some(oldest_ms) = oldest_ms else { return Ok(now_ms) };
         let before_ms = now_ms.min(oldest_ms.saturating_sub(MARGIN_MS));
-        eprintln!(
+        say(&format!(
             "inserts of dead letters are not settled; letters written after {} are left where they are",
             output::time(before_ms)
-        );
+        ));
         Ok(before_ms)
     }
 
@@ -175,7 +178,7 @@ impl Purge {
         loop {
             let rows: Vec<(u8, i64, String)> = table.ask(&sql).await?;
             if rows.iter().all(|(is_done, ..)| *is_done == 1) {
-                eprintln!("{count} letters are deleted");
+                say(&format!("{count} letters are deleted"));
                 return Ok(Exit::Done);
             }
             if let Some((_, parts, why)) = rows.iter().find(|(.., why)| !why.is_empty()) {
@@ -186,9 +189,9 @@ impl Purge {
             }
             if begun.elapsed() >= self.timeout.duration() {
                 let parts: i64 = rows.iter().map(|(_, parts, _)| parts).sum();
-                eprintln!(
+                say(&format!(
                     "the server still rewrites {parts} parts; it continues by itself, `system.mutations` shows the progress"
-                );
+                ));
                 return Ok(Exit::Done);
             }
             tokio::time::sleep(LOOK_EVERY).await;

@@ -32,7 +32,7 @@ use protocol::Lane;
 use super::filter::Filter;
 use super::results;
 use crate::commands::run;
-use crate::console::{Exit, PipelineFile};
+use crate::console::{Exit, PipelineFile, say};
 use inputs::Inputs;
 
 /// How often the journal is looked at.
@@ -130,10 +130,10 @@ impl Replay {
         let runtime = clock();
         let table = Table::new(pipeline, &runtime).await?;
         let Some((looked_at, lane)) = open_to_read(pipeline).await? else {
-            eprintln!(
+            say(&format!(
                 "forebay: `{}` has never run with this store, so nothing can be replayed",
                 table.pipeline
-            );
+            ));
             return Ok(Exit::Failed);
         };
         let folder = wiring::lane_folder(pipeline);
@@ -170,16 +170,14 @@ impl Replay {
         Ok(match waited {
             Waited::Done => exit,
             Waited::NotRead => {
-                eprintln!(
-                    "the records are in the store, and a pipeline that runs, or its next start, reads them"
-                );
+                say("the records are in the store, and a pipeline that runs, or its next start, reads them");
                 exit
             }
             Waited::TooLong => {
                 let seconds = self.timeout.duration().as_secs();
-                eprintln!(
+                say(&format!(
                     "forebay: not done within {seconds} s; the pipeline continues with it; run the same command again for the results"
-                );
+                ));
                 Exit::Failed
             }
             Waited::Failed(exit) => exit,
@@ -351,19 +349,19 @@ impl Replay {
 
 fn tell_choice(choice: &Choice, table: &Table) {
     let Choice { fresh, already_count, has_more, .. } = choice;
-    eprintln!(
+    say(&format!(
         "{} letters of `{}` are chosen, {already_count} were replayed already",
         fresh.len(),
         table.name
-    );
+    ));
     if *has_more {
-        eprintln!("there are more; `--limit` takes more of them, or run the command again");
+        say("there are more; `--limit` takes more of them, or run the command again");
     }
 }
 
 /// Runs the pipeline until the replay log is read and all of it is in the table; the source is left alone.
 async fn drain(pipeline: &Pipeline) -> anyhow::Result<Exit> {
-    eprintln!("reading the records here");
+    say("reading the records here");
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime: Arc<dyn Runtime> = engine::TokioRuntime::new(threads);
     let mut signals = crate::signals::Signals::listen().context("cannot take over SIGTERM and SIGINT")?;

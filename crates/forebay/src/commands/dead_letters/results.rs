@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use super::output;
-use crate::console::{Exit, print};
+use crate::console::{Exit, print, say};
 
 /// Prints a line for each letter, and how many had each result.
 ///
@@ -48,7 +48,7 @@ pub fn print_all(results: &[Results], as_json: bool) -> anyhow::Result<()> {
     }
     let sums: Vec<String> = sums.iter().map(|(word, count)| format!("{count} {word}")).collect();
     if !sums.is_empty() {
-        eprintln!("{}", sums.join(", "));
+        say(&format!("{}", sums.join(", ")));
     }
     Ok(())
 }

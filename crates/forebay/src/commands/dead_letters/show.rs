@@ -12,7 +12,7 @@ use pipeline::replays::object::Letter;
 
 use super::filter::{Filter, place};
 use super::output;
-use crate::console::{Exit, PipelineFile, print};
+use crate::console::{Exit, PipelineFile, print, say};
 use admin::dead_letters::letters::{Whole, is_letter};
 use admin::dead_letters::{Table, clock, memory};
 
@@ -64,7 +64,7 @@ impl Show {
         }
         let heads = table.pages(&condition).await?.next().await?;
         let Some(first) = heads.first() else {
-            eprintln!("forebay: no such dead letter in `{}`", table.name);
+            say(&format!("forebay: no such dead letter in `{}`", table.name));
             return Ok(Exit::Failed);
         };
         let whole = table.whole(&condition, std::slice::from_ref(first)).await?;
@@ -78,7 +78,7 @@ impl Show {
         }
         print(&for_people(whole, is_replayed))?;
         if heads.len() > 1 {
-            eprintln!("the filters name more letters; this is the oldest");
+            say("the filters name more letters; this is the oldest");
         }
         Ok(Exit::Done)
     }
