@@ -13,7 +13,10 @@ mod runtime;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::time::Duration;
 
@@ -21,7 +24,7 @@ use dataflow::conformance::source::at;
 use dataflow::{Event, Reader, Runtime, Source, SourceError, SourceFault};
 use runtime::TestRuntime;
 use sources::kafka::produce::{Outgoing, Producer};
-use sources::kafka::{FetchBy, KafkaOptions, KafkaSource, TokenSource};
+use sources::kafka::{FetchBy, Issuer, IssuerOptions, KafkaOptions, KafkaSource, TokenSource};
 use testkit::{Kafka, Security, Service};
 use tracing::span;
 
@@ -32,6 +35,7 @@ const RECORDS: usize = 5;
 const BY_COMMAND: u32 = 1;
 const BY_FILE: u32 = 2;
 const BY_SESSIONS: u32 = 3;
+const BY_ISSUER: u32 = 4;
 /// Short, so that tokens end within a test; long enough for a busy machine to log in with.
 const TOKEN_S: i64 = 6;
 /// A failed token is asked for again after 10 s.
@@ -52,7 +56,7 @@ fn shared() -> Option<Arc<Kafka>> {
     Some(shared.upgrade().unwrap_or_else(|| {
         let options = testkit::KafkaOptions::default().security(Security::SaslTls);
         let broker = Arc::new(Kafka::start(options).expect("the broker starts"));
-        broker.create_topic(TOPIC, 4, &[]).expect("a topic");
+        broker.create_topic(TOPIC, 5, &[]).expect("a topic");
         fill(&broker, 0, RECORDS);
         *shared = Arc::downgrade(&broker);
         broker
@@ -247,6 +251,51 @@ fn command(calls: &Path) -> TokenSource {
     TokenSource::Command(["sh", "-c", &script, "token", &calls, CLIENT_SECRET].map(str::to_owned).into())
 }
 
+/// An issuer that gives a new token to whoever shows the secret, with the number of those that it has given.
+fn issuer(secret: &str) -> (TokenSource, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let (given, described) =
+        (Arc::<AtomicUsize>::default(), format!("{{\"token_endpoint\":\"{url}/token\"}}"));
+    let counted = given.clone();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let (mut request, mut piece) = (String::new(), [0; 4_096]);
+            // A form ends with its last field; the description has none.
+            while !request.contains("\r\n\r\n")
+                || request.starts_with("POST") && !request.contains("client_secret=")
+            {
+                match stream.read(&mut piece) {
+                    Ok(count) if count > 0 => request += &String::from_utf8_lossy(&piece[..count]),
+                    _ => break,
+                }
+            }
+            let (status, body) = if request.starts_with("GET ") {
+                (200, described.clone())
+            } else if request.contains(&format!("client_secret={CLIENT_SECRET}")) {
+                counted.fetch_add(1, Ordering::SeqCst);
+                let token = jwt("none", TOKEN_S, "");
+                (200, format!("{{\"access_token\":\"{token}\",\"expires_in\":{TOKEN_S}}}"))
+            } else {
+                (401, "{\"error\":\"invalid_client\"}".to_owned())
+            };
+            let head =
+                format!("HTTP/1.1 {status} -\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            // Whoever asked may be gone.
+            let _ = stream.write_all((head + &body).as_bytes());
+        }
+    });
+    let options = IssuerOptions {
+        issuer_url: url,
+        client_id: "loader".into(),
+        client_secret: secret.into(),
+        audience: None,
+        scope: None,
+        ca_pem: None,
+    };
+    (TokenSource::Issuer(Arc::new(Issuer::new(options).expect("an address"))), given)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_right_authority_and_every_mechanism_read() {
     let Some(kafka) = shared() else { return };
@@ -283,7 +332,7 @@ async fn who_must_not_be_let_in_is_told_why_and_a_wrong_authority_is_not_trusted
     let untrusted: [&str; 3] = [&tls, "certificate verify failed", "ssl.ca.location"];
     let wrong: [&str; 2] = [&sasl, "Authentication failed"];
     let fails = TokenSource::Command(["false", CLIENT_SECRET].map(str::to_owned).into());
-    let cases: [(KafkaOptions, &[&str]); 9] = [
+    let cases: [(KafkaOptions, &[&str]); 10] = [
         (over_tls(&[("ssl.ca.location", &other)]), &untrusted),
         (over_tls(&[]), &untrusted),
         (login(&kafka, "PLAIN", WRONG), &wrong),
@@ -293,6 +342,13 @@ async fn who_must_not_be_let_in_is_told_why_and_a_wrong_authority_is_not_trusted
         (by_file(&foreign), &[&sasl, "invalid_token"]),
         (by_file(&absent), &[&absent]),
         (by_token(&kafka, fails), &["command `false`: it failed"]),
+        (
+            by_token(&kafka, issuer(WRONG).0),
+            &[
+                "no token from issuer `http://127.0.0.1:",
+                "refuses client `loader` (`invalid_client`); check `client_id`",
+            ],
+        ),
     ];
     // Side by side, for each takes the whole time that a call may.
     futures::future::join_all(cases.map(|(options, says)| is_refused(options, says))).await;
@@ -344,6 +400,28 @@ async fn a_token_by_command_is_asked_for_anew_and_reading_outlives_the_first() {
     }
     assert_eq!(reading.rows, sent);
     assert!(calls() > first, "asked `{first}` times at first and `{}` in all", calls());
+    assert!(!logged().contains(CLIENT_SECRET));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_of_an_issuer_is_asked_for_anew_and_reading_outlives_the_first() {
+    let Some(kafka) = shared() else { return };
+    let (source, given) = issuer(CLIENT_SECRET);
+    let runtime = TestRuntime::new();
+    fill(&kafka, BY_ISSUER, 1);
+    let mut reading = Reading::of(by_token(&kafka, source), BY_ISSUER).await.expect("lets in");
+    reading.until(|reading| reading.rows == 1).await.expect("reads");
+    let (first, began) = (given.load(Ordering::SeqCst), runtime.elapsed());
+    let life = Duration::from_secs(TOKEN_S as u64);
+    let mut sent = 1;
+    while runtime.elapsed() - began < life + Duration::from_secs(3) {
+        runtime.sleep(Duration::from_secs(1)).await;
+        fill(&kafka, BY_ISSUER, 1);
+        sent += 1;
+        reading.until(|reading| reading.rows >= sent).await.expect("reads");
+    }
+    assert_eq!(reading.rows, sent);
+    assert!(given.load(Ordering::SeqCst) > first, "`{first}` at first, and none later");
     assert!(!logged().contains(CLIENT_SECRET));
 }
 
