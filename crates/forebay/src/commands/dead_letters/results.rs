@@ -48,7 +48,7 @@ pub fn print_all(results: &[Results], as_json: bool) -> anyhow::Result<()> {
     }
     let sums: Vec<String> = sums.iter().map(|(word, count)| format!("{count} {word}")).collect();
     if !sums.is_empty() {
-        say(&format!("{}", sums.join(", ")));
+        say(&sums.join(", "));
     }
     Ok(())
 }
