@@ -1,10 +1,22 @@
 //! One data object of the log, as the manifest names it.
 //!
-//! Owns what is known of an object without reading it. Does not own its bytes (`object`), nor where in the manifest it stands (`root`, `segment`).
+//! Owns what is known of an object without reading it, and which numbers of a store are counted with. Does not own its bytes (`object`), nor where in the manifest it stands (`root`, `segment`).
 
 use prost::Message;
 
 use crate::names::Written;
+
+/// The largest number that a log counts with, and the largest distance of its time from 1970 in milliseconds. A root and segments come from a store that
+/// others may have written to: what is computed from greater ones would leave its type. A billion records a second reach it in 36 years.
+pub(crate) const NUMBER_MAX: u64 = 1 << 60;
+
+/// Bytes, or objects, that one span may stand for: the sum over all that a root or a segment names still fits.
+pub(crate) const SPAN_MAX: u64 = 1 << 50;
+
+/// Whether a log can have come to these numbers.
+pub(crate) fn are_counts(numbers: impl IntoIterator<Item = u64>) -> bool {
+    numbers.into_iter().all(|number| number <= NUMBER_MAX)
+}
 
 /// One data object in the log.
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -51,6 +63,12 @@ impl Entry {
     /// What names its object.
     pub fn written(&self) -> Written {
         Written { epoch: self.epoch, run: self.run, number: self.number }
+    }
+
+    /// Whether its numbers can be counted with.
+    pub(crate) fn is_bounded(&self) -> bool {
+        are_counts([self.epoch, self.number, self.first, self.stamp_ms.unsigned_abs()])
+            && self.bytes.max(self.raw_bytes) <= SPAN_MAX
     }
 
     /// The position after its last record.

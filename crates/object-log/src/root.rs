@@ -16,7 +16,7 @@
 
 use prost::Message;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, are_counts};
 use crate::framing::{self, FormatError, damaged};
 use crate::names::QueueId;
 use crate::segment::{FANOUT, Reference, Span};
@@ -397,6 +397,16 @@ impl Root {
         };
         if !self.levels.iter().enumerate().all(is_level) {
             return Err("a reference is in the wrong level");
+        }
+        let own = [self.revision, self.epoch, self.next, self.committed, self.sealed, self.bytes];
+        let of_producers = self.producers.iter().flat_map(|p| [p.ordinal, p.stamp_ms.unsigned_abs()]);
+        let of_past = self.past.iter().flat_map(|past| [past.epoch, past.committed]);
+        let is_bounded = are_counts(own.into_iter().chain(of_producers).chain(of_past))
+            && are_counts([self.stamp_ms.unsigned_abs()])
+            && self.tail.iter().all(Entry::is_bounded)
+            && self.levels.iter().flat_map(|level| &level.references).all(Reference::is_bounded);
+        if !is_bounded {
+            return Err("it holds numbers that no log comes to");
         }
         let mut at: Option<u64> = None;
         for span in self.spans() {

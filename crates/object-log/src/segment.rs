@@ -4,7 +4,7 @@
 
 use prost::Message;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, SPAN_MAX, are_counts};
 use crate::framing::{self, FormatError, damaged};
 use crate::names::Written;
 
@@ -121,6 +121,13 @@ impl Reference {
         Written { epoch: self.epoch, run: self.run, number: self.number }
     }
 
+    /// Whether its numbers can be counted with.
+    pub(crate) fn is_bounded(&self) -> bool {
+        let stamps = [self.stamp_min_ms, self.stamp_max_ms].map(i64::unsigned_abs);
+        are_counts([self.epoch, self.number, self.first, self.rows].into_iter().chain(stamps))
+            && self.bytes.max(self.objects) <= SPAN_MAX
+    }
+
     /// The position after the last record below it.
     pub fn end(&self) -> u64 {
         self.first.saturating_add(self.rows)
@@ -194,6 +201,11 @@ impl Segment {
         };
         if count == 0 || count > FANOUT || !is_kind {
             return Err(damaged("it holds other things than its place says"));
+        }
+        let is_bounded = segment.entries.iter().all(Entry::is_bounded)
+            && segment.references.iter().all(Reference::is_bounded);
+        if !is_bounded {
+            return Err(damaged("it holds numbers that no log comes to"));
         }
         let mut at = reference.first;
         for span in segment.spans() {

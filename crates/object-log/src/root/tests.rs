@@ -170,6 +170,41 @@ fn an_hours_outage_leaves_the_root_small() {
     assert!(bytes.0 < 16 << 10 && bytes.1 < 24 << 10, "{bytes:?}");
 }
 
+/// The store may be another's: an edit of what it says must not leave a number's type.
+#[test]
+fn numbers_that_no_log_comes_to_are_refused() {
+    let whole = filled(3_000);
+    let whole = whole.committing(&[draft(whole.claim(), 3_000, &[(5, 9)])], 1).expect("is new");
+    let whole = whole.claimed(99, "host 2").expect("is another");
+    let changes: [fn(&mut Root); 18] = [
+        |root| root.revision = u64::MAX,
+        |root| root.epoch = u64::MAX,
+        |root| root.committed = u64::MAX,
+        |root| root.sealed = u64::MAX,
+        |root| root.bytes = u64::MAX,
+        |root| root.stamp_ms = i64::MAX,
+        |root| root.stamp_ms = i64::MIN,
+        |root| root.producers[0].ordinal = u64::MAX,
+        |root| root.producers[0].stamp_ms = i64::MIN,
+        |root| root.past[0].epoch = u64::MAX,
+        |root| root.past[0].committed = u64::MAX,
+        |root| root.tail[0].number = u64::MAX,
+        |root| root.tail[0].bytes = u64::MAX,
+        |root| root.tail[0].stamp_ms = i64::MIN,
+        |root| root.levels[0].references[0].number = u64::MAX,
+        |root| root.levels[0].references[0].bytes = u64::MAX,
+        |root| root.levels[0].references[0].objects = u64::MAX,
+        |root| root.levels[0].references[0].stamp_max_ms = i64::MAX,
+    ];
+    assert_eq!(Root::from_bytes(&whole.to_bytes()).expect("is whole"), whole);
+    for (n, change) in changes.into_iter().enumerate() {
+        let mut root = whole.clone();
+        change(&mut root);
+        let found = Root::from_bytes(&root.to_bytes());
+        assert!(found.is_err_and(|error| error.to_string().contains("no log comes to")), "change {n}");
+    }
+}
+
 #[test]
 fn a_root_keeps_its_golden_bytes() {
     let root = root()
@@ -189,9 +224,13 @@ fn hex(bytes: &[u8]) -> String {
 fn fuzz_root() {
     let examples = [filled(0), filled(70), filled(3_000)].map(|root| root.to_bytes());
     let empty = (1..18_u8).map(|tag| [tag << 3 | 2, 0].repeat(1_000));
-    testkit::Fuzz::new("log root").examples(examples).words(empty).memory_max(1 << 20, 300).run(
-        3_000,
-        |bytes| {
+    // The greatest number for each field that is one.
+    let greatest = (1..16_u8).map(|tag| [&[tag << 3][..], &[0xff; 9], &[1]].concat());
+    testkit::Fuzz::new("log root")
+        .examples(examples)
+        .words(empty.chain(greatest))
+        .memory_max(1 << 20, 300)
+        .run(3_000, |bytes| {
             let _ = Root::from_bytes(bytes);
             let mut summed = bytes.to_vec();
             summed.truncate(bytes.len().saturating_sub(4));
@@ -203,7 +242,13 @@ fn fuzz_root() {
                 root
             );
             // Whatever it says, an edit of it does not panic.
-            let _ = (root.claimed(1, "x"), root.truncated(u64::MAX), decide::seal(&root));
-        },
-    );
+            let _ = (root.claimed(1, "x"), root.truncated(u64::MAX), root.with_consumer("x", true));
+            let _ = (root.cleaned(u64::MAX, u64::MAX), root.has_room_for_producer(0));
+            let drafts = [draft(root.claim(), root.committed, &[(1, 2)])];
+            let _ = root.committing(&drafts, 0);
+            let _ = decide::seal(&root).map(|segment| {
+                let written = Written { epoch: root.epoch, run: root.run, number: root.sealed };
+                root.sealing(&segment.reference(written, &[]))
+            });
+        });
 }
