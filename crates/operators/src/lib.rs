@@ -23,6 +23,7 @@ pub mod gate;
 pub mod join;
 pub mod lookup;
 pub mod mapping;
+pub mod runs;
 pub mod stateless;
 pub mod window;
 

@@ -40,6 +40,7 @@ use super::aside::Disorder;
 use super::key::KeyColumn;
 use super::spilled::runs::Runs;
 use super::window::Window;
+pub use crate::runs::FileEntry;
 pub use read::{Disordered, Group, Parsed, RunGroup, parse};
 
 const MAGIC: [u8; 4] = *b"FBDK";
@@ -203,12 +204,7 @@ impl Writer {
             }
             self.groups(run.parts.iter().flatten().count());
             for part in run.parts.iter().flatten() {
-                let len = u16::try_from(part.object.len()).expect("keys of objects are far shorter");
-                self.bytes.extend_from_slice(&len.to_le_bytes());
-                self.bytes.extend_from_slice(part.object.as_bytes());
-                for number in [part.len, part.footer_at, part.sum] {
-                    self.bytes.extend_from_slice(&number.to_le_bytes());
-                }
+                FileEntry::put(&mut self.bytes, &part.object, [part.len, part.footer_at, part.sum]);
             }
         }
     }
@@ -219,19 +215,6 @@ impl Writer {
         self.bytes.extend_from_slice(&sum.to_le_bytes());
         self.spares.body(self.bytes, self.front)
     }
-}
-
-/// A file of a run as a snapshot names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileEntry {
-    /// The object, below the lane's folder.
-    pub object: String,
-    /// Bytes of the file.
-    pub len: u64,
-    /// Where the footer begins.
-    pub footer_at: u64,
-    /// The footer's checksum.
-    pub sum: u64,
 }
 
 #[cfg(test)]

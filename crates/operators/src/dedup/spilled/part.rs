@@ -39,23 +39,17 @@ mod footer;
 use std::sync::Arc;
 
 use dataflow::{StateError, StateRead};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::fuse::Fuse;
+use crate::runs::{Envelope, HEAD, SUM, checked_block};
 pub use build::{Built, bits_for};
-use footer::Footer;
 pub use footer::{Verified, verify};
-
-const MAGIC: [u8; 4] = *b"FBDR";
 
 /// The newest version that is read, and the one that is written.
 pub const VERSION: u16 = 1;
 
-const HEAD: usize = 8;
-
-const TAIL: usize = 8;
-
-const SUM: usize = 8;
+const ENVELOPE: Envelope =
+    Envelope { magic: *b"FBDR", version: VERSION, what: "a file of spilled dedup keys" };
 
 const FILTER_NONE: u8 = 0;
 
@@ -121,8 +115,7 @@ impl Part {
     /// # Errors
     /// When the bytes are damaged, too new, or another file's.
     pub fn open(object: &str, footer_at: u64, sum: u64, bytes: &[u8]) -> Result<Self, StateError> {
-        let reader = Footer { object, at: footer_at, bytes };
-        reader.open(sum)
+        footer::open(object, footer_at, sum, bytes)
     }
 
     /// Bytes of a hash that are written.
@@ -236,21 +229,11 @@ impl Part {
     /// The pairs of a block without its checksum, which is checked.
     fn check_block<'a>(&self, block: u32, bytes: &'a [u8]) -> Result<&'a [u8], StateError> {
         let pairs = (self.before[block as usize + 1] - self.before[block as usize]) as usize;
-        let Some((body, sum)) =
-            bytes.split_last_chunk::<SUM>().filter(|(b, _)| b.len() == pairs * self.pair_bytes())
-        else {
+        if bytes.len() != pairs * self.pair_bytes() + SUM {
             let what = format!("it has `{}` bytes, not those of `{pairs}` pairs", bytes.len());
             return Err(self.damaged(block, &what));
-        };
-        let found = xxh3_64_with_seed(body, u64::from(block));
-        if found != u64::from_le_bytes(*sum) {
-            let what = format!(
-                "the checksum says `{:016x}`, the bytes give `{found:016x}`",
-                u64::from_le_bytes(*sum)
-            );
-            return Err(self.damaged(block, &what));
         }
-        Ok(body)
+        checked_block(bytes, block).map_err(|what| self.damaged(block, &what))
     }
 
     fn bucket(&self, bytes: &[u8]) -> Result<i64, StateError> {

@@ -4,10 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
-
-use super::{BLOCK_BITS_MAX, FILTER_FUSE, FILTER_NONE, HEAD, MAGIC, Pair, Part, SUM, VERSION, first_bits};
+use super::{BLOCK_BITS_MAX, ENVELOPE, FILTER_FUSE, FILTER_NONE, HEAD, Pair, Part, SUM, first_bits};
 use crate::dedup::spilled::fuse::Fuse;
+use crate::runs::close_block;
 
 /// A part's file as it was written, for the part to be opened without reading it again.
 pub struct Built {
@@ -52,19 +51,10 @@ impl Part {
             filter: Fuse::build(pairs.iter().map(|pair| pair.low)),
         };
         let mut bytes = Vec::with_capacity(HEAD + pairs.len() * 19 + (SUM << block_bits));
-        bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&[0; 2]);
+        ENVELOPE.head(&mut bytes);
         part.before = part.write_blocks(&mut bytes, pairs).into();
-        part.footer_at = bytes.len() as u64;
-        part.write_footer(&mut bytes);
-        part.sum = xxh3_64(&bytes[part.footer_at as usize..]);
-        bytes.extend_from_slice(&part.sum.to_le_bytes());
-        let footer =
-            u32::try_from(bytes.len() as u64 - part.footer_at).expect("a part has far fewer than 2^32 keys");
-        bytes.extend_from_slice(&footer.to_le_bytes());
-        bytes.extend_from_slice(&MAGIC);
-        part.len = bytes.len() as u64;
+        let closed = ENVELOPE.close(&mut bytes, |bytes| part.write_footer(bytes));
+        (part.len, part.footer_at, part.sum) = (closed.len, closed.footer_at, closed.sum);
         Built { bytes, part }
     }
 
@@ -88,8 +78,7 @@ impl Part {
                     bytes.extend_from_slice(&bucket.to_le_bytes()[..bucket_bytes]);
                 }
             }
-            let sum = xxh3_64_with_seed(&bytes[at..], u64::from(block));
-            bytes.extend_from_slice(&sum.to_le_bytes());
+            close_block(bytes, at, block);
             before.push((pairs.len() - rest.len()) as u32);
         }
         before
@@ -97,7 +86,6 @@ impl Part {
 
     fn write_footer(&self, bytes: &mut Vec<u8>) {
         let filter = if self.filter.is_some() { FILTER_FUSE } else { FILTER_NONE };
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&[self.part_bits, self.block_bits, self.bucket_bytes, filter]);
         bytes.extend_from_slice(&self.number.to_le_bytes());
         bytes.extend_from_slice(&(self.buckets.len() as u32).to_le_bytes());

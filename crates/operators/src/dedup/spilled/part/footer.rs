@@ -5,54 +5,34 @@
 use std::collections::BTreeMap;
 
 use dataflow::StateError;
-use xxhash_rust::xxh3::xxh3_64;
 
-use super::{
-    BITS_MAX, BLOCK_BITS_MAX, FILTER_FUSE, FILTER_NONE, HEAD, MAGIC, Pair, Part, SUM, TAIL, VERSION,
-};
+use super::{BITS_MAX, BLOCK_BITS_MAX, ENVELOPE, FILTER_FUSE, FILTER_NONE, Pair, Part};
 use crate::dedup::spilled::fuse::Fuse;
+use crate::runs::{Fields, HEAD};
 
-/// A footer being read.
-pub(super) struct Footer<'a> {
-    pub(super) object: &'a str,
-    pub(super) at: u64,
-    pub(super) bytes: &'a [u8],
+/// Opens a part from its footer.
+pub(super) fn open(object: &str, at: u64, sum: u64, bytes: &[u8]) -> Result<Part, StateError> {
+    let (fields, len) = ENVELOPE.footer(object, at, sum, bytes)?;
+    Footer(fields).open(sum, len)
 }
 
+/// A footer being read.
+struct Footer<'a>(Fields<'a>);
+
 impl Footer<'_> {
-    pub(super) fn damaged(&self, what: impl std::fmt::Display) -> StateError {
-        StateError::Damaged(format!("`{}`, footer at byte `{}`: {what}", self.object, self.at))
+    fn damaged(&self, what: impl std::fmt::Display) -> StateError {
+        self.0.damaged(what)
     }
 
-    pub(super) fn open(mut self, sum: u64) -> Result<Part, StateError> {
-        let len = self.at.checked_add(self.bytes.len() as u64).filter(|_| self.at <= u64::from(u32::MAX));
-        let Some(len) = len else { return Err(self.damaged("no part is as long as that")) };
-        let Some((rest, tail)) = self.bytes.split_last_chunk::<TAIL>() else {
-            return Err(self.damaged("it is cut off"));
-        };
-        let footer = u32::from_le_bytes(tail[..4].try_into().expect("4 of 8 bytes"));
-        if tail[4..] != MAGIC || u64::from(footer) != rest.len() as u64 {
-            return Err(self.damaged("the file does not end as such a file does"));
-        }
-        let Some((body, written)) = rest.split_last_chunk::<SUM>() else {
-            return Err(self.damaged("it is cut off"));
-        };
-        let found = xxh3_64(body);
-        if found != u64::from_le_bytes(*written) {
-            return Err(self.damaged(format!(
-                "the checksum says `{:016x}`, the bytes give `{found:016x}`",
-                u64::from_le_bytes(*written)
-            )));
-        }
-        if found != sum {
-            return Err(self
-                .damaged(format!("this is another file: its checksum is `{found:016x}`, not `{sum:016x}`")));
-        }
-        self.bytes = body;
-        let version = u16::from_le_bytes(self.array()?);
-        if version > VERSION {
-            return Err(StateError::TooNew { found: version, known: VERSION });
-        }
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], StateError> {
+        self.0.array()
+    }
+
+    fn take(&mut self, len: usize) -> Result<&[u8], StateError> {
+        self.0.take(len)
+    }
+
+    fn open(mut self, sum: u64, len: u64) -> Result<Part, StateError> {
         let [part_bits, block_bits, bucket_bytes, filter] = self.array()?;
         let number = u32::from_le_bytes(self.array()?);
         if block_bits > BLOCK_BITS_MAX
@@ -66,9 +46,9 @@ impl Footer<'_> {
             return Err(self.damaged(format!("a bucket's number of `{bucket_bytes}` bytes")));
         }
         let mut part = Part {
-            object: self.object.into(),
+            object: self.0.object.into(),
             len,
-            footer_at: self.at,
+            footer_at: self.0.at,
             sum,
             part_bits,
             block_bits,
@@ -81,25 +61,13 @@ impl Footer<'_> {
         part.before = self.counts(block_bits)?;
         part.filter = self.filter(filter)?;
         let pairs: u64 = part.buckets.iter().map(|(_, pairs)| pairs).sum();
-        if !self.bytes.is_empty() || pairs != part.pairs() || part.block_at(part.blocks()) != self.at {
+        if !self.0.bytes.is_empty() || pairs != part.pairs() || part.block_at(part.blocks()) != self.0.at {
             return Err(self.damaged("its numbers do not agree with each other"));
         }
         Ok(part)
     }
 
-    fn take(&mut self, len: usize) -> Result<&[u8], StateError> {
-        let Some((taken, rest)) = self.bytes.split_at_checked(len) else {
-            return Err(self.damaged(format!("`{len}` bytes are wanted and `{}` left", self.bytes.len())));
-        };
-        self.bytes = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], StateError> {
-        Ok(self.take(N)?.try_into().expect("`take` gives as many as asked for"))
-    }
-
-    pub(super) fn buckets(&mut self) -> Result<Box<[(i64, u64)]>, StateError> {
+    fn buckets(&mut self) -> Result<Box<[(i64, u64)]>, StateError> {
         let count = u32::from_le_bytes(self.array()?) as usize;
         let bytes = self.take(count.saturating_mul(16))?;
         let buckets: Box<[(i64, u64)]> = bytes
@@ -132,7 +100,7 @@ impl Footer<'_> {
         Ok(before.into())
     }
 
-    pub(super) fn filter(&mut self, kind: u8) -> Result<Option<Fuse>, StateError> {
+    fn filter(&mut self, kind: u8) -> Result<Option<Fuse>, StateError> {
         match kind {
             FILTER_NONE => Ok(None),
             FILTER_FUSE => {
@@ -159,25 +127,6 @@ pub struct Verified {
     pub blocks: u64,
 }
 
-/// Checks the head of a file.
-fn check_head(object: &str, bytes: &[u8]) -> Result<(), StateError> {
-    let damaged = |what: &str| StateError::Damaged(format!("`{object}`: {what}"));
-    let Some((head, _)) = bytes.split_first_chunk::<HEAD>() else {
-        return Err(damaged("it is cut off"));
-    };
-    if head[..4] != MAGIC {
-        return Err(damaged("this is not a file of spilled dedup keys"));
-    }
-    let version = u16::from_le_bytes([head[4], head[5]]);
-    if version > VERSION {
-        return Err(StateError::TooNew { found: version, known: VERSION });
-    }
-    if version == 0 || head[6..] != [0; 2] {
-        return Err(damaged("its head was never written like this"));
-    }
-    Ok(())
-}
-
 /// Reads a whole file of spilled keys and checks all of it: both magics, the version, every checksum, the order of the pairs, the
 /// counts, and that the filter misses none. `object` is the name for messages.
 ///
@@ -185,12 +134,7 @@ fn check_head(object: &str, bytes: &[u8]) -> Result<(), StateError> {
 /// When anything is damaged, or the file is of a newer version.
 pub fn verify(object: &str, bytes: &[u8]) -> Result<Verified, StateError> {
     let damaged = |what: &str| StateError::Damaged(format!("`{object}`: {what}"));
-    check_head(object, bytes)?;
-    let tail = bytes.len().checked_sub(TAIL).ok_or_else(|| damaged("it is cut off"))?;
-    let footer = u32::from_le_bytes(bytes[tail..tail + 4].try_into().expect("4 bytes")) as usize;
-    let footer_at = tail.checked_sub(footer).filter(|at| *at >= HEAD && footer >= SUM);
-    let footer_at = footer_at.ok_or_else(|| damaged("its end is cut off or damaged"))?;
-    let sum = u64::from_le_bytes(bytes[tail - SUM..tail].try_into().expect("8 bytes"));
+    let (footer_at, sum) = ENVELOPE.find_footer(object, bytes)?;
     let part = Part::open(object, footer_at as u64, sum, &bytes[footer_at..])?;
     let (mut last, mut found, mut fault): (Option<Pair>, BTreeMap<i64, u64>, Option<&str>) =
         Default::default();

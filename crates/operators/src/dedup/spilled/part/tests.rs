@@ -1,7 +1,8 @@
 use proptest::prelude::*;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::*;
+use crate::runs::TAIL;
 
 /// Pairs of part 2 of 4, in order.
 fn pairs(n: u64) -> Vec<Pair> {
@@ -179,7 +180,7 @@ fn summed(bytes: &[u8], at: usize) -> Vec<u8> {
     bytes[end..end + SUM].copy_from_slice(&sum.to_le_bytes());
     let footer = (bytes.len() - TAIL - at) as u32;
     bytes[end + SUM..end + SUM + 4].copy_from_slice(&footer.to_le_bytes());
-    bytes[end + SUM + 4..].copy_from_slice(&MAGIC);
+    bytes[end + SUM + 4..].copy_from_slice(&ENVELOPE.magic);
     let Ok(part) = Part::open("x", at as u64, sum, &bytes[at..]) else { return bytes };
     for block in 0..part.blocks() {
         let (from, to) = (part.block_at(block) as usize, part.block_at(block + 1) as usize - SUM);
