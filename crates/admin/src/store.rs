@@ -5,6 +5,7 @@
 
 use anyhow::{Context, bail};
 use engine::inspect::{self, Report};
+use operators::window::spilled::file as windows;
 use pipeline::config::model::Pipeline;
 use pipeline::replays::{self, Log};
 use pipeline::wiring;
@@ -22,8 +23,11 @@ impl inspect::Reader for Frames {
     }
 
     fn file(&self, object: &str, bytes: &[u8]) -> Result<(), String> {
-        // The only state that lies in files.
-        operators::dedup::spilled::part::verify(object, bytes).map(|_| ()).map_err(|error| error.to_string())
+        let checked = match bytes.starts_with(&windows::MAGIC) {
+            true => windows::verify(object, bytes).map(|_| ()),
+            false => operators::dedup::spilled::part::verify(object, bytes).map(|_| ()),
+        };
+        checked.map_err(|error| error.to_string())
     }
 }
 

@@ -217,6 +217,12 @@ pub trait Operator: Send {
         false
     }
 
+    /// Whether results that a watermark has let out are still on their way: in files, from which they [leave](Self::advance) in pieces, over several
+    /// cuts. The state's work on files goes on until they are out, and a run that comes to its end waits for that.
+    fn is_releasing(&self) -> bool {
+        false
+    }
+
     /// Whether it is to be [closed](Self::close) once every input has ended, so that it lets out what it holds without waiting for a
     /// watermark that no record will bring.
     fn closes_at_end(&self) -> bool {

@@ -282,6 +282,7 @@ impl LaneTask {
             }
             let has_room = self.waiting.len() < ahead_max && self.waiting_bytes() < ahead_bytes_max;
             let may_read = !is_full && has_room;
+            let may_release = !is_full && self.is_releasing() && self.works.are_under_way();
             tokio::select! {
                 biased;
                 // A sender that is gone will never ask; its error must not keep the others from their turn.
@@ -312,6 +313,15 @@ impl LaneTask {
                         break End::Refused(error);
                     }
                 }
+                // Results on their way out of files are not to wait for the next tick, each piece anew.
+                handed_back = self.works.next(&mut self.steps), if may_release => {
+                    handed_back?;
+                    self.works.start(&mut self.steps).await?;
+                    if self.is_due() {
+                        self.cut().await?;
+                        age = None;
+                    }
+                }
                 () = &mut tick => {
                     self.tick();
                     if !is_full && self.builder.is_empty() {
@@ -323,8 +333,9 @@ impl LaneTask {
         };
         self.context.status.update(|s| s.phase = Phase::Draining);
         // A drain reads what there is at the moment: more will come.
-        let has_ended = matches!(end, End::Complete) && !self.drain && self.readings.iter().all(|r| r.ended);
-        self.finish(has_ended).await?;
+        let is_complete = matches!(end, End::Complete);
+        let has_ended = is_complete && !self.drain && self.readings.iter().all(|r| r.ended);
+        self.finish(is_complete, has_ended).await?;
         Ok(match (end, self.refusal.take()) {
             (End::Complete | End::Asked, Some(error)) => End::Refused(error),
             (end, _) => end,
@@ -372,8 +383,9 @@ impl LaneTask {
 
     /// What was read is absorbed and cut; nothing more is read. Then waits until all of it is settled, for a row that the
     /// server refuses comes back here to be sealed as a dead letter. If every input `has_ended`, the steps that are to close then are closed
-    /// by the last cut, which is one like any other: a crash before it is durable leaves them open, and the next start comes here again.
-    async fn finish(&mut self, has_ended: bool) -> Result<(), EngineError> {
+    /// by the last cut, which is one like any other: a crash before it is durable leaves them open, and the next start comes here again. A run that
+    /// `is_complete` waits for results on their way out of files; one that is asked to stop leaves them to the next start.
+    async fn finish(&mut self, is_complete: bool, has_ended: bool) -> Result<(), EngineError> {
         while !self.waiting.is_empty() {
             let decoded = front(&mut self.waiting).await;
             self.watermarks.turn(self.context.runtime.elapsed(), true);
@@ -384,6 +396,9 @@ impl LaneTask {
         }
         self.is_closing = has_ended;
         self.cut().await?;
+        if is_complete {
+            self.release_all().await?;
+        }
         self.is_closing = false;
         self.tell_held(has_ended);
         while !is_settled(&self.context, self.cut_number).await {

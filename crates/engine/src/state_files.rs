@@ -198,6 +198,25 @@ impl Works {
         Ok(())
     }
 
+    /// Whether any work is not handed back yet.
+    pub fn are_under_way(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
+    /// Waits for the next work that is finished and hands it back; false if none is under way. May be dropped while it waits.
+    ///
+    /// # Errors
+    /// As [`adopt`](Self::adopt).
+    pub async fn next(&mut self, steps: &mut [Box<dyn Operator>]) -> Result<bool, EngineError> {
+        if self.under_way.is_empty() {
+            return Ok(false);
+        }
+        // The sender lives here too, so the queue never closes.
+        let Some(finished) = self.finished.recv().await else { return Ok(false) };
+        self.hand_back(steps, finished)?;
+        Ok(true)
+    }
+
     fn hand_back(
         &mut self,
         steps: &mut [Box<dyn Operator>],
@@ -219,17 +238,24 @@ impl Works {
         self.adopt(steps)?;
         for index in 0.. {
             let Ok((_, state)) = stateful(steps, index) else { return Ok(()) };
-            while self.under_way.iter().filter(|work| work.step == index).count() < WORKS_MAX {
-                let Some(work) = state.work() else { break };
-                self.spawn(index, work);
-            }
+            self.spawn_due(index, state);
             while stateful(steps, index)?.1.is_crowded() {
                 // The sender lives here too, so the queue never closes.
                 let Some(finished) = self.finished.recv().await else { break };
                 self.hand_back(steps, finished)?;
+                // What was waited for may be what other work has waited for.
+                self.spawn_due(index, stateful(steps, index)?.1);
             }
         }
         Ok(())
+    }
+
+    /// Starts what is due of one step, up to its bound.
+    fn spawn_due(&mut self, index: u32, state: &mut dyn dataflow::State) {
+        while self.under_way.iter().filter(|work| work.step == index).count() < WORKS_MAX {
+            let Some(work) = state.work() else { break };
+            self.spawn(index, work);
+        }
     }
 
     fn spawn(&mut self, step: u32, work: Box<dyn StateWork>) {

@@ -421,6 +421,7 @@ impl Drive {
             let is_settled = state.broker.is_read(&sealed)
                 && !state.oracle.has_expired(&state.broker)
                 && state.oracle.is_settled()
+                && state.oracle.is_out()
                 && !state.oracle.has_lost(&state.broker);
             (is_settled, state.oracle.unsettled())
         };

@@ -232,11 +232,17 @@ impl Oracle {
         self.tables.iter().all(|t| t.frontier == t.next_ordinal)
     }
 
+    /// True if no result of a closed window is still in files.
+    pub fn is_out(&self) -> bool {
+        self.windows.as_ref().is_none_or(windows::Model::is_out)
+    }
+
     /// Says what is not settled.
     pub fn unsettled(&self) -> String {
         let of = |t: &TableFold| format!("{} of {}", t.frontier, t.next_ordinal);
         let tables: Vec<String> = self.tables.iter().map(of).collect();
-        format!("settled frames by table {tables:?}, sealed {:?}", self.partitions)
+        let out = if self.is_out() { "" } else { ", and results of closed windows are to come" };
+        format!("settled frames by table {tables:?}, sealed {:?}{out}", self.partitions)
     }
 
     fn gate_opened(&self, pid: Pid, asked_us: u64) -> Result<(), Broken> {

@@ -106,6 +106,9 @@ pub struct Plan {
 /// Tokens and parts that one insert costs in the view's target, which is partitioned otherwise than the table.
 pub const VIEW_TOKENS: u64 = 2;
 
+/// Every so manyth seed keeps most keys of a dedup, and most open windows, in files.
+pub const STATE_IN_FILES: u64 = 3;
+
 /// How long a client waits for the answer to an insert at the most, milliseconds.
 const ANSWER_MS_MAX: u64 = 30_000;
 
@@ -191,6 +194,11 @@ impl Plan {
         plan.poison.clear();
         (plan.is_routed, plan.multiplies) = (false, false);
         plan
+    }
+
+    /// Whether a step has most of its state in files.
+    pub fn is_in_files(&self) -> bool {
+        self.seed.is_multiple_of(STATE_IN_FILES)
     }
 
     /// Tokens that one frame costs at most.

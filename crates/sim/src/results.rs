@@ -8,6 +8,7 @@ use std::time::Duration;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{TimestampMillisecondType, UInt64Type};
 use dataflow::{Batch, Operator, OperatorError, Output, Probed, State};
+use operators::window::spilled::Sizes;
 use operators::window::{Aggregate, Function, Windows};
 use operators::{Window, WindowConfig};
 
@@ -46,8 +47,8 @@ impl Result {
 }
 
 impl Aggregates {
-    /// The steps of a pipeline.
-    pub fn steps(self) -> Vec<Box<dyn Operator>> {
+    /// The steps of a pipeline; with most windows in files, if that is asked for.
+    pub fn steps(self, is_in_files: bool) -> Vec<Box<dyn Operator>> {
         let config = WindowConfig {
             key: vec!["key".to_owned()],
             windows: Windows::Tumbling { size: Duration::from_millis(self.size_ms as u64) },
@@ -60,10 +61,23 @@ impl Aggregates {
                 Aggregate::new("greatest", Function::Max, Some("id")),
             ],
         };
-        let window = Window::new(&schema(), &config).expect("the windows of a plan are valid");
+        let mut window = Window::new(&schema(), &config).expect("the windows of a plan are valid");
+        if is_in_files {
+            window = window.with_sizes(TINY);
+        }
         vec![Box::new(window), Box::new(Results { size_ms: self.size_ms })]
     }
 }
+
+/// Sizes at which every seal that finds nothing on its way to files sends all open windows there, and some results are a piece.
+const TINY: Sizes = Sizes {
+    open_bytes: 1,
+    block_bytes: 64,
+    file_bytes: 400,
+    piece_bytes: 200,
+    read_bytes: 400,
+    generations_max: 50,
+};
 
 /// The step behind the window.
 struct Results {

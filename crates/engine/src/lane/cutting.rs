@@ -29,7 +29,7 @@ impl LaneTask {
     }
 
     /// Whether a cut without a new record would let something out: a partition has fallen silent, and no longer holds the watermark.
-    fn is_due(&self) -> bool {
+    pub(super) fn is_due(&self) -> bool {
         let own_ms = self.step_watermarks(self.watermarks.next(self.context.runtime.elapsed()));
         self.steps.iter().zip(own_ms).any(|(step, own_ms)| step.is_due(own_ms))
     }
@@ -45,12 +45,44 @@ impl LaneTask {
         self.is_closing && self.steps.iter_mut().any(|step| step.closes_at_end() && step.waiting() > 0)
     }
 
+    /// Whether results of a step are on their way out of files.
+    pub(super) fn is_releasing(&self) -> bool {
+        self.steps.iter().any(|step| step.is_releasing())
+    }
+
+    /// Cuts until all results that are on their way out of files, and all that `finish` has to close, are out.
+    pub(super) async fn release_all(&mut self) -> Result<(), EngineError> {
+        while self.is_releasing() || self.has_to_close() {
+            // More results than the spool takes wait in their files.
+            if self.context.spool.is_full() {
+                tokio::select! {
+                    biased;
+                    Some(refused) = self.refused.recv() => {
+                        self.refuse(refused).await?;
+                        self.cut().await?;
+                    }
+                    () = self.context.spool.quiet.notified() => {}
+                    // The seal reports its own failure; here it is enough not to wait for it.
+                    () = self.cuts.closed() => return Ok(()),
+                }
+                continue;
+            }
+            // Without work under way nothing more would come than what is at hand.
+            if !self.is_due() && !self.works.next(&mut self.steps).await? {
+                break;
+            }
+            self.cut().await?;
+        }
+        Ok(())
+    }
+
     /// Cuts what was gathered and hands it to the seal; waits while the seal is behind.
     pub(super) async fn cut(&mut self) -> Result<(), EngineError> {
         let wall_ms = self.context.runtime.wall_ms();
         self.steps.iter_mut().for_each(|step| step.at(wall_ms));
         if self.builder.is_empty() && !self.is_due() && !self.has_to_close() {
-            return Ok(());
+            // What a start has found in memory may have to go to files, and results in files go on their way, though nothing is read.
+            return self.works.start(&mut self.steps).await;
         }
         let now = self.context.runtime.elapsed();
         let watermark_ms = self.watermarks.advance(now);

@@ -13,6 +13,7 @@ use dataflow::{
     Transform, Transformed,
 };
 use engine::{EngineError, Outcome, Pipeline};
+use operators::window::spilled::Sizes;
 use operators::window::{Aggregate, Clock, Emit, Function, Windows};
 use operators::{Dedup, DedupConfig, Late, Window, WindowConfig};
 use protocol::record::Absorbed;
@@ -96,9 +97,13 @@ pub fn columns() -> (Schema, Schema) {
 
 /// The window.
 pub fn window(keyed: &Schema) -> Window {
+    of_windows(keyed, Windows::Tumbling { size: Duration::from_millis(SIZE_MS) })
+}
+
+fn of_windows(keyed: &Schema, windows: Windows) -> Window {
     let config = WindowConfig {
         key: vec!["key".to_owned()],
-        windows: Windows::Tumbling { size: Duration::from_millis(SIZE_MS) },
+        windows,
         lateness: Duration::ZERO,
         emit: None,
         aggregates: vec![
@@ -110,8 +115,11 @@ pub fn window(keyed: &Schema) -> Window {
 }
 
 fn with_memory(bench: &Bench, drain: bool, memory: u64) -> Pipeline {
+    with_step(bench, drain, window(&columns().1).with_memory(memory))
+}
+
+fn with_step(bench: &Bench, drain: bool, window: Window) -> Pipeline {
     let (decoded, keyed) = columns();
-    let window = window(&keyed).with_memory(memory);
     let intake = Intake::new(Arc::new(Numbers(decoded))).with_steps(vec![Arc::new(Keyed(keyed))]);
     let steps: Vec<Box<dyn Operator>> = vec![Box::new(window), Box::new(Pack)];
     let mut pipeline = Pipeline { steps, ..bench.pipeline(drain) };
@@ -121,6 +129,19 @@ fn with_memory(bench: &Bench, drain: bool, memory: u64) -> Pipeline {
 
 pub fn windowed(bench: &Bench, drain: bool) -> Pipeline {
     with_memory(bench, drain, 1 << 20)
+}
+
+/// Every seal writes all open windows to files, and every result is a piece of its own.
+fn spilling(bench: &Bench, drain: bool) -> Pipeline {
+    let sizes = Sizes {
+        open_bytes: 1,
+        block_bytes: 16,
+        file_bytes: 200,
+        piece_bytes: 16,
+        read_bytes: 100,
+        generations_max: 100,
+    };
+    with_step(bench, drain, window(&columns().1).with_sizes(sizes))
 }
 
 async fn drain(bench: &Bench) -> Result<Outcome, EngineError> {
@@ -191,6 +212,41 @@ fn a_crash_at_any_moment_loses_and_doubles_no_result() {
 }
 
 #[test]
+fn results_of_windows_in_files_are_in_the_table_once_whatever_happens() {
+    run(async {
+        let mut files = 0;
+        for seed in 0..12u64 {
+            let mut bench = Bench::new();
+            if seed % 2 == 0 {
+                bench.settings.checkpoint_bytes_min = 1;
+            }
+            let faults = [Fault::LostAfter, Fault::LostBefore, Fault::TokenWithoutRows, Fault::Refused];
+            for round in 0..6u64 {
+                bench.push(round * 200..(round + 1) * 200);
+                bench
+                    .table
+                    .world
+                    .lock()
+                    .expect("no panic")
+                    .faults
+                    .push_back(faults[((seed + round) % 4) as usize]);
+                let life = Duration::from_millis((seed * 7 + round * 5) % 31);
+                let _ = Process::start(spilling(&bench, false)).kill_after(life).await;
+            }
+            bench.push(LAST);
+            // A run that reads to the end waits until all results are out, piece by piece.
+            Process::start(spilling(&bench, true)).ends().await.expect("drains");
+            bench.assert_holds(results(0..1_200));
+            let lane = bench.lane().await;
+            assert_eq!(lane.absorbed, Absorbed { released: 1_200, held: 2, discarded: 0 }, "seed {seed}");
+            assert_eq!((lane.counts.read, lane.counts.late), (1_202, 0), "seed {seed}");
+            files += lane.files.len();
+        }
+        assert!(files > 0, "a checkpoint names files");
+    });
+}
+
+#[test]
 fn a_record_of_a_closed_window_is_late_also_after_a_restart() {
     run(async {
         let bench = Bench::new();
@@ -248,11 +304,17 @@ fn windows_beyond_the_memory_end_the_run_before_anything_of_the_batch_is_sealed(
         let bench = Bench::new();
         bench.push((0..100).map(|n| n * SIZE_MS));
         let (_stop, asked) = watch::channel(false);
-        let error = engine::run(with_memory(&bench, true, 1_000), asked).await.expect_err("too little");
+        // The same windows, but of a kind that is not spilled.
+        let size = Duration::from_millis(SIZE_MS);
+        let kept = |memory| {
+            let step = of_windows(&columns().1, Windows::Cumulative { size, step: size });
+            with_step(&bench, true, step.with_memory(memory))
+        };
+        let error = engine::run(kept(1_000), asked).await.expect_err("too little");
         assert!(error.to_string().contains("Raise `memory`"), "{error}");
         assert_eq!(bench.lane().await.counts.read, 0);
         bench.push(LAST);
-        drain(&bench).await.expect("with more memory");
+        Process::start(kept(1 << 20)).ends().await.expect("with more memory");
         bench.assert_holds(results((0..100).map(|n| n * SIZE_MS)));
     });
 }

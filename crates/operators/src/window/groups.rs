@@ -234,6 +234,31 @@ impl Groups {
         self.accumulators.merge(&later.accumulators, &moves);
     }
 
+    /// As [`merge`](Self::merge), of some of them alone.
+    pub fn merge_some(&mut self, later: &Self, numbers: std::ops::Range<u32>) {
+        let moves: Vec<(u32, u32)> = numbers.map(|from| (from, self.find_of(later, from as usize))).collect();
+        self.grow();
+        for (from, to) in &moves {
+            self.counts[*to as usize] += later.counts[*from as usize];
+            self.rows += later.counts[*from as usize];
+        }
+        self.accumulators.merge(&later.accumulators, &moves);
+    }
+
+    /// Behind which of the groups, which are sorted by key, a key ends.
+    pub fn end_of(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.len);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.key(middle) <= key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
     /// The group of a key of others, which is added if it is new.
     fn find_of(&mut self, others: &Self, group: usize) -> u32 {
         match others.hashes.get(group) {

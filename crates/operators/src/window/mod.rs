@@ -34,6 +34,7 @@
 //! | `sessions`    | sessions                                             |
 //! | `groups`      | from a key to its aggregates                         |
 //! | `accumulator` | one aggregate of every group                         |
+//! | [`spilled`]   | panes in files, and how their results leave          |
 //! | `results`     | from closed windows to rows                          |
 //! | `key`         | the bytes of keys                                    |
 //! | `index`       | from a hash to an entry                              |
@@ -43,8 +44,9 @@
 //!
 //! **State.** The decode job makes the aggregates of each batch; the lane merges them into those of the seal under way (`fresh`), and a seal merges
 //! those into all others (`base`). The delta is `fresh`: a start merges the deltas in the same order, and has the same sums, bit for bit.
-//! All of it is in memory. When the open windows take more than the step's [memory](Window::with_memory) the step ends the run, and says
-//! what to do: spilling them to files, as dedup does with its keys, is not built yet.
+//! When open tumbling windows take more than the step's [memory](Window::with_memory), the earliest are [spilled](spilled) to files, and their results leave
+//! in pieces, over several seals. Windows of other kinds, and those with results before they are closed, are in memory alone: the step ends the run, and
+//! says what to do.
 
 mod accumulator;
 pub mod aggregate;
@@ -60,6 +62,7 @@ mod partial;
 mod plan;
 mod results;
 mod sessions;
+pub mod spilled;
 pub mod state;
 mod values;
 
@@ -69,9 +72,13 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Ahead, Batch, Operator, OperatorError, Output, Probed, Schema, State, StateError, StateRead};
+use dataflow::{
+    Ahead, Batch, Operator, OperatorError, Output, Probed, Schema, State, StateError, StateFile, StateRead,
+    StateWork,
+};
 
 use crate::ConfigError;
+use crate::runs::FileEntry;
 pub use aggregate::{Aggregate, Function};
 pub use emit::{Clock, Emit, PANES_MAX as EMIT_PANES_MAX};
 pub use kinds::{SIZE_MAX, Windows};
@@ -80,7 +87,7 @@ use partial::Partial;
 use plan::Plan;
 pub use plan::{COLUMNS_MAX, END, START, WindowConfig};
 use results::Closed;
-use state::Kind;
+use spilled::{Left, Marks, Piece, Sizes, Spilled};
 
 const NAME: &str = "window";
 
@@ -94,6 +101,8 @@ pub struct Window {
     base: Open,
     /// What came since the last.
     fresh: Open,
+    /// What has left memory of what earlier seals brought.
+    spilled: Spilled,
     watermark_ms: i64,
     /// The delta of the seal under way, made when its watermark was known.
     delta: Bytes,
@@ -118,6 +127,7 @@ impl Window {
         Ok(Self {
             base: Open::new(&plan),
             fresh: Open::new(&plan),
+            spilled: Spilled::new(Sizes::new(MEMORY_DEFAULT)),
             plan,
             watermark_ms: TIME_UNKNOWN_MS,
             delta: Bytes::new(),
@@ -132,7 +142,14 @@ impl Window {
     /// Takes this much memory for open windows.
     #[must_use]
     pub fn with_memory(self, memory_max: u64) -> Self {
-        Self { memory_max, ..self }
+        Self { memory_max, ..self }.with_sizes(Sizes::new(memory_max))
+    }
+
+    /// Spills at these sizes: for tests and measurements.
+    #[must_use]
+    pub fn with_sizes(mut self, sizes: Sizes) -> Self {
+        self.spilled.sizes = sizes;
+        self
     }
 
     /// The columns of the results.
@@ -169,6 +186,70 @@ impl Window {
         let passed_ms = self.now_ms.saturating_sub(self.fired_at_ms);
         let between = (self.watermark_ms, watermark_ms);
         self.plan.emit.is_some_and(|firing| firing.is_early(between, passed_ms))
+    }
+
+    /// Freezes the earliest panes if the open ones take too much memory and those that were frozen before are in files; says which.
+    ///
+    /// # Errors
+    /// When they take too much and cannot be frozen.
+    fn make_room(&mut self) -> Result<Vec<i64>, OperatorError> {
+        let (bytes, open_max) = (self.base.memory_bytes(), self.spilled.sizes.open_bytes);
+        let panes = self.base.panes().filter(|_| self.plan.can_spill());
+        let Some(panes) = panes else {
+            self.check_memory()?;
+            return Ok(Vec::new());
+        };
+        // While a spill is on its way, the engine waits for it before there is twice as much.
+        if bytes <= open_max || self.spilled.has_unwritten() {
+            return Ok(Vec::new());
+        }
+        let (mut frozen, mut left) = (Vec::new(), bytes);
+        for (pane, groups) in &panes.panes {
+            if left <= open_max / 2 {
+                break;
+            }
+            if !self.spilled.is_full(*pane) {
+                left = left.saturating_sub(groups.memory_bytes() as u64);
+                frozen.push(*pane);
+            }
+        }
+        self.freeze(&frozen);
+        if frozen.is_empty() {
+            self.check_memory()?;
+        }
+        Ok(frozen)
+    }
+
+    /// Panes begin anew in memory.
+    fn freeze(&mut self, frozen: &[i64]) {
+        let Some(panes) = self.base.panes() else { return };
+        for pane in frozen {
+            if let Some(groups) = panes.panes.remove(pane) {
+                self.spilled.freeze(*pane, groups);
+            }
+        }
+    }
+
+    /// Lets the results of spilled panes out that are at hand.
+    fn let_out(&mut self) -> Result<(Vec<Output>, Vec<Left>), OperatorError> {
+        let (mut outputs, mut all_left) = (Vec::new(), Vec::new());
+        for Piece { pane, groups, after, is_last } in self.spilled.take_ready() {
+            let bounds = (pane, self.plan.spans.last_end(pane));
+            outputs.push(self.plan.results(&Closed::of_window(bounds, &groups, groups.rows()))?);
+            let left = Left { pane, after, rows: groups.rows(), is_last };
+            self.spilled.left(&left).map_err(|error| failed(error.to_string()))?;
+            all_left.push(left);
+        }
+        Ok((outputs, all_left))
+    }
+
+    /// The results of spilled panes that a watermark closes begin to leave.
+    fn begin_to_leave(&mut self, watermark_ms: i64) {
+        if self.spilled.is_empty() {
+            return;
+        }
+        let panes = &mut self.base;
+        self.spilled.close(&self.plan, watermark_ms, |pane| panes.panes()?.panes.remove(&pane));
     }
 
     fn check_memory(&self) -> Result<(), OperatorError> {
@@ -241,19 +322,23 @@ impl Operator for Window {
         let plan = self.plan.clone();
         let mut fresh = std::mem::replace(&mut self.fresh, Open::new(&plan));
         self.delta = Bytes::new();
-        let mut outputs = Vec::new();
+        let (mut outputs, left) = self.let_out()?;
+        let mut marks = Marks { left, frozen: Vec::new() };
         let is_early = self.is_early(watermark_ms);
         // Without rows and time the wall clock alone lets something out.
         let fires = || is_early && !self.base.firing(&plan, watermark_ms, true).is_empty();
-        if !fresh.is_empty() || watermark_ms != self.watermark_ms || fires() {
+        if !fresh.is_empty() || watermark_ms != self.watermark_ms || !marks.is_empty() || fires() {
             fresh.set_early(is_early);
             if is_early {
                 self.fired_at_ms = self.now_ms;
             }
-            self.delta = state::write(Kind::Delta, &plan, watermark_ms, &fresh);
+            let leaves = |pane: i64| self.spilled.has(pane);
+            let delta = state::begin_delta(&plan, watermark_ms, &fresh, &leaves);
+            let has_spilled = !self.spilled.is_empty();
             self.base.merge(&plan, fresh);
             let between = (self.watermark_ms, watermark_ms);
             self.watermark_ms = watermark_ms;
+            self.begin_to_leave(watermark_ms);
             let mut each = |closed: Closed<'_>| {
                 outputs.push(plan.results(&closed)?);
                 Ok(())
@@ -262,20 +347,32 @@ impl Operator for Window {
             for end in self.base.firing(&plan, watermark_ms, is_early) {
                 self.base.fire(&plan, end, &mut each)?;
             }
+            marks.frozen = self.make_room()?;
+            self.delta = state::finish_delta(delta, &marks, has_spilled);
+        } else {
+            self.make_room()?;
         }
-        self.check_memory()?;
         Ok(outputs)
     }
 
     fn watermark_behind(&self, watermark_ms: i64) -> i64 {
         // Windows that end later are still open, and a result has the time of its window's last millisecond.
-        watermark_ms.saturating_sub(self.plan.lateness_ms)
+        let behind_ms = watermark_ms.saturating_sub(self.plan.lateness_ms);
+        match self.spilled.held_back(&self.plan, watermark_ms) {
+            Some(end) => behind_ms.min(end - 1),
+            None => behind_ms,
+        }
+    }
+
+    fn is_releasing(&self) -> bool {
+        self.spilled.is_leaving()
     }
 
     fn is_due(&self, watermark_ms: i64) -> bool {
         let between = (self.watermark_ms, watermark_ms);
         let is_early = self.is_early(watermark_ms);
         self.base.is_due(&self.plan, between)
+            || self.spilled.is_due(&self.plan, watermark_ms)
             || self.fresh.is_due(&self.plan, between)
             || !self.base.firing(&self.plan, watermark_ms, is_early).is_empty()
     }
@@ -292,7 +389,8 @@ impl Operator for Window {
     }
 
     fn close(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
-        let last_end = self.base.last_end(&self.plan).max(self.fresh.last_end(&self.plan));
+        let spilled_end = self.spilled.last_pane().map(|pane| self.plan.spans.last_end(pane));
+        let last_end = self.base.last_end(&self.plan).max(self.fresh.last_end(&self.plan)).max(spilled_end);
         let closing = last_end.map(|end| end.saturating_add(self.plan.lateness_ms));
         self.advance(closing.map_or(watermark_ms, |closing| closing.max(watermark_ms)))
     }
@@ -321,32 +419,61 @@ impl State for Window {
 
     fn snapshot(&self) -> Bytes {
         assert!(self.fresh.is_empty(), "a snapshot is taken right after a seal");
-        state::write(Kind::Snapshot, &self.plan, self.watermark_ms, &self.base)
+        state::snapshot(&self.plan, self.watermark_ms, &self.base, &self.spilled)
+    }
+
+    fn files(&self) -> Vec<StateFile> {
+        self.spilled.files()
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {
-        (self.watermark_ms, self.base) = state::parse(snapshot, Kind::Snapshot, &self.plan)?;
+        (self.watermark_ms, self.base, self.spilled) =
+            state::parse_snapshot(snapshot, &self.plan, self.spilled.sizes)?;
         (self.fresh, self.delta) = (Open::new(&self.plan), Bytes::new());
-        Ok(Vec::new())
+        let footer = |file: &FileEntry| StateRead {
+            object: file.object.as_str().into(),
+            offset: file.footer_at,
+            len: u32::try_from(file.len - file.footer_at).expect("bounded when it was read"),
+        };
+        Ok(self.spilled.opening().iter().map(footer).collect())
+    }
+
+    fn open(&mut self, bytes: &[u8]) -> Result<(), StateError> {
+        self.spilled.open_file(&self.plan, bytes)
     }
 
     fn apply(&mut self, delta: &[u8]) -> Result<(), StateError> {
         if delta.is_empty() {
             return Ok(());
         }
-        let (watermark_ms, later) = state::parse(delta, Kind::Delta, &self.plan)?;
+        let (watermark_ms, later, marks) = state::parse_delta(delta, &self.plan)?;
         let plan = self.plan.clone();
+        marks.left.iter().try_for_each(|left| self.spilled.left(left))?;
         self.base.merge(&plan, later);
         let between = (self.watermark_ms, self.watermark_ms.max(watermark_ms));
         self.watermark_ms = between.1;
+        self.begin_to_leave(between.1);
         let Ok(()) = self.base.close(&plan, between, |_| Ok::<(), Infallible>(()));
         let is_early = self.base.is_early();
         self.base.firing(&plan, between.1, is_early).into_iter().for_each(|end| self.base.fired(end));
+        self.freeze(&marks.frozen);
         Ok(())
     }
 
+    fn work(&mut self) -> Option<Box<dyn StateWork>> {
+        self.spilled.work(&self.plan)
+    }
+
+    fn adopt(&mut self, work: Box<dyn StateWork>) -> Result<(), StateError> {
+        self.spilled.adopt(work)
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.spilled.is_spilling() && self.base.memory_bytes() > self.spilled.sizes.open_bytes
+    }
+
     fn held(&self) -> u64 {
-        self.base.rows() + self.fresh.rows()
+        self.base.rows() + self.fresh.rows() + self.spilled.rows()
     }
 
     fn unsealed_bytes(&self) -> u64 {
@@ -354,11 +481,15 @@ impl State for Window {
     }
 
     fn entries(&self) -> u64 {
-        self.base.entries() + self.fresh.entries()
+        self.base.entries() + self.fresh.entries() + self.spilled.entries()
+    }
+
+    fn spilled_entries(&self) -> u64 {
+        self.spilled.entries_in_files()
     }
 
     fn memory_bytes(&self) -> u64 {
-        self.base.memory_bytes() + self.fresh.memory_bytes()
+        self.base.memory_bytes() + self.fresh.memory_bytes() + self.spilled.memory_bytes()
     }
 }
 

@@ -157,6 +157,14 @@ impl Open {
         }
     }
 
+    /// The panes, of windows that are made of them.
+    pub fn panes(&mut self) -> Option<&mut Panes> {
+        match self {
+            Self::Panes(own) => Some(own),
+            Self::Sessions(_) => None,
+        }
+    }
+
     /// Whether that would close any, or may.
     pub fn is_due(&self, plan: &Plan, between: (i64, i64)) -> bool {
         match self {
@@ -204,10 +212,10 @@ impl Open {
         }
     }
 
-    /// Writes it, but for what this watermark closes and nothing can join.
-    pub fn write(&self, plan: &Plan, watermark_ms: i64, to: &mut Vec<u8>) {
+    /// Writes it, but for what this watermark closes and nothing can join, unless its results [leave](super::spilled) later.
+    pub fn write(&self, plan: &Plan, watermark_ms: i64, leaves: &dyn Fn(i64) -> bool, to: &mut Vec<u8>) {
         match self {
-            Self::Panes(own) => own.write(plan, watermark_ms, to),
+            Self::Panes(own) => own.write(plan, watermark_ms, leaves, to),
             Self::Sessions(own) => own.write(plan, to),
         }
     }
@@ -216,11 +224,16 @@ impl Open {
     ///
     /// # Errors
     /// When the bytes cannot be those of open windows of this step.
-    pub fn read(plan: &Plan, watermark_ms: i64, from: &mut Reader<'_>) -> Result<Self, StateError> {
+    pub fn read(
+        plan: &Plan,
+        watermark_ms: i64,
+        may_leave: bool,
+        from: &mut Reader<'_>,
+    ) -> Result<Self, StateError> {
         Ok(match plan.spans {
             Spans::Session { .. } => Self::Sessions(ByKey::read(plan, from)?),
             Spans::Hopping { .. } | Spans::Cumulative { .. } => {
-                Self::Panes(Panes::read(plan, watermark_ms, from)?)
+                Self::Panes(Panes::read(plan, watermark_ms, may_leave, from)?)
             }
         })
     }

@@ -171,10 +171,11 @@ impl Panes {
         (groups + self.fired.memory_bytes()) as u64
     }
 
-    /// Writes the panes that have an open window yet.
-    pub fn write(&self, plan: &Plan, watermark_ms: i64, to: &mut Vec<u8>) {
+    /// Writes the panes that have an open window yet, or whose results are not in the seal though it is closed.
+    pub fn write(&self, plan: &Plan, watermark_ms: i64, leaves: &dyn Fn(i64) -> bool, to: &mut Vec<u8>) {
         let stays = || {
-            self.panes.iter().filter(|(pane, _)| !plan.is_closed(plan.spans.last_end(**pane), watermark_ms))
+            let is_open = |pane: i64| !plan.is_closed(plan.spans.last_end(pane), watermark_ms);
+            self.panes.iter().filter(move |(pane, _)| is_open(**pane) || leaves(**pane))
         };
         put_len(to, stays().count());
         for (pane, groups) in stays() {
@@ -183,15 +184,21 @@ impl Panes {
         }
     }
 
-    /// Reads what was written.
+    /// Reads what was written; with closed panes only if they `may_leave`.
     ///
     /// # Errors
     /// When there is no such pane, or its groups cannot be.
-    pub fn read(plan: &Plan, watermark_ms: i64, from: &mut Reader<'_>) -> Result<Self, StateError> {
+    pub fn read(
+        plan: &Plan,
+        watermark_ms: i64,
+        may_leave: bool,
+        from: &mut Reader<'_>,
+    ) -> Result<Self, StateError> {
         let mut panes = BTreeMap::new();
         for _ in 0..from.len()? {
             let pane = i64::from_le_bytes(from.array()?);
-            if plan.pane_of(pane) != Some(pane) || plan.is_closed(plan.spans.last_end(pane), watermark_ms) {
+            let is_closed = plan.is_closed(plan.spans.last_end(pane), watermark_ms);
+            if plan.pane_of(pane) != Some(pane) || (is_closed && !may_leave) {
                 return Err(damaged("has a window that is none, or closed"));
             }
             if panes.insert(pane, Groups::read(&plan.keys, &plan.aggregates, from)?).is_some() {

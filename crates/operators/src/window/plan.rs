@@ -132,6 +132,11 @@ impl Plan {
         self.spans.pane_of(time_ms, self.lateness_ms)
     }
 
+    /// Whether panes may be spilled to files: where each is a window of its own, and has one result.
+    pub fn can_spill(&self) -> bool {
+        matches!(self.spans, Spans::Hopping { size, slide, .. } if size == slide) && self.emit.is_none()
+    }
+
     /// Whether this watermark closes the windows that end then.
     pub fn is_closed(&self, end: i64, watermark_ms: i64) -> bool {
         end.saturating_add(self.lateness_ms) <= watermark_ms

@@ -6,14 +6,15 @@
 //! | field      | bytes | meaning                                                                        |
 //! |------------|-------|--------------------------------------------------------------------------------|
 //! | magic      | 4     | `FBWN`                                                                         |
-//! | version    | 2     | 3                                                                              |
+//! | version    | 2     | 3; 4 of a snapshot with spilled panes, and of a delta that says anything of them |
 //! | kind       | 1     | 1 snapshot: what the windows hold; 2 delta: what one seal brought into them    |
 //! | –          | 1     | 0                                                                              |
 //! | shape      | 4     | length; then the step's settings in words                                      |
-//! | watermark  | 8     | of the seal; windows that it closes are in neither kind                        |
+//! | watermark  | 8     | of the seal; windows that it closes are in neither kind, but in a delta of version 4 those whose results leave later |
 //! | panes      | 4     | how many; then for each what the next table says, the earliest first           |
 //! | firing     |       | of a snapshot of a step with results before windows close: see below           |
 //! | early      | 1     | of a delta of such a step: 1 if every open window has results with it          |
+//! | spilled    |       | of version 4: what `spilled::marks` writes                                     |
 //! | checksum   | 8     | XXH3-64 of all before it                                                       |
 //!
 //! | firing     | bytes   | meaning                                                                      |
@@ -40,11 +41,15 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::encoding::{Reader, damaged, put_len};
 use super::open::Open;
 use super::plan::Plan;
+use super::spilled::{Marks, Sizes, Spilled};
 
 const MAGIC: [u8; 4] = *b"FBWN";
 
-/// The version that is written, and the newest that is read.
-pub const VERSION: u16 = 3;
+/// The newest version that is read: that of states with spilled panes.
+pub const VERSION: u16 = 4;
+
+/// Of all others, so that an earlier program can read them.
+const VERSION_WITHOUT_FILES: u16 = 3;
 
 const CHECKSUM: usize = 8;
 
@@ -57,32 +62,112 @@ pub enum Kind {
     Delta = 2,
 }
 
-/// Writes a delta or a snapshot of these windows.
-pub(super) fn write(kind: Kind, plan: &Plan, watermark_ms: i64, open: &Open) -> Bytes {
+/// A snapshot of these windows.
+pub(super) fn snapshot(plan: &Plan, watermark_ms: i64, open: &Open, spilled: &Spilled) -> Bytes {
+    let mut to = head(Kind::Snapshot, plan, watermark_ms);
+    open.write(plan, watermark_ms, &|_| false, &mut to);
+    if plan.emit.is_some() {
+        open.write_firing(&mut to);
+    }
+    if !spilled.is_empty() {
+        set_version(&mut to, VERSION);
+        spilled.write(&mut to);
+    }
+    finish(to)
+}
+
+/// Begins the delta of a seal, of what came with it. Closed panes are left out unless `leaves` says that their results are not in the seal.
+pub(super) fn begin_delta(
+    plan: &Plan,
+    watermark_ms: i64,
+    fresh: &Open,
+    leaves: &dyn Fn(i64) -> bool,
+) -> Vec<u8> {
+    let mut to = head(Kind::Delta, plan, watermark_ms);
+    fresh.write(plan, watermark_ms, leaves, &mut to);
+    if plan.emit.is_some() {
+        to.push(u8::from(fresh.is_early()));
+    }
+    to
+}
+
+/// Ends it; `has_spilled` if any pane has generations, for then closed ones may be in it.
+pub(super) fn finish_delta(mut to: Vec<u8>, marks: &Marks, has_spilled: bool) -> Bytes {
+    if has_spilled || !marks.is_empty() {
+        set_version(&mut to, VERSION);
+        marks.write(&mut to);
+    }
+    finish(to)
+}
+
+fn head(kind: Kind, plan: &Plan, watermark_ms: i64) -> Vec<u8> {
     let shape = plan.shape.as_str();
     let mut to = Vec::with_capacity(64 + shape.len());
     to.extend_from_slice(&MAGIC);
-    to.extend_from_slice(&VERSION.to_le_bytes());
+    to.extend_from_slice(&VERSION_WITHOUT_FILES.to_le_bytes());
     to.extend_from_slice(&[kind as u8, 0]);
     put_len(&mut to, shape.len());
     to.extend_from_slice(shape.as_bytes());
     to.extend_from_slice(&watermark_ms.to_le_bytes());
-    open.write(plan, watermark_ms, &mut to);
-    match (kind, plan.emit) {
-        (Kind::Snapshot, Some(_)) => open.write_firing(&mut to),
-        (Kind::Delta, Some(_)) => to.push(u8::from(open.is_early())),
-        (_, None) => {}
-    }
+    to
+}
+
+fn set_version(to: &mut [u8], version: u16) {
+    to[MAGIC.len()..MAGIC.len() + 2].copy_from_slice(&version.to_le_bytes());
+}
+
+fn finish(mut to: Vec<u8>) -> Bytes {
     let checksum = xxh3_64(&to);
     to.extend_from_slice(&checksum.to_le_bytes());
     to.into()
 }
 
-/// Reads a delta or a snapshot: the watermark of its seal, and the windows.
+/// A snapshot as it is read: the watermark of its seal, the windows, and the panes that are spilled.
 ///
 /// # Errors
 /// When the bytes are damaged, too new, of the other kind, or of a step with other settings.
-pub(super) fn parse(bytes: &[u8], kind: Kind, plan: &Plan) -> Result<(i64, Open), StateError> {
+pub(super) fn parse_snapshot(
+    bytes: &[u8],
+    plan: &Plan,
+    sizes: Sizes,
+) -> Result<(i64, Open, Spilled), StateError> {
+    let (mut from, version) = parse(bytes, Kind::Snapshot, plan)?;
+    let watermark_ms = i64::from_le_bytes(from.array()?);
+    let mut open = Open::read(plan, watermark_ms, false, &mut from)?;
+    if plan.emit.is_some() {
+        open.read_firing(&mut from)?;
+    }
+    let spilled = match version > VERSION_WITHOUT_FILES {
+        true => Spilled::read(plan, sizes, watermark_ms, &mut from)?,
+        false => Spilled::new(sizes),
+    };
+    check_end(&from)?;
+    Ok((watermark_ms, open, spilled))
+}
+
+/// A delta as it is read.
+///
+/// # Errors
+/// As [`parse_snapshot`].
+pub(super) fn parse_delta(bytes: &[u8], plan: &Plan) -> Result<(i64, Open, Marks), StateError> {
+    let (mut from, version) = parse(bytes, Kind::Delta, plan)?;
+    let has_marks = version > VERSION_WITHOUT_FILES;
+    let watermark_ms = i64::from_le_bytes(from.array()?);
+    let mut open = Open::read(plan, watermark_ms, has_marks, &mut from)?;
+    if plan.emit.is_some() {
+        open.set_early(from.take(1)? == [1]);
+    }
+    let marks = if has_marks { Marks::read(plan, &mut from)? } else { Marks::default() };
+    check_end(&from)?;
+    Ok((watermark_ms, open, marks))
+}
+
+fn check_end(from: &Reader<'_>) -> Result<(), StateError> {
+    if from.0.is_empty() { Ok(()) } else { Err(damaged("continues behind its end")) }
+}
+
+/// What stands behind the shape, and the version.
+fn parse<'a>(bytes: &'a [u8], kind: Kind, plan: &Plan) -> Result<(Reader<'a>, u16), StateError> {
     let shape = plan.shape.as_str();
     let (body, checksum) = bytes.split_last_chunk::<CHECKSUM>().ok_or_else(|| damaged("is too short"))?;
     if xxh3_64(body) != u64::from_le_bytes(*checksum) {
@@ -96,11 +181,15 @@ pub(super) fn parse(bytes: &[u8], kind: Kind, plan: &Plan) -> Result<(i64, Open)
     if version > VERSION {
         return Err(StateError::TooNew { found: version, known: VERSION });
     }
-    if version < VERSION {
+    if version < VERSION_WITHOUT_FILES {
         let way_out = "only an older program can continue with it; this one needs a new name for the pipeline, under which it reads its source from the start"
             .to_owned();
         let words = |version: u16| format!("version `{version}` of the state of a window");
-        return Err(StateError::Configured { was: words(version), now: words(VERSION), way_out });
+        return Err(StateError::Configured {
+            was: words(version),
+            now: words(VERSION_WITHOUT_FILES),
+            way_out,
+        });
     }
     if from.take(2)? != [kind as u8, 0] {
         return Err(damaged("is of another kind"));
@@ -113,17 +202,7 @@ pub(super) fn parse(bytes: &[u8], kind: Kind, plan: &Plan) -> Result<(i64, Open)
             .to_owned();
         return Err(StateError::Configured { was: was.into_owned(), now: shape.to_owned(), way_out });
     }
-    let watermark_ms = i64::from_le_bytes(from.array()?);
-    let mut open = Open::read(plan, watermark_ms, &mut from)?;
-    match (kind, plan.emit) {
-        (Kind::Snapshot, Some(_)) => open.read_firing(&mut from)?,
-        (Kind::Delta, Some(_)) => open.set_early(from.take(1)? == [1]),
-        (_, None) => {}
-    }
-    if !from.0.is_empty() {
-        return Err(damaged("continues behind its end"));
-    }
-    Ok((watermark_ms, open))
+    Ok((from, version))
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use super::{Aggregate, Function, Window, WindowConfig, Windows};
 mod emits;
 mod extremes;
 mod model;
+pub(super) mod spills;
 
 const SIZE: i64 = 1_000;
 
@@ -371,8 +372,10 @@ fn a_state_of_other_settings_is_refused_with_both() {
 }
 
 #[test]
-fn open_windows_beyond_the_memory_end_the_run_and_say_what_to_do() {
-    let mut step = window(0).with_memory(5_000);
+fn open_windows_that_cannot_be_spilled_end_the_run_beyond_the_memory_and_say_what_to_do() {
+    let half = Duration::from_millis(SIZE as u64 / 2);
+    let config = WindowConfig { windows: Windows::Cumulative { size: 2 * half, step: half }, ..config(0) };
+    let mut step = Window::new(&schema(), &config).unwrap().with_memory(5_000);
     put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 10)]));
     cut(&mut step, 0);
     let rows: Vec<Row> = (0..100).map(|at| (Some("a"), Some(1), 0.0, at * SIZE)).collect();

@@ -74,7 +74,7 @@ impl Drive {
         if *outcome == Outcome::Interrupted || state.oracle.owner() != Some(pid) {
             return None;
         }
-        if !state.oracle.is_settled() {
+        if !state.oracle.is_settled() || (*outcome == Outcome::Complete && !state.oracle.is_out()) {
             return Some(state.oracle.unsettled());
         }
         let ends = process.drains.as_ref().filter(|_| *outcome == Outcome::Complete)?;

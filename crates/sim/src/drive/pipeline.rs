@@ -20,6 +20,7 @@ use crate::executor::Pid;
 use crate::items;
 use crate::lies::LyingStore;
 use crate::objects::SimStore;
+use crate::plan::STATE_IN_FILES;
 use crate::plan::inputs::NAMES;
 use crate::records::{TextDecoder, schema};
 use crate::route::{ByKey, Twice};
@@ -27,9 +28,6 @@ use crate::server::DEAD;
 use crate::table::SimTable;
 use crate::variant::Variant;
 use crate::world::World;
-
-/// Every so manyth seed keeps most keys in files. Broken variants keep theirs in memory: the step that lies knows no files.
-const KEYS_IN_FILES: u64 = 3;
 
 /// The open keys are divided into one to so many shards.
 const SHARDS: u64 = 3;
@@ -63,14 +61,16 @@ pub(super) fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -
     let time = plan.window.map(|_| EventTime::new(&schema, "time").expect("the schema has that column"));
     let time = time.map(|time| Arc::new(time) as Arc<dyn Transform>);
     let mut dedup = Dedup::new(&schema, config).expect("the windows of a plan are valid");
-    if variant.is_none() && plan.seed.is_multiple_of(KEYS_IN_FILES) {
+    // Broken variants keep theirs in memory: the step that lies knows no files.
+    let is_in_files = variant.is_none() && plan.is_in_files();
+    if is_in_files {
         dedup = dedup.with_sizes(TINY);
     }
     // Each process by itself, so that one takes over what another, divided otherwise, has left. Any two rows are worth a job.
-    let shards = 1 + (plan.seed / KEYS_IN_FILES + u64::from(pid)) % SHARDS;
+    let shards = 1 + (plan.seed / STATE_IN_FILES + u64::from(pid)) % SHARDS;
     dedup = dedup.with_shards(shards as usize).with_job_rows_min(1);
     let mut steps: Vec<Box<dyn Operator>> = match (plan.aggregates, plan.joins) {
-        (Some(aggregates), _) => aggregates.steps(),
+        (Some(aggregates), _) => aggregates.steps(is_in_files),
         (None, Some(joins)) => joins.steps(),
         (None, None) if plan.releases || plan.pushes => Vec::new(),
         (None, None) => vec![Box::new(dedup)],

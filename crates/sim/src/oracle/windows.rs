@@ -22,6 +22,10 @@ pub struct Model {
     watermark_ms: i64,
     tables: Vec<usize>,
     open: BTreeMap<(i64, u64), Of>,
+    /// Whether results may come in later seals than the one that closes their window.
+    is_in_files: bool,
+    /// Results that are due.
+    due: Vec<Of>,
 }
 
 impl Model {
@@ -34,13 +38,31 @@ impl Model {
             watermark_ms: i64::MIN,
             tables: plan.tables.clone(),
             open: BTreeMap::new(),
+            is_in_files: plan.is_in_files(),
+            due: Vec::new(),
         })
     }
 
     /// All windows are given up, and time begins again: how many records they held.
     pub fn begin_again(&mut self) -> u64 {
         self.watermark_ms = i64::MIN;
-        std::mem::take(&mut self.open).values().map(|of| of.count).sum()
+        let due = std::mem::take(&mut self.due);
+        let open = std::mem::take(&mut self.open);
+        open.values().chain(&due).map(|of| of.count).sum()
+    }
+
+    /// Whether no result of a closed window is still to come.
+    pub fn is_out(&self) -> bool {
+        self.due.is_empty()
+    }
+
+    /// The results that are due with these rows: all that are due, unless they may come later.
+    fn take_due(&mut self, of_tables: &[(usize, Row)]) -> Vec<Of> {
+        let (is_in_files, size_ms) = (self.is_in_files, self.size_ms);
+        let comes = |of: &Of| of_tables.iter().any(|(_, row)| *row == of.row(size_ms));
+        let (now, later) = self.due.drain(..).partition(|of| !is_in_files || comes(of));
+        self.due = later;
+        now
     }
 
     fn is_closed(&self, start_ms: i64) -> bool {
@@ -78,7 +100,8 @@ impl Model {
         self.watermark_ms = self.watermark_ms.max(sealed.watermark_ms);
         let due: Vec<(i64, u64)> =
             self.open.keys().filter(|(start, _)| self.is_closed(*start)).copied().collect();
-        let results: Vec<Of> = due.iter().filter_map(|key| self.open.remove(key)).collect();
+        self.due.extend(due.iter().filter_map(|key| self.open.remove(key)));
+        let results = self.take_due(of_tables);
         self.compare(&results, of_tables)?;
         let found: Vec<(u64, u64)> = sealed.dead.iter().map(|row| (row[0], row[1])).collect();
         let expected: Vec<(u64, u64)> = dead.iter().map(|id| (*id, reason_code("malformed"))).collect();
@@ -86,7 +109,7 @@ impl Model {
             return Err(("C9", format!("dead letters are {found:?}, and should be {dead:?}")));
         }
         let (counts, derived) = (counts_of(seal), seal.derived.unwrap_or_default());
-        let held: u64 = self.open.values().map(|of| of.count).sum();
+        let held: u64 = self.open.values().chain(&self.due).map(|of| of.count).sum();
         let released: u64 = results.iter().map(|of| of.count).sum();
         let said = seal.absorbed.unwrap_or_default();
         let found = [counts.passed, counts.late, counts.absorbed, derived.rows, said.released, said.held];

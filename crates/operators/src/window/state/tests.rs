@@ -4,6 +4,8 @@ use dataflow::{Operator, State};
 use testkit::Fuzz;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::super::spilled::Sizes;
+use super::super::tests::spills::{Bench, TINY};
 use super::super::tests::{batch, config, cut, others, put, schema};
 use super::super::{Window, WindowConfig, Windows};
 use super::CHECKSUM;
@@ -51,6 +53,44 @@ fn deltas_and_snapshots_keep_their_golden_bytes() {
     assert_eq!(golden, [hex(&delta), hex(&snapshot)]);
 }
 
+/// A step of which a pane is in files and leaves, one is frozen, and one is in memory; its last delta and its snapshot.
+fn spilled() -> (Window, bytes::Bytes, bytes::Bytes) {
+    let mut bench = Bench::new(others(100), Sizes { piece_bytes: 1, ..TINY });
+    put(&mut bench.step, batch(&[(Some("a"), Some(5), 1.5, 10), (Some("bc"), Some(7), 3.0, 30)]));
+    bench.cut(7);
+    bench.work(100);
+    bench.cut(1_100);
+    bench.work(2);
+    put(&mut bench.step, batch(&[(Some("a"), Some(5), 1.5, 1_010)]));
+    let outputs = bench.cut(1_200);
+    assert!(!outputs.is_empty() && bench.step.is_releasing(), "one piece has left, another has not");
+    put(&mut bench.step, batch(&[(Some("a"), Some(6), 1.5, 2_010)]));
+    bench.cut(1_300);
+    let delta = bench.deltas[bench.deltas.len() - 2].clone();
+    let snapshot = bench.step.snapshot();
+    (bench.step, delta, snapshot)
+}
+
+#[test]
+fn deltas_and_snapshots_of_spilled_panes_keep_their_golden_bytes() {
+    let (_, delta, snapshot) = spilled();
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    if std::env::var_os("FOREBAY_TEST_WRITE").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/window/state/spilled.txt");
+        std::fs::write(path, format!("{}\n{}\n", hex(&delta), hex(&snapshot))).unwrap();
+    }
+    let golden = include_str!("spilled.txt").lines().collect::<Vec<_>>();
+    assert_eq!(golden, [hex(&delta), hex(&snapshot)]);
+}
+
+#[test]
+fn fuzz_state_of_spilled_windows() {
+    let (_, delta, snapshot) = spilled();
+    fuzz_of("state of spilled windows", &[delta.to_vec(), snapshot.to_vec()], || {
+        Window::new(&schema(), &others(100)).unwrap().with_sizes(TINY)
+    });
+}
+
 #[test]
 fn every_damaged_byte_is_noticed() {
     let (_, delta, snapshot) = written();
@@ -86,8 +126,11 @@ fn fuzz_state_of_sessions() {
 
 fn fuzz(name: &str, step: impl Fn() -> Window) {
     let (_, delta, snapshot) = of_step(step());
-    let examples = [delta.to_vec(), snapshot.to_vec()];
-    Fuzz::new(name).examples(examples).memory_max(1 << 20, 256).run(10_000, |bytes| {
+    fuzz_of(name, &[delta.to_vec(), snapshot.to_vec()], step);
+}
+
+fn fuzz_of(name: &str, examples: &[Vec<u8>], step: impl Fn() -> Window) {
+    Fuzz::new(name).examples(examples.to_vec()).memory_max(1 << 20, 256).run(10_000, |bytes| {
         let Some((body, _)) = bytes.split_last_chunk::<CHECKSUM>() else { return };
         let mut summed = body.to_vec();
         summed.extend_from_slice(&xxh3_64(body).to_le_bytes());

@@ -29,17 +29,20 @@ pub(super) enum Act {
     Snapshot,
 }
 
-pub(super) fn acts() -> impl Strategy<Value = Vec<Act>> {
+pub(super) fn act() -> impl Strategy<Value = Act> {
     let row = (0..4_usize, prop::option::of(-4..5_i64), -8..8_i8, 0..6_000_i64)
         .prop_map(|(device, amount, heat, time)| Act::Row(device, amount, heat, time));
-    let act = prop_oneof![
+    prop_oneof![
         12 => row,
         3 => Just(Act::Batch),
         2 => (0..900_i64).prop_map(Act::Cut),
         1 => Just(Act::Crash),
         1 => Just(Act::Snapshot),
-    ];
-    prop::collection::vec(act, 1..120)
+    ]
+}
+
+pub(super) fn acts() -> impl Strategy<Value = Vec<Act>> {
+    prop::collection::vec(act(), 1..120)
 }
 
 /// Results by window and device.
@@ -128,7 +131,7 @@ pub(super) fn is_near(found: &[String], expected: &[String]) -> bool {
 
 /// Which windows a record belongs to.
 #[derive(Clone, Copy)]
-enum Rule {
+pub(super) enum Rule {
     /// One each so often, of a length: the records of one are taken by pane, and as they came within a pane.
     Hopping(i64, i64),
     /// Growing ones.
@@ -142,7 +145,7 @@ type Kept = ((i64, i64, Option<String>), Vec<Row>);
 
 /// The records that a model keeps, and what it has counted.
 #[derive(Clone)]
-struct Model {
+pub(super) struct Model {
     rule: Rule,
     lateness_ms: i64,
     /// The records of each window and device, and of each session with its first and last record.
@@ -150,15 +153,20 @@ struct Model {
     /// The end of the last window of each record that is held, but for sessions.
     held: Vec<i64>,
     watermark_ms: i64,
-    late: u64,
+    pub late: u64,
 }
 
 impl Model {
+    /// Without a record.
+    pub fn new(rule: Rule, lateness_ms: i64) -> Self {
+        Self { rule, lateness_ms, open: Vec::new(), held: Vec::new(), watermark_ms: i64::MIN, late: 0 }
+    }
+
     fn is_closed(&self, end: i64) -> bool {
         end + self.lateness_ms <= self.watermark_ms
     }
 
-    fn row(&mut self, row: Row) {
+    pub fn row(&mut self, row: Row) {
         match self.rule {
             Rule::Hopping(size, by) | Rule::Cumulative(size, by) => {
                 let mut windows = match self.rule {
@@ -203,14 +211,14 @@ impl Model {
     }
 
     /// How many records are held.
-    fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         match self.rule {
             Rule::Hopping(..) | Rule::Cumulative(..) => self.held.len(),
             Rule::Sessions(..) => self.open.iter().map(|(_, rows)| rows.len()).sum(),
         }
     }
 
-    fn cut(&mut self, watermark_ms: i64) -> Results {
+    pub fn cut(&mut self, watermark_ms: i64) -> Results {
         self.watermark_ms = watermark_ms;
         let (rule, lateness_ms) = (self.rule, self.lateness_ms);
         let end_of = |(_, end, _): &(i64, i64, Option<String>)| match rule {
@@ -239,8 +247,7 @@ fn session_end(last: i64, gap: i64, max: i64) -> i64 {
 fn play(config: &WindowConfig, acts: &[Act], rule: Rule) -> Result<(), TestCaseError> {
     let lateness_ms = config.lateness.as_millis() as i64;
     let new = || Window::new(&schema(), config).unwrap();
-    let (open, held) = (Vec::new(), Vec::new());
-    let mut model = Model { rule, lateness_ms, open, held, watermark_ms: i64::MIN, late: 0 };
+    let mut model = Model::new(rule, lateness_ms);
     let mut step = new();
     // As of the last seal: the model, the snapshot and the deltas after it.
     let (mut sealed, mut snapshot, mut deltas) = (model.clone(), step.snapshot(), Vec::<Bytes>::new());

@@ -1,0 +1,127 @@
+//! From frozen generations to files, one file at a time.
+//!
+//! Owns the sorting and the cutting into files and sections. Runs beside the lane, on generations that never change; what it made counts once
+//! the step has adopted it.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use dataflow::StateError;
+use dataflow::operator::{Given, Need, StateWork};
+
+use super::Sizes;
+use super::file::{Builder, File, Section};
+use crate::window::encoding::damaged;
+use crate::window::groups::Groups;
+use crate::window::plan::Plan;
+
+/// The pane of a generation, its number there, and where it is now.
+pub(super) type Made = (i64, usize, Vec<Section>);
+
+/// Generations on their way to files.
+pub(super) struct Spill {
+    plan: Arc<Plan>,
+    sizes: Sizes,
+    /// By pane and number.
+    left: VecDeque<(i64, usize, Arc<Groups>)>,
+    /// The groups of the first that are still to be written, by key.
+    order: Vec<u32>,
+    written: usize,
+    made: Vec<Made>,
+    /// The file being written, and the generations of its sections: their places in `made`.
+    writing: Option<(File, Vec<usize>)>,
+    is_done: bool,
+}
+
+impl Spill {
+    /// Of these generations.
+    pub fn new(plan: Arc<Plan>, sizes: Sizes, left: Vec<(i64, usize, Arc<Groups>)>) -> Self {
+        Self {
+            plan,
+            sizes,
+            left: left.into(),
+            order: Vec::new(),
+            written: 0,
+            made: Vec::new(),
+            writing: None,
+            is_done: false,
+        }
+    }
+
+    /// What was made, once it is done.
+    pub fn made(self) -> Option<Vec<Made>> {
+        self.is_done.then_some(self.made)
+    }
+
+    /// Writes the next file.
+    fn file(&mut self) -> Need {
+        let (mut builder, mut of) = (Builder::new(), Vec::new());
+        while let Some((pane, number, groups)) = self.left.front() {
+            if self.order.is_empty() {
+                self.order = sorted(groups);
+                self.made.push((*pane, *number, Vec::new()));
+            }
+            builder.section(*pane);
+            of.push(self.made.len() - 1);
+            while self.written < self.order.len() && builder.len() < self.sizes.file_bytes {
+                let order = &self.order[self.written..];
+                self.written += builder.block(&self.plan, groups, order, self.sizes.block_bytes);
+            }
+            if self.written < self.order.len() {
+                break;
+            }
+            (self.order, self.written) = (Vec::new(), 0);
+            self.left.pop_front();
+            if builder.len() >= self.sizes.file_bytes {
+                break;
+            }
+        }
+        if builder.is_empty() {
+            self.is_done = true;
+            return Need::Done;
+        }
+        let (bytes, file) = builder.finish();
+        self.writing = Some((file, of));
+        Need::Write(bytes)
+    }
+}
+
+/// The numbers of groups by key.
+fn sorted(groups: &Groups) -> Vec<u32> {
+    // Most keys differ in their first bytes, which are at hand here.
+    let first = |key: &[u8]| {
+        let mut bytes = [0; 8];
+        let len = key.len().min(8);
+        bytes[..len].copy_from_slice(&key[..len]);
+        u64::from_be_bytes(bytes)
+    };
+    let mut order: Vec<(u64, u32)> =
+        (0..groups.len()).map(|group| (first(groups.key(group)), group as u32)).collect();
+    order.sort_unstable_by(|a, b| {
+        a.0.cmp(&b.0).then_with(|| groups.key(a.1 as usize).cmp(groups.key(b.1 as usize)))
+    });
+    order.into_iter().map(|(_, group)| group).collect()
+}
+
+impl StateWork for Spill {
+    fn step(&mut self, given: Given) -> Result<Need, StateError> {
+        match (self.writing.take(), given) {
+            (None, Given::Start) => {}
+            (Some((mut file, of)), Given::Written(object)) => {
+                file.object = object;
+                let file = Arc::new(file);
+                let sections = Section::all(&file);
+                for (of, section) in of.into_iter().zip(sections) {
+                    self.made[of].2.push(section);
+                }
+            }
+            _ => return Err(damaged("is written with an answer that was not asked for")),
+        }
+        Ok(self.file())
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+}

@@ -1,0 +1,337 @@
+//! A step whose panes are in files, with the engine's part in it (reading, writing, checkpoints, collecting), against the model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dataflow::operator::{Given, Need};
+use dataflow::{Output, StateRead, StateWork};
+use proptest::prelude::*;
+
+use super::model::{Act, DEVICES, Model, Results, Rule, act, is_near, told};
+use super::*;
+use crate::window::spilled::Sizes;
+use crate::window::spilled::file::verify;
+
+/// Sizes at which every seal freezes all panes, and every group is a block, a file, or a piece of its own.
+pub(in crate::window) const TINY: Sizes = Sizes {
+    open_bytes: 1,
+    block_bytes: 16,
+    file_bytes: 300,
+    piece_bytes: 16,
+    read_bytes: 600,
+    generations_max: 5,
+};
+
+/// A step, its journal and its store.
+pub(in crate::window) struct Bench {
+    pub step: Window,
+    new: Box<dyn Fn() -> Window>,
+    pub files: BTreeMap<String, Vec<u8>>,
+    works: Vec<(Box<dyn StateWork>, Given, Vec<String>)>,
+    checkpoint: Bytes,
+    pub deltas: Vec<Bytes>,
+    written: u64,
+}
+
+impl Bench {
+    pub fn new(config: WindowConfig, sizes: Sizes) -> Self {
+        let new = move || Window::new(&schema(), &config).unwrap().with_sizes(sizes);
+        let step = new();
+        let checkpoint = step.snapshot();
+        let (files, works, deltas) = Default::default();
+        Self { step, new: Box::new(new), files, works, checkpoint, deltas, written: 0 }
+    }
+
+    fn read(&self, reads: &[StateRead]) -> Vec<Vec<u8>> {
+        let read = |read: &StateRead| {
+            let file =
+                self.files.get(&*read.object).unwrap_or_else(|| panic!("`{}` was collected", read.object));
+            file[read.offset as usize..][..read.len as usize].to_vec()
+        };
+        reads.iter().map(read).collect()
+    }
+
+    pub fn cut(&mut self, watermark_ms: i64) -> Vec<Output> {
+        let (outputs, delta) = cut(&mut self.step, watermark_ms);
+        self.deltas.push(delta);
+        self.start();
+        outputs
+    }
+
+    fn start(&mut self) {
+        while self.works.len() < 2
+            && let Some(work) = self.step.work()
+        {
+            self.works.push((work, Given::Start, vec![]));
+        }
+    }
+
+    /// Work goes on by so many steps, each time on what was begun last.
+    pub fn work(&mut self, steps: usize) {
+        for _ in 0..steps {
+            let Some((mut work, given, mut written)) = self.works.pop() else { return self.start() };
+            let given = match work.step(given).unwrap() {
+                Need::Read(reads) => Given::Read(self.read(&reads)),
+                Need::Write(bytes) => {
+                    self.written += 1;
+                    let object = format!("runs/{}", self.written);
+                    assert!(verify(&object, &bytes).unwrap() > 0);
+                    self.files.insert(object.clone(), bytes);
+                    written.push(object.clone());
+                    Given::Written(object.into())
+                }
+                Need::Done => {
+                    self.step.adopt(work).unwrap();
+                    self.start();
+                    continue;
+                }
+            };
+            self.works.push((work, given, written));
+        }
+    }
+
+    /// A checkpoint, behind which what nobody needs any more is deleted.
+    pub fn checkpoint(&mut self) {
+        let files: Vec<String> = self.step.files().iter().map(|file| file.object.to_string()).collect();
+        let needed: BTreeSet<&String> =
+            files.iter().chain(self.works.iter().flat_map(|(.., written)| written)).collect();
+        self.files.retain(|object, _| needed.contains(object));
+        self.checkpoint = self.step.snapshot();
+        self.deltas.clear();
+    }
+
+    /// A step from the last checkpoint and the deltas after it.
+    pub fn twin(&self) -> Window {
+        let mut step = (self.new)();
+        for read in step.restore(&self.checkpoint).unwrap() {
+            step.open(&self.read(&[read])[0]).unwrap();
+        }
+        self.deltas.iter().for_each(|delta| step.apply(delta).unwrap());
+        step
+    }
+
+    /// Work under way is lost.
+    pub fn restart(&mut self) {
+        self.works.clear();
+        self.step = self.twin();
+    }
+
+    /// All that a step holds, but for where it is.
+    pub fn contents(&self, step: &Window) -> Vec<String> {
+        let mut contents =
+            step.spilled.contents(&step.plan, |read| self.read(std::slice::from_ref(read)).remove(0));
+        let mut base = Vec::new();
+        step.base.write(&step.plan, step.watermark_ms, &|_| true, &mut base);
+        contents.push(format!("{} {base:?}", step.watermark_ms));
+        contents
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Of(Act),
+    /// Work on files goes on by so many steps.
+    Work(usize),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        6 => act().prop_map(Event::Of),
+        2 => (1..12_usize).prop_map(Event::Work),
+    ];
+    prop::collection::vec(event, 1..160)
+}
+
+/// What a seal must let out, and what of it has come.
+fn compare(due: &mut Results, outputs: &[Output]) -> Result<(), TestCaseError> {
+    for (window, found) in told(outputs) {
+        let wanted = due.remove(&window);
+        prop_assert!(wanted.is_some(), "{:?} comes too early, or twice", window);
+        prop_assert!(is_near(&found, wanted.as_ref().unwrap()), "{:?}: {:?}, {:?}", window, found, wanted);
+    }
+    Ok(())
+}
+
+fn play(events: &[Event], sizes: Sizes) -> Result<(), TestCaseError> {
+    let mut bench = Bench::new(others(300), sizes);
+    // With what is closed and has not left yet; as of the last seal too.
+    let mut model = (Model::new(Rule::Hopping(1_000, 1_000), 300), Results::new());
+    let mut sealed = model.clone();
+    let (mut rows, mut unsealed, mut watermark_ms) = (Vec::<Row>::new(), Vec::<Row>::new(), 0);
+    let ending = [Event::Of(Act::Cut(1_000)), Event::Of(Act::Cut(100_000))];
+    for event in events.iter().chain(&ending) {
+        if !matches!(event, Event::Of(Act::Row(..)) | Event::Work(_)) && !rows.is_empty() {
+            let late = put(&mut bench.step, batch(&rows)).late;
+            let before = model.0.late;
+            rows.iter().for_each(|row| model.0.row(*row));
+            prop_assert_eq!(late, model.0.late - before);
+            unsealed.append(&mut rows);
+        }
+        match event {
+            Event::Of(Act::Row(device, amount, heat, time)) => {
+                rows.push((DEVICES[*device], *amount, f64::from(*heat) / 4.0, *time));
+            }
+            Event::Of(Act::Batch) => {}
+            Event::Work(steps) => bench.work(*steps),
+            Event::Of(Act::Cut(by)) => {
+                watermark_ms += by;
+                let held = bench.step.held();
+                let outputs = bench.cut(watermark_ms);
+                let closed = model.0.cut(watermark_ms);
+                model.1.extend(closed);
+                compare(&mut model.1, &outputs)?;
+                let released: u64 = outputs.iter().map(|output| output.released).sum();
+                prop_assert_eq!(released + bench.step.held(), held, "what was absorbed is released or held");
+                let leaving: u64 = model.1.values().map(|texts| texts[0].parse::<u64>().unwrap()).sum();
+                prop_assert_eq!(bench.step.held(), model.0.held() as u64 + leaving);
+                sealed = model.clone();
+                unsealed.clear();
+            }
+            Event::Of(Act::Crash) => {
+                bench.restart();
+                model = sealed.clone();
+                // Cut otherwise than before, as a source may do.
+                for rows in unsealed.chunks(5) {
+                    put(&mut bench.step, batch(rows));
+                }
+                unsealed.iter().for_each(|row| model.0.row(*row));
+            }
+            Event::Of(Act::Snapshot) if unsealed.is_empty() => {
+                let twin = bench.twin();
+                prop_assert_eq!(bench.contents(&twin), bench.contents(&bench.step), "bit for bit");
+                prop_assert_eq!((twin.held(), twin.entries()), (bench.step.held(), bench.step.entries()));
+                bench.checkpoint();
+            }
+            Event::Of(Act::Snapshot) => {}
+        }
+    }
+    // Whatever is left leaves, without another watermark.
+    for _ in 0..1_000 {
+        if !bench.step.is_releasing() {
+            break;
+        }
+        bench.work(1_000);
+        prop_assert!(bench.step.is_due(watermark_ms));
+        let outputs = bench.cut(watermark_ms);
+        compare(&mut model.1, &outputs)?;
+    }
+    prop_assert!(model.1.is_empty(), "never come: {:?}", model.1.keys());
+    prop_assert_eq!((bench.step.held(), bench.step.entries()), (0, 0));
+    bench.checkpoint();
+    prop_assert_eq!(bench.files.len(), 0, "no file outlives its windows");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn windows_in_files_have_the_results_of_their_records_once(events in events()) {
+        play(&events, TINY)?;
+    }
+
+    #[test]
+    fn so_do_those_of_which_only_the_earliest_are_in_files(events in events()) {
+        play(&events, Sizes { open_bytes: 24_000, block_bytes: 600, piece_bytes: 1, generations_max: 3, ..TINY })?;
+    }
+}
+
+#[test]
+fn steps_behind_wait_for_results_that_are_still_in_files() {
+    let mut bench = Bench::new(others(300), TINY);
+    put(&mut bench.step, batch(&[(Some("a"), Some(1), 0.5, 10), (Some("b"), Some(2), 0.5, 1_010)]));
+    bench.cut(500);
+    bench.work(100);
+    // Before the cut that closes it, as for steps behind in that cut, and behind it.
+    assert_eq!(bench.step.watermark_behind(1_299), 999);
+    assert_eq!((bench.step.watermark_behind(1_300), bench.step.watermark_behind(5_000)), (999, 999));
+    assert!(bench.cut(1_300).is_empty() && bench.step.is_releasing());
+    assert_eq!(bench.step.watermark_behind(5_000), 999);
+    assert_eq!(
+        put(&mut bench.step, batch(&[(Some("a"), Some(1), 0.5, 20)])).late,
+        1,
+        "it is closed all the same"
+    );
+    bench.work(100);
+    let outputs = bench.cut(1_300);
+    assert_eq!((told(&outputs).len(), bench.step.is_releasing()), (1, false));
+    assert_eq!(bench.step.watermark_behind(1_300), 1_000);
+    assert_eq!(bench.step.held(), 1);
+}
+
+#[test]
+fn closing_lets_out_what_is_in_files() {
+    let mut bench = Bench::new(others(300), TINY);
+    put(&mut bench.step, batch(&[(Some("a"), Some(1), 0.5, 10), (Some("b"), Some(2), 0.5, 1_010)]));
+    bench.cut(500);
+    bench.work(100);
+    let mut found = Results::new();
+    for _ in 0..10 {
+        let outputs = bench.step.close(500).unwrap();
+        found.extend(told(&outputs));
+        bench.deltas.push(bench.step.seal(500));
+        bench.restart();
+        bench.start();
+        bench.work(100);
+    }
+    assert_eq!((found.len(), bench.step.held()), (2, 0));
+}
+
+#[test]
+fn kinds_of_windows_that_are_not_spilled_keep_the_state_that_they_had() {
+    for windows in [
+        Windows::Hopping { size: Duration::from_millis(1_000), slide: Duration::from_millis(500) },
+        Windows::Cumulative { size: Duration::from_millis(1_000), step: Duration::from_millis(500) },
+        Windows::Session { gap: Duration::from_millis(100), max: Duration::from_millis(1_000) },
+    ] {
+        let mut bench = Bench::new(WindowConfig { windows, ..others(300) }, TINY);
+        put(&mut bench.step, batch(&[(Some("a"), Some(1), 0.5, 10)]));
+        bench.cut(500);
+        assert!(bench.works.is_empty() && bench.step.files().is_empty());
+        assert_eq!(bench.deltas[0][4..6], 3_u16.to_le_bytes(), "an earlier program can read it");
+    }
+}
+
+#[test]
+fn a_step_that_has_spilled_nothing_writes_what_an_earlier_program_reads() {
+    let mut bench = Bench::new(others(300), Sizes::new(1 << 30));
+    put(&mut bench.step, batch(&[(Some("a"), Some(1), 0.5, 10)]));
+    bench.cut(500);
+    assert_eq!((bench.deltas[0][4], bench.step.snapshot()[4]), (3, 3));
+    let mut spilled = Bench::new(others(300), TINY);
+    put(&mut spilled.step, batch(&[(Some("a"), Some(1), 0.5, 10)]));
+    spilled.cut(500);
+    assert_eq!((spilled.deltas[0][4], spilled.step.snapshot()[4]), (4, 4));
+    // The delta is that of before but for what it says of spilled panes.
+    let len = bench.deltas[0].len() - 8;
+    assert_eq!(spilled.deltas[0][6..len], bench.deltas[0][6..len]);
+}
+
+#[test]
+fn a_pane_that_is_in_as_many_parts_as_may_be_stays_in_memory_and_ends_the_run_beyond_it() {
+    let sizes = Sizes { generations_max: 2, ..TINY };
+    let mut bench = Bench::new(others(300), sizes);
+    for _ in 0..4 {
+        put(&mut bench.step, batch(&[(Some("a"), Some(1), 0.5, 10)]));
+        bench.cut(500);
+        bench.work(100);
+    }
+    assert_eq!((bench.step.entries(), bench.step.spilled_entries()), (3, 2));
+    bench.step.memory_max = 1;
+    put(&mut bench.step, batch(&[(Some("a"), Some(1), 0.5, 10)]));
+    let error = bench.step.advance(500).unwrap_err().to_string();
+    assert!(error.contains("Raise `memory`"), "{error}");
+}
+
+#[test]
+fn the_lane_waits_for_a_spill_while_as_much_again_is_in_memory() {
+    let mut bench = Bench::new(others(300), TINY);
+    let row = |time| batch(&[(Some("a"), Some(1), 0.5, time)]);
+    put(&mut bench.step, row(10));
+    bench.cut(500);
+    assert!(!bench.step.is_crowded(), "what is on its way is in memory, and nothing else");
+    put(&mut bench.step, row(20));
+    bench.cut(500);
+    assert!(bench.step.is_crowded());
+    bench.work(100);
+    assert!(!bench.step.is_crowded());
+}
