@@ -315,6 +315,14 @@ fn a_check_that_connects_says_every_fault_with_its_line_and_writes_nothing() {
     assert!(!out(&output).contains(": ok"));
     assert!(!store.exists(), "nothing was made");
 
+    let (path, store) = without_server("full", "");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace(&store.display().to_string(), "/proc/forebay")).unwrap();
+    let output = run(&["check", path.to_str().unwrap(), "--connect"]);
+    let found = format!("{}:2:1: ", path.display());
+    let of_store = err(&output).lines().find(|line| line.starts_with(&found)).map(str::to_owned);
+    assert!(of_store.is_some_and(|line| line.contains("cannot put `/proc/forebay`")), "{}", err(&output));
+
     let (path, _) = without_server("gone", "");
     std::fs::remove_file(path.with_extension("jsonl")).unwrap();
     let output = run(&["check", path.to_str().unwrap(), "--connect", "--json"]);

@@ -12,8 +12,11 @@
 //! | `az://container/prefix`        | Azure Blob Storage (feature `azure`)          |
 //! | `memory://`                    | a new [`MemoryStore`], lost with the process |
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+
+use rustix::fs::{Access, access, statvfs};
 
 use crate::{
     BlockingPool, ErrorKind, FileStore, MemoryStore, Operation, Remote, Store, StoreError, TokioPool,
@@ -41,6 +44,40 @@ pub fn open_to_read(url: &str, remote: &Remote) -> Result<Option<Arc<dyn Store>>
         "s3" | "gs" | "az" => open(url, remote).map(Some),
         // Refusals are the same as for writing; a store in memory is empty in every process but its own.
         _ => open(url, remote).map(|_| None),
+    }
+}
+
+/// Free bytes below which a folder has no room for a store: a start and its first seal take some kilobytes, the file system's own books
+/// some more.
+const ROOM_MIN: u64 = 1 << 20;
+
+/// Whether a store on local disk at `url` could be written now, as far as that can be seen without writing: the folder, or the nearest one
+/// above it that exists, may be written and has room. Object storage and memory are not looked at.
+///
+/// # Errors
+/// When it could not, with the way out.
+pub fn could_write(url: &str) -> Result<(), StoreError> {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("file", url));
+    if scheme != "file" || rest.is_empty() || rest.contains('\0') {
+        return Ok(());
+    }
+    let failed = |what: &str, error: io::Error| Err(StoreError::io(Operation::Put, rest, what, error));
+    let above = Path::new(rest).ancestors().find(|path| path.exists() && !path.as_os_str().is_empty());
+    let folder = above.unwrap_or(Path::new("."));
+    if let Err(error) = access(folder, Access::WRITE_OK | Access::EXEC_OK) {
+        return failed("write to its folder", error.into());
+    }
+    match statvfs(folder) {
+        // Some file systems count no files.
+        Ok(room) if room.f_files > 0 && room.f_favail == 0 => {
+            failed("make a file (the file system has none left)", io::ErrorKind::StorageFull.into())
+        }
+        Ok(room) if room.f_bavail.saturating_mul(room.f_frsize) < ROOM_MIN => {
+            let left = room.f_bavail.saturating_mul(room.f_frsize);
+            failed(&format!("find room ({left} bytes are free)"), io::ErrorKind::StorageFull.into())
+        }
+        Ok(_) => Ok(()),
+        Err(error) => failed("ask for its room", error.into()),
     }
 }
 

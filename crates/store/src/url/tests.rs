@@ -65,3 +65,22 @@ async fn a_store_opened_to_read_leaves_no_trace_and_takes_nothing() {
     assert_eq!(std::fs::read_dir(&folder).expect("lists").count(), 0, "no trace");
     std::fs::remove_dir(&folder).expect("removed");
 }
+
+#[test]
+fn a_folder_that_cannot_be_written_or_has_no_room_is_seen_without_a_trace() {
+    let folder = crate::file::tests::Folder::new();
+    let path = folder.path().join("not/yet/there");
+    could_write(&format!("file://{}", path.display())).expect("there is room above it");
+    assert!(!folder.path().join("not").exists(), "nothing was made");
+    could_write("memory://").expect("not looked at");
+    could_write("s3://bucket/prefix").expect("not looked at");
+    // The kernel's own file system has no byte free; who is not root may not write there either.
+    let error = could_write("/proc/forebay").expect_err("nothing can be stored there");
+    assert!(matches!(error.kind, ErrorKind::Full | ErrorKind::Permission), "{error}");
+    let said = error.to_string();
+    assert!(
+        said.starts_with("cannot put `/proc/forebay`: ") && said.contains("Forebay continues")
+            || said.contains("give the process"),
+        "{said}"
+    );
+}

@@ -36,6 +36,9 @@ pub async fn look(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Fo
             return None;
         }
     };
+    if let Err(error) = store::url::could_write(&pipeline.store.to_string()) {
+        found.engine("store", &EngineError::from(error));
+    }
     let lane = match &store {
         None => Lane::new(),
         Some(store) => match engine::journal::load(&**store, &wiring::lane_folder(pipeline)).await {
