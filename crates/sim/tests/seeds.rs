@@ -68,7 +68,8 @@ fn the_invariants_hold_for_the_fixed_seeds() {
     (0..FIXED).for_each(assert_holds);
 }
 
-/// The same seeds with a window in place of dedup: its results are those that the records alone say, in the seal that closes it, once.
+/// The same seeds with a window in place of dedup: its results are those that the records alone say, once, in the seal that closes it or, where windows are in
+/// files, in a later one.
 #[test]
 fn the_invariants_hold_for_fixed_seeds_with_a_window() {
     for seed in 0..WINDOWED {
