@@ -99,7 +99,8 @@ fn a_damaged_block_and_another_file_are_named() {
     assert!(error.contains(&place), "{error}");
     let other = FileEntry { sum: 1, ..entry(&bytes) };
     let footer = &bytes[other.footer_at as usize..];
-    let error = File::open(&step.plan.keys, &other, footer).err().expect("another").to_string();
+    let Err(error) = File::open(&step.plan.keys, &other, footer) else { panic!("it is another's") };
+    let error = error.to_string();
     assert!(error.contains("`runs/x`") && error.contains("this is another file"), "{error}");
     let mut newer = bytes.clone();
     newer[4] = 2;
