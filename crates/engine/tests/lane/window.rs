@@ -23,6 +23,8 @@ use crate::support::{Bench, Fault, Numbers, Process};
 use crate::{run, wait_until};
 
 pub const SIZE_MS: u64 = 100;
+/// From one window to the next, where they overlap.
+const SLIDE_MS: u64 = SIZE_MS / 4;
 pub const KEYS: u64 = 5;
 
 /// The time that a bench gives its first record.
@@ -56,7 +58,7 @@ impl Transform for Keyed {
 
 /// A result as one number: window, key, count and sum.
 pub fn packed(start_ms: u64, key: u64, count: u64, sum: u64) -> u64 {
-    ((start_ms / SIZE_MS * 10 + key) * 1_000 + count) * 10_000_000 + sum
+    ((start_ms / SLIDE_MS * 10 + key) * 1_000 + count) * 10_000_000 + sum
 }
 
 /// A step behind the window: results as numbers.
@@ -131,8 +133,8 @@ pub fn windowed(bench: &Bench, drain: bool) -> Pipeline {
     with_memory(bench, drain, 1 << 20)
 }
 
-/// Every seal writes all open windows to files, and every result is a piece of its own.
-fn spilling(bench: &Bench, drain: bool) -> Pipeline {
+/// Every seal writes all open windows, one each `slide_ms`, to files, and every result is a piece of its own.
+fn spilling(bench: &Bench, slide_ms: u64, drain: bool) -> Pipeline {
     let sizes = Sizes {
         open_bytes: 1,
         block_bytes: 16,
@@ -141,7 +143,8 @@ fn spilling(bench: &Bench, drain: bool) -> Pipeline {
         read_bytes: 100,
         generations_max: 100,
     };
-    with_step(bench, drain, window(&columns().1).with_sizes(sizes))
+    let [size, slide] = [SIZE_MS, slide_ms].map(Duration::from_millis);
+    with_step(bench, drain, of_windows(&columns().1, Windows::Hopping { size, slide }).with_sizes(sizes))
 }
 
 async fn drain(bench: &Bench) -> Result<Outcome, EngineError> {
@@ -150,11 +153,19 @@ async fn drain(bench: &Bench) -> Result<Outcome, EngineError> {
 
 /// The results of these records, computed from the records alone.
 pub fn results(ids: impl Iterator<Item = u64>) -> Vec<u64> {
+    of_slides(ids, SIZE_MS)
+}
+
+/// The same of windows that begin so often.
+fn of_slides(ids: impl Iterator<Item = u64>, slide_ms: u64) -> Vec<u64> {
     let mut windows: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
     for id in ids {
-        let start = (BEGIN_MS + id) / SIZE_MS * SIZE_MS;
-        let (count, sum) = windows.entry((start, id % KEYS)).or_default();
-        (*count, *sum) = (*count + 1, *sum + id);
+        let time_ms = BEGIN_MS + id;
+        let last = time_ms / slide_ms * slide_ms;
+        for start in (0..).map(|n| last - n * slide_ms).take_while(|start| start + SIZE_MS > time_ms) {
+            let (count, sum) = windows.entry((start, id % KEYS)).or_default();
+            (*count, *sum) = (*count + 1, *sum + id);
+        }
     }
     windows.into_iter().map(|((start, key), (count, sum))| packed(start, key, count, sum)).collect()
 }
@@ -215,7 +226,9 @@ fn a_crash_at_any_moment_loses_and_doubles_no_result() {
 fn results_of_windows_in_files_are_in_the_table_once_whatever_happens() {
     run(async {
         let mut files = 0;
-        for seed in 0..12u64 {
+        let tumbling = (0..12u64).map(|seed| (seed, SIZE_MS));
+        let hopping = (12..20u64).map(|seed| (seed, SLIDE_MS));
+        for (seed, slide_ms) in tumbling.chain(hopping) {
             let mut bench = Bench::new();
             if seed % 2 == 0 {
                 bench.settings.checkpoint_bytes_min = 1;
@@ -231,12 +244,12 @@ fn results_of_windows_in_files_are_in_the_table_once_whatever_happens() {
                     .faults
                     .push_back(faults[((seed + round) % 4) as usize]);
                 let life = Duration::from_millis((seed * 7 + round * 5) % 31);
-                let _ = Process::start(spilling(&bench, false)).kill_after(life).await;
+                let _ = Process::start(spilling(&bench, slide_ms, false)).kill_after(life).await;
             }
             bench.push(LAST);
             // A run that reads to the end waits until all results are out, piece by piece.
-            Process::start(spilling(&bench, true)).ends().await.expect("drains");
-            bench.assert_holds(results(0..1_200));
+            Process::start(spilling(&bench, slide_ms, true)).ends().await.expect("drains");
+            bench.assert_holds(of_slides(0..1_200, slide_ms));
             let lane = bench.lane().await;
             assert_eq!(lane.absorbed, Absorbed { released: 1_200, held: 2, discarded: 0 }, "seed {seed}");
             assert_eq!((lane.counts.read, lane.counts.late), (1_202, 0), "seed {seed}");
@@ -307,7 +320,7 @@ fn windows_beyond_the_memory_end_the_run_before_anything_of_the_batch_is_sealed(
         // The same windows, but of a kind that is not spilled.
         let size = Duration::from_millis(SIZE_MS);
         let kept = |memory| {
-            let step = of_windows(&columns().1, Windows::Cumulative { size, step: size });
+            let step = of_windows(&columns().1, Windows::Session { gap: size, max: size });
             with_step(&bench, true, step.with_memory(memory))
         };
         let error = engine::run(kept(1_000), asked).await.expect_err("too little");

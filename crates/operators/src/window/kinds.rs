@@ -154,6 +154,16 @@ impl Spans {
         }
     }
 
+    /// Panes of a window at the most.
+    pub fn panes(self) -> usize {
+        let panes = match self {
+            Self::Hopping { size, pane, .. } => size / pane,
+            Self::Cumulative { size, step } => size / step,
+            Self::Session { .. } => 1,
+        };
+        usize::try_from(panes).unwrap_or(1)
+    }
+
     /// The start of the pane that a time lies in; `None` for a time that is unknown or beyond all windows.
     pub fn pane_of(self, time_ms: i64, lateness_ms: i64) -> Option<i64> {
         let start = time_ms.checked_sub(time_ms.rem_euclid(self.pane()))?;

@@ -44,9 +44,9 @@
 //!
 //! **State.** The decode job makes the aggregates of each batch; the lane merges them into those of the seal under way (`fresh`), and a seal merges
 //! those into all others (`base`). The delta is `fresh`: a start merges the deltas in the same order, and has the same sums, bit for bit.
-//! When open tumbling windows take more than the step's [memory](Window::with_memory), the earliest are [spilled](spilled) to files, and their results leave
-//! in pieces, over several seals. Windows of other kinds, and those with results before they are closed, are in memory alone: the step ends the run, and
-//! says what to do.
+//! When open windows take more than the step's [memory](Window::with_memory), the earliest panes are [spilled](spilled) to files, and the results of their
+//! windows leave in pieces, over several seals. Sessions, and windows with results before they are closed, are in memory alone: the step ends the run,
+//! and says what to do.
 
 mod accumulator;
 pub mod aggregate;
@@ -127,7 +127,7 @@ impl Window {
         Ok(Self {
             base: Open::new(&plan),
             fresh: Open::new(&plan),
-            spilled: Spilled::new(Sizes::new(MEMORY_DEFAULT)),
+            spilled: Spilled::new(Sizes::new(MEMORY_DEFAULT, plan.spans.panes())),
             plan,
             watermark_ms: TIME_UNKNOWN_MS,
             delta: Bytes::new(),
@@ -142,7 +142,8 @@ impl Window {
     /// Takes this much memory for open windows.
     #[must_use]
     pub fn with_memory(self, memory_max: u64) -> Self {
-        Self { memory_max, ..self }.with_sizes(Sizes::new(memory_max))
+        let sizes = Sizes::new(memory_max, self.plan.spans.panes());
+        Self { memory_max, ..self }.with_sizes(sizes)
     }
 
     /// Spills at these sizes: for tests and measurements.
@@ -208,7 +209,7 @@ impl Window {
             if left <= open_max / 2 {
                 break;
             }
-            if !self.spilled.is_full(*pane) {
+            if !self.spilled.is_full(&self.plan, *pane) {
                 left = left.saturating_sub(groups.memory_bytes() as u64);
                 frozen.push(*pane);
             }
@@ -222,34 +223,22 @@ impl Window {
 
     /// Panes begin anew in memory.
     fn freeze(&mut self, frozen: &[i64]) {
-        let Some(panes) = self.base.panes() else { return };
-        for pane in frozen {
-            if let Some(groups) = panes.panes.remove(pane) {
-                self.spilled.freeze(*pane, groups);
-            }
+        if let Some(panes) = self.base.panes() {
+            panes.freeze(frozen, &mut self.spilled);
         }
     }
 
-    /// Lets the results of spilled panes out that are at hand.
+    /// Lets the results of windows out that are at hand.
     fn let_out(&mut self) -> Result<(Vec<Output>, Vec<Left>), OperatorError> {
         let (mut outputs, mut all_left) = (Vec::new(), Vec::new());
-        for Piece { pane, groups, after, is_last } in self.spilled.take_ready() {
-            let bounds = (pane, self.plan.spans.last_end(pane));
-            outputs.push(self.plan.results(&Closed::of_window(bounds, &groups, groups.rows()))?);
-            let left = Left { pane, after, rows: groups.rows(), is_last };
-            self.spilled.left(&left).map_err(|error| failed(error.to_string()))?;
+        for Piece { end, groups, released, after, is_last } in self.spilled.take_ready() {
+            let bounds = (self.plan.spans.start_of(end), end);
+            outputs.push(self.plan.results(&Closed::of_window(bounds, &groups, released))?);
+            let left = Left { end, after, rows: released, is_last };
+            self.spilled.left(&self.plan, &left).map_err(|error| failed(error.to_string()))?;
             all_left.push(left);
         }
         Ok((outputs, all_left))
-    }
-
-    /// The results of spilled panes that a watermark closes begin to leave.
-    fn begin_to_leave(&mut self, watermark_ms: i64) {
-        if self.spilled.is_empty() {
-            return;
-        }
-        let panes = &mut self.base;
-        self.spilled.close(&self.plan, watermark_ms, |pane| panes.panes()?.panes.remove(&pane));
     }
 
     fn check_memory(&self) -> Result<(), OperatorError> {
@@ -332,18 +321,16 @@ impl Operator for Window {
             if is_early {
                 self.fired_at_ms = self.now_ms;
             }
-            let leaves = |pane: i64| self.spilled.has(pane);
-            let delta = state::begin_delta(&plan, watermark_ms, &fresh, &leaves);
             let has_spilled = !self.spilled.is_empty();
+            let delta = state::begin_delta(&plan, watermark_ms, &fresh, has_spilled);
             self.base.merge(&plan, fresh);
             let between = (self.watermark_ms, watermark_ms);
             self.watermark_ms = watermark_ms;
-            self.begin_to_leave(watermark_ms);
             let mut each = |closed: Closed<'_>| {
                 outputs.push(plan.results(&closed)?);
                 Ok(())
             };
-            self.base.close(&plan, between, &mut each)?;
+            self.base.close(&plan, between, &mut self.spilled, &mut each)?;
             for end in self.base.firing(&plan, watermark_ms, is_early) {
                 self.base.fire(&plan, end, &mut each)?;
             }
@@ -358,7 +345,7 @@ impl Operator for Window {
     fn watermark_behind(&self, watermark_ms: i64) -> i64 {
         // Windows that end later are still open, and a result has the time of its window's last millisecond.
         let behind_ms = watermark_ms.saturating_sub(self.plan.lateness_ms);
-        match self.spilled.held_back(&self.plan, watermark_ms) {
+        match self.spilled.held_back(&self.plan, (self.watermark_ms, watermark_ms)) {
             Some(end) => behind_ms.min(end - 1),
             None => behind_ms,
         }
@@ -372,7 +359,7 @@ impl Operator for Window {
         let between = (self.watermark_ms, watermark_ms);
         let is_early = self.is_early(watermark_ms);
         self.base.is_due(&self.plan, between)
-            || self.spilled.is_due(&self.plan, watermark_ms)
+            || self.spilled.is_due(&self.plan, between)
             || self.fresh.is_due(&self.plan, between)
             || !self.base.firing(&self.plan, watermark_ms, is_early).is_empty()
     }
@@ -448,12 +435,11 @@ impl State for Window {
         }
         let (watermark_ms, later, marks) = state::parse_delta(delta, &self.plan)?;
         let plan = self.plan.clone();
-        marks.left.iter().try_for_each(|left| self.spilled.left(left))?;
+        marks.left.iter().try_for_each(|left| self.spilled.left(&plan, left))?;
         self.base.merge(&plan, later);
         let between = (self.watermark_ms, self.watermark_ms.max(watermark_ms));
         self.watermark_ms = between.1;
-        self.begin_to_leave(between.1);
-        let Ok(()) = self.base.close(&plan, between, |_| Ok::<(), Infallible>(()));
+        let Ok(()) = self.base.close(&plan, between, &mut self.spilled, |_| Ok::<(), Infallible>(()));
         let is_early = self.base.is_early();
         self.base.firing(&plan, between.1, is_early).into_iter().for_each(|end| self.base.fired(end));
         self.freeze(&marks.frozen);

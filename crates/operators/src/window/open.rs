@@ -11,6 +11,7 @@ use super::partial::Parts;
 use super::plan::Plan;
 use super::results::Closed;
 use super::sessions::ByKey;
+use super::spilled::Spilled;
 
 /// The windows that are open.
 pub(super) enum Open {
@@ -76,7 +77,7 @@ impl Open {
         }
     }
 
-    /// Closes the windows that the second watermark closes and the first does not; hands them to `each`.
+    /// Closes the windows that the second watermark closes and the first does not; hands them to `each`, or to those that [leave](super::spilled).
     ///
     /// # Errors
     /// What `each` returns.
@@ -84,10 +85,11 @@ impl Open {
         &mut self,
         plan: &Plan,
         between: (i64, i64),
+        spilled: &mut Spilled,
         each: impl FnMut(Closed<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match self {
-            Self::Panes(own) => own.close(plan, between, each),
+            Self::Panes(own) => own.close(plan, between, spilled, each),
             Self::Sessions(own) => own.close(plan, between.1, each),
         }
     }
@@ -212,10 +214,10 @@ impl Open {
         }
     }
 
-    /// Writes it, but for what this watermark closes and nothing can join, unless its results [leave](super::spilled) later.
-    pub fn write(&self, plan: &Plan, watermark_ms: i64, leaves: &dyn Fn(i64) -> bool, to: &mut Vec<u8>) {
+    /// Writes it, but for what this watermark closes and nothing can join; with `closed` that too, as far as it is of panes.
+    pub fn write(&self, plan: &Plan, watermark_ms: i64, closed: bool, to: &mut Vec<u8>) {
         match self {
-            Self::Panes(own) => own.write(plan, watermark_ms, leaves, to),
+            Self::Panes(own) => own.write(plan, watermark_ms, closed, to),
             Self::Sessions(own) => own.write(plan, to),
         }
     }

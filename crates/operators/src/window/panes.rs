@@ -1,6 +1,7 @@
 //! What open windows hold, by pane: for all kinds but sessions.
 //!
-//! Owns which windows a watermark closes, of which panes each is made, and when a pane is dropped. Does not own results (`results`).
+//! Owns which windows a watermark closes, of which panes each is made, and when a pane is dropped. Does not own results (`results`), nor what becomes of
+//! windows with a pane that is in files ([`spilled`](super::spilled)).
 //!
 //! **What is held.** A record is absorbed once, into its pane, however many windows it belongs to; it is held while its pane is, and released with the
 //! last window of the pane. So `absorbed = released + held` holds for windows that overlap as for those that do not, and a record is late only
@@ -15,6 +16,7 @@ use super::encoding::{Reader, damaged, put_len};
 use super::groups::Groups;
 use super::plan::Plan;
 use super::results::Closed;
+use super::spilled::Spilled;
 
 /// Groups by the start of their pane.
 #[derive(Default)]
@@ -48,7 +50,8 @@ impl Panes {
         }
     }
 
-    /// Closes the windows that the second watermark closes and the first does not, and hands each to `each`.
+    /// Closes the windows that the second watermark closes and the first does not, and hands each to `each`; of those with a pane in files the results
+    /// begin to leave.
     ///
     /// # Errors
     /// What `each` returns.
@@ -56,19 +59,44 @@ impl Panes {
         &mut self,
         plan: &Plan,
         (from_ms, to_ms): (i64, i64),
+        spilled: &mut Spilled,
         mut each: impl FnMut(Closed<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut after = from_ms.saturating_sub(plan.lateness_ms);
-        // The first pane is a part of the next window: it was dropped if its last one had been closed.
-        while let Some(first) = self.panes.keys().next() {
-            let end = plan.spans.end_after(after.max(*first));
+        while let Some(first) = self.first_open(plan, spilled, after) {
+            let end = plan.spans.end_after(after.max(first));
             if !plan.is_closed(end, to_ms) {
                 break;
             }
-            self.close_one(plan, end, &mut each)?;
+            match spilled.touches(plan, end) {
+                true => self.leave(plan, end, spilled),
+                false => self.close_one(plan, end, &mut each)?,
+            }
             after = end;
         }
         Ok(())
+    }
+
+    /// The first pane of a window that ends after a time. One in memory was dropped if its last window had been closed.
+    fn first_open(&self, plan: &Plan, spilled: &Spilled, after: i64) -> Option<i64> {
+        self.panes.keys().next().copied().into_iter().chain(spilled.first_open(plan, after)).min()
+    }
+
+    /// The results of a window begin to leave: what its panes have in memory is the last that it has of them.
+    fn leave(&mut self, plan: &Plan, end: i64, spilled: &mut Spilled) {
+        let panes: Vec<i64> =
+            self.panes.range(plan.spans.start_of(end)..end).map(|(pane, _)| *pane).collect();
+        self.freeze(&panes, spilled);
+        spilled.begin_to_leave(end);
+    }
+
+    /// Panes begin anew in memory.
+    pub fn freeze(&mut self, panes: &[i64], spilled: &mut Spilled) {
+        for pane in panes {
+            if let Some(groups) = self.panes.remove(pane) {
+                spilled.freeze(*pane, groups);
+            }
+        }
     }
 
     fn close_one<E>(
@@ -171,11 +199,11 @@ impl Panes {
         (groups + self.fired.memory_bytes()) as u64
     }
 
-    /// Writes the panes that have an open window yet, or whose results are not in the seal though it is closed.
-    pub fn write(&self, plan: &Plan, watermark_ms: i64, leaves: &dyn Fn(i64) -> bool, to: &mut Vec<u8>) {
+    /// Writes the panes that have an open window yet; with `closed` all others too, for their results may leave later.
+    pub fn write(&self, plan: &Plan, watermark_ms: i64, closed: bool, to: &mut Vec<u8>) {
         let stays = || {
             let is_open = |pane: i64| !plan.is_closed(plan.spans.last_end(pane), watermark_ms);
-            self.panes.iter().filter(move |(pane, _)| is_open(**pane) || leaves(**pane))
+            self.panes.iter().filter(move |(pane, _)| closed || is_open(**pane))
         };
         put_len(to, stays().count());
         for (pane, groups) in stays() {

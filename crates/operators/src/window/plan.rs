@@ -132,9 +132,9 @@ impl Plan {
         self.spans.pane_of(time_ms, self.lateness_ms)
     }
 
-    /// Whether panes may be spilled to files: where each is a window of its own, and has one result.
+    /// Whether panes may be spilled to files: where there are panes, and each window has one result.
     pub fn can_spill(&self) -> bool {
-        matches!(self.spans, Spans::Hopping { size, slide, .. } if size == slide) && self.emit.is_none()
+        !matches!(self.spans, Spans::Session { .. }) && self.emit.is_none()
     }
 
     /// Whether this watermark closes the windows that end then.

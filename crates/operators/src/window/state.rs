@@ -6,15 +6,15 @@
 //! | field      | bytes | meaning                                                                        |
 //! |------------|-------|--------------------------------------------------------------------------------|
 //! | magic      | 4     | `FBWN`                                                                         |
-//! | version    | 2     | 3; 4 of a snapshot with spilled panes, and of a delta that says anything of them |
+//! | version    | 2     | 3; 5 of a snapshot with spilled panes, and of a delta of a step that has any   |
 //! | kind       | 1     | 1 snapshot: what the windows hold; 2 delta: what one seal brought into them    |
 //! | –          | 1     | 0                                                                              |
 //! | shape      | 4     | length; then the step's settings in words                                      |
-//! | watermark  | 8     | of the seal; windows that it closes are in neither kind, but in a delta of version 4 those whose results leave later |
+//! | watermark  | 8     | of the seal; windows that it closes are in neither kind, but in a delta of version 5 |
 //! | panes      | 4     | how many; then for each what the next table says, the earliest first           |
 //! | firing     |       | of a snapshot of a step with results before windows close: see below           |
 //! | early      | 1     | of a delta of such a step: 1 if every open window has results with it          |
-//! | spilled    |       | of version 4: what `spilled::marks` writes                                     |
+//! | spilled    |       | of version 5: what `spilled::marks` writes                                     |
 //! | checksum   | 8     | XXH3-64 of all before it                                                       |
 //!
 //! | firing     | bytes   | meaning                                                                      |
@@ -45,8 +45,8 @@ use super::spilled::{Marks, Sizes, Spilled};
 
 const MAGIC: [u8; 4] = *b"FBWN";
 
-/// The newest version that is read: that of states with spilled panes.
-pub const VERSION: u16 = 4;
+/// The newest version that is read: that of states with spilled panes. Version 4 had them in another form.
+pub const VERSION: u16 = 5;
 
 /// Of all others, so that an earlier program can read them.
 const VERSION_WITHOUT_FILES: u16 = 3;
@@ -65,7 +65,7 @@ pub enum Kind {
 /// A snapshot of these windows.
 pub(super) fn snapshot(plan: &Plan, watermark_ms: i64, open: &Open, spilled: &Spilled) -> Bytes {
     let mut to = head(Kind::Snapshot, plan, watermark_ms);
-    open.write(plan, watermark_ms, &|_| false, &mut to);
+    open.write(plan, watermark_ms, false, &mut to);
     if plan.emit.is_some() {
         open.write_firing(&mut to);
     }
@@ -76,15 +76,11 @@ pub(super) fn snapshot(plan: &Plan, watermark_ms: i64, open: &Open, spilled: &Sp
     finish(to)
 }
 
-/// Begins the delta of a seal, of what came with it. Closed panes are left out unless `leaves` says that their results are not in the seal.
-pub(super) fn begin_delta(
-    plan: &Plan,
-    watermark_ms: i64,
-    fresh: &Open,
-    leaves: &dyn Fn(i64) -> bool,
-) -> Vec<u8> {
+/// Begins the delta of a seal, of what came with it. Closed panes are left out unless the step `has_spilled` any, for then their results may not be in
+/// the seal.
+pub(super) fn begin_delta(plan: &Plan, watermark_ms: i64, fresh: &Open, has_spilled: bool) -> Vec<u8> {
     let mut to = head(Kind::Delta, plan, watermark_ms);
-    fresh.write(plan, watermark_ms, leaves, &mut to);
+    fresh.write(plan, watermark_ms, has_spilled, &mut to);
     if plan.emit.is_some() {
         to.push(u8::from(fresh.is_early()));
     }
@@ -181,7 +177,7 @@ fn parse<'a>(bytes: &'a [u8], kind: Kind, plan: &Plan) -> Result<(Reader<'a>, u1
     if version > VERSION {
         return Err(StateError::TooNew { found: version, known: VERSION });
     }
-    if version < VERSION_WITHOUT_FILES {
+    if version != VERSION && version != VERSION_WITHOUT_FILES {
         let way_out = "only an older program can continue with it; this one needs a new name for the pipeline, under which it reads its source from the start"
             .to_owned();
         let words = |version: u16| format!("version `{version}` of the state of a window");

@@ -373,8 +373,8 @@ fn a_state_of_other_settings_is_refused_with_both() {
 
 #[test]
 fn open_windows_that_cannot_be_spilled_end_the_run_beyond_the_memory_and_say_what_to_do() {
-    let half = Duration::from_millis(SIZE as u64 / 2);
-    let config = WindowConfig { windows: Windows::Cumulative { size: 2 * half, step: half }, ..config(0) };
+    let size = Duration::from_millis(SIZE as u64);
+    let config = WindowConfig { windows: Windows::Session { gap: size, max: size }, ..config(0) };
     let mut step = Window::new(&schema(), &config).unwrap().with_memory(5_000);
     put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 10)]));
     cut(&mut step, 0);

@@ -1,20 +1,20 @@
 //! What deltas and snapshots say of spilled panes.
 //!
-//! Owns the bytes behind the panes of a state of version 4 and every check on the way in. Does not own those before them
+//! Owns the bytes behind the panes of a state of version 5 and every check on the way in. Does not own those before them
 //! ([`state`](crate::window::state)).
 //!
 //! | of a delta | bytes | meaning                                                                          |
 //! |------------|-------|----------------------------------------------------------------------------------|
-//! | left       | 4     | pieces that leave with the seal; of each: pane 8, 1 if it is the last 1, rows 8, and the key up to which its results are out, behind its length 4 |
-//! | frozen     | 4     | panes that the seal freezes; of each its start 8                                 |
+//! | left       | 4     | pieces that leave with the seal; of each: its window's end 8, 1 if it is the last 1, rows that it releases 8, and the key up to which the results are out, behind its length 4 |
+//! | frozen     | 4     | panes that the seal freezes, apart from those of windows that it closes; of each its start 8 |
 //!
 //! | of a snapshot | bytes | meaning                                                                       |
 //! |------------|-------|----------------------------------------------------------------------------------|
 //! | files      | 4     | how many; of each: object as a text behind its length of 16 bits, length 8, footer's place 8, footer's checksum 8 |
-//! | panes      | 4     | with generations, the earliest first; of each what follows                       |
-//! | start      | 8     |                                                                                  |
-//! | leaving    | 1     | 1 if its window is closed; then rows that are out 8, 1 if any piece is 1, and the key as above |
-//! | generations | 4    | how many; of each 0 and its groups as in a pane, or 1, rows 8, groups 8, and how many sections 4: of each the number of its file 4, its first block 4 and the one behind its last 4 |
+//! | next       | 8     | the number of the next generation                                                |
+//! | panes      | 4     | with generations, the earliest first; of each its start 8 and its generations    |
+//! | generations | 4    | how many; of each its number 8, and 0 and its groups as in a pane, or 1, rows 8, groups 8, and how many sections 4: of each the number of its file 4, its first block 4 and the one behind its last 4 |
+//! | leaving    | 4     | windows that are closed and not out; of each its end 8, the number below which generations are its own 8, rows that were released 8, 1 if a piece is out 1, and the key as above |
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,8 @@ pub(in crate::window) struct Marks {
 /// A piece that left.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::window) struct Left {
-    pub pane: i64,
+    /// The end of its window.
+    pub end: i64,
     pub after: Vec<u8>,
     pub rows: u64,
     pub is_last: bool,
@@ -56,8 +57,8 @@ impl Marks {
     /// Writes them.
     pub fn write(&self, to: &mut Vec<u8>) {
         put_len(to, self.left.len());
-        for Left { pane, after, rows, is_last } in &self.left {
-            to.extend_from_slice(&pane.to_le_bytes());
+        for Left { end, after, rows, is_last } in &self.left {
+            to.extend_from_slice(&end.to_le_bytes());
             to.push(u8::from(*is_last));
             to.extend_from_slice(&rows.to_le_bytes());
             put_key(to, after);
@@ -73,10 +74,10 @@ impl Marks {
     pub fn read(plan: &Plan, from: &mut Reader<'_>) -> Result<Self, StateError> {
         let mut marks = Self::default();
         for _ in 0..from.len()? {
-            let pane = i64::from_le_bytes(from.array()?);
+            let end = i64::from_le_bytes(from.array()?);
             let is_last = from.take(1)? == [1];
             let rows = u64::from_le_bytes(from.array()?);
-            marks.left.push(Left { pane, after: read_key(plan, from)?, rows, is_last });
+            marks.left.push(Left { end, after: read_key(plan, from)?, rows, is_last });
         }
         let frozen = from.len()?;
         marks.frozen = from.numbers(frozen, i64::from_le_bytes)?;
@@ -108,20 +109,13 @@ impl Spilled {
             FileEntry::put(to, &file.object, [file.len, file.footer_at, file.sum]);
             numbers.insert(file.object.clone(), number);
         }
-        let open = self.open.iter().map(|(pane, generations)| (*pane, None, generations));
-        let leaving = self.leaving.iter().map(|(pane, one)| (*pane, Some(one), &one.generations));
-        put_len(to, self.open.len() + self.leaving.len());
-        // What leaves ended before anything that is open.
-        for (pane, leaving, generations) in leaving.chain(open) {
+        to.extend_from_slice(&self.next.to_le_bytes());
+        put_len(to, self.panes.len());
+        for (pane, generations) in &self.panes {
             to.extend_from_slice(&pane.to_le_bytes());
-            to.push(u8::from(leaving.is_some()));
-            if let Some(Leaving { after, released, .. }) = leaving {
-                to.extend_from_slice(&released.to_le_bytes());
-                to.push(u8::from(after.is_some()));
-                after.iter().for_each(|after| put_key(to, after));
-            }
             put_len(to, generations.len());
             for generation in generations {
+                to.extend_from_slice(&generation.number.to_le_bytes());
                 match &generation.at {
                     At::Memory(groups) => {
                         to.push(0);
@@ -142,6 +136,14 @@ impl Spilled {
                     At::Named(_) => unreachable!("every file is open before anything else is called"),
                 }
             }
+        }
+        put_len(to, self.leaving.len());
+        for (end, Leaving { before, after, released }) in &self.leaving {
+            to.extend_from_slice(&end.to_le_bytes());
+            to.extend_from_slice(&before.to_le_bytes());
+            to.extend_from_slice(&released.to_le_bytes());
+            to.push(u8::from(after.is_some()));
+            after.iter().for_each(|after| put_key(to, after));
         }
     }
 
@@ -165,28 +167,37 @@ impl Spilled {
             }
             spilled.opening.push_back(FileEntry { object, len, footer_at, sum });
         }
+        spilled.next = u64::from_le_bytes(from.array()?);
         for _ in 0..from.len()? {
             let pane = i64::from_le_bytes(from.array()?);
-            let is_closed = plan.is_closed(plan.spans.last_end(pane), watermark_ms);
-            let is_leaving = from.take(1)? == [1];
-            if plan.pane_of(pane) != Some(pane) || is_closed != is_leaving || !plan.can_spill() {
+            if plan.pane_of(pane) != Some(pane) || !plan.can_spill() {
                 return Err(damaged("has a spilled window that is none"));
             }
-            let mut leaving = Leaving { generations: Vec::new(), after: None, released: 0 };
-            if is_leaving {
-                leaving.released = u64::from_le_bytes(from.array()?);
-                leaving.after = if from.take(1)? == [1] { Some(read_key(plan, from)?) } else { None };
-            }
+            let mut generations = Vec::new();
             for _ in 0..from.len()? {
-                leaving.generations.push(read_generation(plan, from)?);
+                generations.push(read_generation(plan, from)?);
             }
-            let is_twice = match is_leaving {
-                true => spilled.leaving.insert(pane, leaving).is_some(),
-                false => spilled.open.insert(pane, leaving.generations).is_some(),
-            };
-            if is_twice {
-                return Err(damaged("has a spilled window twice"));
+            let is_ascending = generations.is_sorted_by(|one, next| one.number < next.number);
+            let is_below = generations.last().is_some_and(|last| last.number < spilled.next);
+            if !is_ascending || !is_below || spilled.panes.insert(pane, generations).is_some() {
+                return Err(damaged("has a spilled window twice, or in no order"));
             }
+        }
+        for _ in 0..from.len()? {
+            let (end, leaving) = (i64::from_le_bytes(from.array()?), read_leaving(plan, from)?);
+            let last = end.saturating_sub(1);
+            let is_end = plan.pane_of(last).is_some() && plan.spans.end_after(last) == end;
+            let is_there = is_end && plan.is_closed(end, watermark_ms) && spilled.touches(plan, end);
+            if !is_there || leaving.before > spilled.next || spilled.leaving.insert(end, leaving).is_some() {
+                return Err(damaged("lets results out of a window that is none, or open"));
+            }
+        }
+        let is_left = |pane: &i64| {
+            let end = plan.spans.last_end(*pane);
+            plan.is_closed(end, watermark_ms) && !spilled.leaving.contains_key(&end)
+        };
+        if spilled.panes.keys().any(is_left) {
+            return Err(damaged("has a spilled window that has left"));
         }
         if spilled.opening.is_empty() {
             spilled.name_files()?;
@@ -195,13 +206,20 @@ impl Spilled {
     }
 }
 
+fn read_leaving(plan: &Plan, from: &mut Reader<'_>) -> Result<Leaving, StateError> {
+    let [before, released] = [from.array()?, from.array()?].map(u64::from_le_bytes);
+    let after = if from.take(1)? == [1] { Some(read_key(plan, from)?) } else { None };
+    Ok(Leaving { before, after, released })
+}
+
 fn read_generation(plan: &Plan, from: &mut Reader<'_>) -> Result<Generation, StateError> {
+    let number = u64::from_le_bytes(from.array()?);
     if from.take(1)? == [0] {
-        return Ok(Generation::of(Groups::read(&plan.keys, &plan.aggregates, from)?));
+        return Ok(Generation::of(number, Groups::read(&plan.keys, &plan.aggregates, from)?));
     }
     let (rows, groups) = (u64::from_le_bytes(from.array()?), u64::from_le_bytes(from.array()?));
     let sections = from.len()?;
     let numbers = from.numbers(sections.saturating_mul(3), u32::from_le_bytes)?;
     let named = numbers.as_chunks::<3>().0.iter().map(|[file, first, end]| (*file, *first..*end)).collect();
-    Ok(Generation { rows, groups, at: At::Named(named) })
+    Ok(Generation { number, rows, groups, at: At::Named(named) })
 }

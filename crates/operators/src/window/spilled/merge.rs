@@ -1,4 +1,4 @@
-//! From the files of a pane to pieces of its results.
+//! From the files of a window's panes to pieces of its results.
 //!
 //! Owns the merging in the order of keys, block by block. In memory are a piece, a block of each generation, and what was read ahead. Runs beside
 //! the lane; a piece leaves with the seal that says so, and until then it can be made again.
@@ -24,6 +24,8 @@ type Reading = (usize, Arc<File>, std::ops::Range<u32>);
 
 /// One generation as it is read.
 struct Cursor {
+    /// Whether its rows are held no longer once they have left: the window is the last of its pane.
+    is_released: bool,
     /// Blocks that were not read yet, by key.
     blocks: VecDeque<(Arc<File>, u32)>,
     /// Blocks that were read and not decoded yet.
@@ -55,26 +57,26 @@ impl Cursor {
     }
 }
 
-/// The merge of a pane's generations, between two blocks.
+/// The merge of a window's generations, between two blocks.
 pub(super) struct Merger {
     plan: Arc<Plan>,
     sizes: Sizes,
-    pane: i64,
+    end: i64,
     cursors: Vec<Cursor>,
     /// The key up to which all groups are in pieces.
     after: Option<Vec<u8>>,
 }
 
 impl Merger {
-    /// Of these generations, of which the results up to the key `after` have left.
-    pub fn new<'a>(
+    /// Of the generations of the window that ends then, each with whether its rows are released; the results up to the key `after` have left.
+    pub fn new(
         plan: Arc<Plan>,
         sizes: Sizes,
-        pane: i64,
-        generations: impl Iterator<Item = &'a [Section]>,
+        end: i64,
+        generations: Vec<(bool, &[Section])>,
         after: Option<Vec<u8>>,
     ) -> Self {
-        let cursor = |sections: &[Section]| {
+        let cursor = |(is_released, sections): (bool, &[Section])| {
             let each = |section: &Section| {
                 let file = section.file.clone();
                 section.blocks.clone().map(move |block| (file.clone(), block))
@@ -84,9 +86,9 @@ impl Merger {
                 let begun = blocks.partition_point(|(file, block)| file.first(*block) <= &after[..]);
                 blocks.drain(..begun.saturating_sub(1));
             }
-            Cursor { blocks, read: VecDeque::new(), groups: None, group_bytes: 0 }
+            Cursor { is_released, blocks, read: VecDeque::new(), groups: None, group_bytes: 0 }
         };
-        Self { plan, sizes, pane, cursors: generations.map(cursor).collect(), after }
+        Self { plan, sizes, end, cursors: generations.into_iter().map(cursor).collect(), after }
     }
 
     /// Decodes the next block of each generation that has none at hand, and says what must be read for those that cannot.
@@ -107,20 +109,24 @@ impl Merger {
         Ok(reads)
     }
 
-    /// Moves all groups up to the least key that ends a block which others follow; the bytes that they took. All blocks are at hand.
-    fn merge(&mut self, piece: &mut Groups) -> usize {
+    /// Moves all groups up to the least key that ends a block which others follow; the bytes that they took, and the rows that are released with
+    /// them. All blocks are at hand.
+    fn merge(&mut self, piece: &mut Groups) -> (usize, u64) {
         let ends = self.cursors.iter().filter(|cursor| cursor.has_more()).filter_map(|cursor| {
             let (groups, _) = cursor.groups.as_ref()?;
             Some(groups.key(groups.len() - 1))
         });
         let bound: Option<Vec<u8>> = ends.min().map(<[u8]>::to_vec);
-        let mut taken = 0;
+        let (mut taken, mut released) = (0, 0);
         for cursor in &mut self.cursors {
             let Some((groups, begin)) = &mut cursor.groups else { continue };
             let end = bound.as_ref().map_or(groups.len(), |bound| groups.end_of(bound));
             if end > *begin {
                 piece.merge_some(groups, *begin as u32..end as u32);
                 taken += (end - *begin) * cursor.group_bytes;
+                if cursor.is_released {
+                    released += groups.counts[*begin..end].iter().sum::<u64>();
+                }
                 self.after = self.after.take().max(Some(groups.key(end - 1).to_vec()));
                 *begin = end;
             }
@@ -128,7 +134,7 @@ impl Merger {
                 cursor.groups = None;
             }
         }
-        taken
+        (taken, released)
     }
 
     fn is_done(&self) -> bool {
@@ -150,6 +156,7 @@ impl Merger {
 pub(super) struct Leave {
     merger: Box<Merger>,
     piece: Groups,
+    released: u64,
     bytes: usize,
     reading: Vec<Reading>,
     is_done: bool,
@@ -159,14 +166,14 @@ impl Leave {
     /// The next of a merge.
     pub fn new(merger: Box<Merger>) -> Self {
         let piece = Groups::new(&merger.plan.keys, &merger.plan.aggregates);
-        Self { merger, piece, bytes: 0, reading: Vec::new(), is_done: false }
+        Self { merger, piece, released: 0, bytes: 0, reading: Vec::new(), is_done: false }
     }
 
     /// The piece, once it is whole, and the merge that goes on behind it.
     pub fn made(self) -> Option<(Box<Merger>, Piece)> {
-        let Self { merger, piece: groups, is_done, .. } = self;
+        let Self { merger, piece: groups, released, is_done, .. } = self;
         let after = merger.after.clone().unwrap_or_default();
-        let piece = Piece { pane: merger.pane, groups, after, is_last: merger.is_done() };
+        let piece = Piece { end: merger.end, groups, released, after, is_last: merger.is_done() };
         is_done.then_some((merger, piece))
     }
 
@@ -210,7 +217,9 @@ impl StateWork for Leave {
                 self.is_done = true;
                 return Ok(Need::Done);
             }
-            self.bytes += self.merger.merge(&mut self.piece);
+            let (bytes, released) = self.merger.merge(&mut self.piece);
+            self.bytes += bytes;
+            self.released += released;
         }
     }
 

@@ -8,9 +8,11 @@
 //! freed; where it is changes no result. Those of a pane are merged in their order, so that sums of floats come out the same, bit for bit, whatever
 //! was in files and when.
 //!
-//! **Leaving.** The watermark that closes a window with generations makes what is left in memory the last of them. From then on its results *leave*
+//! **Leaving.** A window with a pane that has generations is closed by freezing what its panes have in memory. From then on its results *leave*
 //! in pieces: work beside the lane merges the generations in the order of keys, as much as fits a piece, and the next seal lets the piece out. Its
-//! delta says up to which key they have left, which is where a start goes on. The rows of a piece are released with it, the others are held.
+//! delta says up to which key they have left, which is where a start goes on. Windows leave in the order of their ends. Of windows that overlap, each
+//! merges the generations that its panes had when it was closed: these have numbers below its own. A pane is held until the last of its windows has
+//! left, and its rows are released with the pieces of that one.
 //!
 //! | module   | what it owns                                       |
 //! |----------|----------------------------------------------------|
@@ -37,6 +39,15 @@ pub(super) use marks::{Left, Marks};
 use merge::{Leave, Merger};
 use spill::Spill;
 
+/// Bytes of the blocks that a window has in memory while it leaves: more only if it has more than 4,096 generations.
+const BLOCKS_BYTES: usize = 16 << 20;
+
+/// Generations that a window may have, however few its panes are.
+const GENERATIONS_MIN: usize = 256;
+
+/// For each pane of a window with many: one when it is full, one when its first window is closed, and as many again for records that come late.
+const GENERATIONS_OF_A_PANE: usize = 4;
+
 /// The sizes that decide when something is spilled or cut. Tests take tiny ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
@@ -50,28 +61,31 @@ pub struct Sizes {
     pub piece_bytes: usize,
     /// Bytes that are read at once for all generations of a pane, about; each gets one block at least.
     pub read_bytes: usize,
-    /// Generations of one pane: while it leaves a block of each is in memory. A pane that has so many stays in memory.
+    /// Generations of the panes of a window: while it leaves a block of each is in memory. A pane beside so many stays in memory.
     pub generations_max: usize,
 }
 
 impl Sizes {
-    /// Those for a step's memory. Of it and as much again, which spilling may take, open panes and frozen ones get three quarters of it each, and the
-    /// rest is for sorting, for reading and for three pieces.
-    pub fn new(memory: u64) -> Self {
+    /// Those for a step's memory and windows of so many panes. Of the memory and as much again, which spilling may take, open panes and frozen ones
+    /// get three quarters of it each, and the rest is for sorting, for reading and for three pieces.
+    pub fn new(memory: u64, panes: usize) -> Self {
         let share = usize::try_from(memory / 16).unwrap_or(usize::MAX);
+        let generations_max = panes.saturating_mul(GENERATIONS_OF_A_PANE).max(GENERATIONS_MIN);
         Self {
             open_bytes: memory / 4 * 3,
-            block_bytes: 64 << 10,
+            block_bytes: (BLOCKS_BYTES / generations_max).clamp(4 << 10, 64 << 10),
             file_bytes: share.clamp(64 << 10, 8 << 20),
             piece_bytes: share.clamp(64 << 10, 32 << 20),
             read_bytes: share.clamp(64 << 10, 64 << 20),
-            generations_max: 256,
+            generations_max,
         }
     }
 }
 
 /// What a pane held when it was frozen.
 struct Generation {
+    /// How many were frozen before it.
+    number: u64,
     rows: u64,
     groups: u64,
     at: At,
@@ -88,8 +102,8 @@ enum At {
 }
 
 impl Generation {
-    fn of(groups: Groups) -> Self {
-        Self { rows: groups.rows(), groups: groups.len() as u64, at: At::Memory(Arc::new(groups)) }
+    fn of(number: u64, groups: Groups) -> Self {
+        Self { number, rows: groups.rows(), groups: groups.len() as u64, at: At::Memory(Arc::new(groups)) }
     }
 
     fn in_memory(&self) -> Option<&Arc<Groups>> {
@@ -107,22 +121,26 @@ impl Generation {
     }
 }
 
-/// A closed pane whose results leave.
+/// A closed window whose results leave.
 struct Leaving {
-    generations: Vec<Generation>,
-    /// The key up to which they have left; `None` before the first piece.
+    /// The generations of its panes that are its own: those with lesser numbers.
+    before: u64,
+    /// The key up to which its results have left; `None` before the first piece.
     after: Option<Vec<u8>>,
-    /// Rows of those that have left.
+    /// Rows that were released with those: of the panes whose last window it is.
     released: u64,
 }
 
 /// Results of a closed window that can leave.
 pub(super) struct Piece {
-    pub pane: i64,
+    /// The end of the window.
+    pub end: i64,
     pub groups: Groups,
+    /// Rows that are held no longer once it has left.
+    pub released: u64,
     /// The greatest key up to which all results are in this piece or in those before it.
     pub after: Vec<u8>,
-    /// Whether nothing of the pane is left behind it.
+    /// Whether nothing of the window is left behind it.
     pub is_last: bool,
 }
 
@@ -132,13 +150,17 @@ const READY_MAX: usize = 2;
 /// The panes of a step that have left memory, all or in part.
 pub(super) struct Spilled {
     pub sizes: Sizes,
-    open: BTreeMap<i64, Vec<Generation>>,
+    /// The generations of each pane, until the last of its windows has left.
+    panes: BTreeMap<i64, Vec<Generation>>,
+    /// Closed windows by their end. Each has a generation in some pane.
     leaving: BTreeMap<i64, Leaving>,
+    /// The number of the next generation.
+    next: u64,
     /// Whether generations are being written.
     is_spilling: bool,
     /// Whether a piece is being merged.
     is_merging: bool,
-    /// The merge of the first pane that leaves, between two pieces.
+    /// The merge of the first window that leaves, between two pieces.
     merger: Option<Box<Merger>>,
     ready: VecDeque<Piece>,
     /// Files of a snapshot whose footers are still to be read, and those that were.
@@ -151,8 +173,9 @@ impl Spilled {
     pub fn new(sizes: Sizes) -> Self {
         Self {
             sizes,
-            open: BTreeMap::new(),
+            panes: BTreeMap::new(),
             leaving: BTreeMap::new(),
+            next: 0,
             is_spilling: false,
             is_merging: false,
             merger: None,
@@ -164,16 +187,11 @@ impl Spilled {
 
     /// Whether every pane is in memory alone.
     pub fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.leaving.is_empty()
-    }
-
-    /// Whether an open pane has generations.
-    pub fn has(&self, pane: i64) -> bool {
-        self.open.contains_key(&pane)
+        self.panes.is_empty()
     }
 
     fn all(&self) -> impl Iterator<Item = &Generation> {
-        self.open.values().flatten().chain(self.leaving.values().flat_map(|leaving| &leaving.generations))
+        self.panes.values().flatten()
     }
 
     /// Whether a generation is in memory, so that no other may be frozen.
@@ -186,29 +204,39 @@ impl Spilled {
         self.is_spilling
     }
 
-    /// Whether a pane has as many generations as it may.
-    pub fn is_full(&self, pane: i64) -> bool {
-        self.open.get(&pane).is_some_and(|generations| generations.len() >= self.sizes.generations_max)
+    /// Whether the windows of a pane may have no more generations.
+    pub fn is_full(&self, plan: &Plan, pane: i64) -> bool {
+        let first_start = plan.spans.start_of(plan.spans.end_after(pane));
+        let beside = self.panes.range(first_start..plan.spans.last_end(pane));
+        beside.map(|(_, generations)| generations.len()).sum::<usize>() >= self.sizes.generations_max
     }
 
     /// What a pane held becomes its newest generation.
     pub fn freeze(&mut self, pane: i64, groups: Groups) {
-        self.open.entry(pane).or_default().push(Generation::of(groups));
+        self.panes.entry(pane).or_default().push(Generation::of(self.next, groups));
+        self.next += 1;
     }
 
-    /// The first pane with generations whose window this watermark closes.
-    fn first_closed(&self, plan: &Plan, watermark_ms: i64) -> Option<i64> {
-        let is_closed = |pane: &&i64| plan.is_closed(plan.spans.last_end(**pane), watermark_ms);
-        self.open.keys().next().filter(is_closed).copied()
+    /// Whether a pane of the window that ends then has generations.
+    pub fn touches(&self, plan: &Plan, end: i64) -> bool {
+        self.panes.range(plan.spans.start_of(end)..end).next().is_some()
     }
 
-    /// The results of panes that this watermark closes begin to leave; `rest` takes out what of a pane is in no generation.
-    pub fn close(&mut self, plan: &Plan, watermark_ms: i64, mut rest: impl FnMut(i64) -> Option<Groups>) {
-        while let Some(pane) = self.first_closed(plan, watermark_ms) {
-            let mut generations = self.open.remove(&pane).expect("it was just seen");
-            generations.extend(rest(pane).map(Generation::of));
-            self.leaving.insert(pane, Leaving { generations, after: None, released: 0 });
-        }
+    /// The first pane with generations that has a window which ends after a time.
+    pub fn first_open(&self, plan: &Plan, after: i64) -> Option<i64> {
+        self.panes.keys().find(|pane| plan.spans.last_end(**pane) > after).copied()
+    }
+
+    /// The end of the first window with generations that the second watermark closes and the first does not.
+    fn first_closed(&self, plan: &Plan, (from_ms, to_ms): (i64, i64)) -> Option<i64> {
+        let after = from_ms.saturating_sub(plan.lateness_ms);
+        let end = plan.spans.end_after(self.first_open(plan, after)?.max(after));
+        plan.is_closed(end, to_ms).then_some(end)
+    }
+
+    /// The results of a window begin to leave. All that its panes have is in generations.
+    pub fn begin_to_leave(&mut self, end: i64) {
+        self.leaving.insert(end, Leaving { before: self.next, after: None, released: 0 });
     }
 
     /// The pieces that can leave.
@@ -216,9 +244,9 @@ impl Spilled {
         self.ready.drain(..).collect()
     }
 
-    /// Whether the next seal lets anything out, or begins to, with this watermark.
-    pub fn is_due(&self, plan: &Plan, watermark_ms: i64) -> bool {
-        !self.ready.is_empty() || self.first_closed(plan, watermark_ms).is_some()
+    /// Whether a seal lets anything out, or begins to, that moves the watermark like this.
+    pub fn is_due(&self, plan: &Plan, between: (i64, i64)) -> bool {
+        !self.ready.is_empty() || self.first_closed(plan, between).is_some()
     }
 
     /// Whether results of closed windows are still on their way.
@@ -229,28 +257,31 @@ impl Spilled {
     /// A piece left, with the seal under way or one before a start.
     ///
     /// # Errors
-    /// When no such pane leaves.
-    pub fn left(&mut self, left: &Left) -> Result<(), StateError> {
-        let leaving = self.leaving.get_mut(&left.pane);
-        let leaving = leaving.ok_or_else(|| super::encoding::damaged("lets results out of no window"))?;
-        leaving.after = Some(left.after.clone());
-        leaving.released += left.rows;
+    /// When it is of another window than the first that leaves.
+    pub fn left(&mut self, plan: &Plan, left: &Left) -> Result<(), StateError> {
+        let first = self.leaving.first_entry().filter(|first| *first.key() == left.end);
+        let mut first = first.ok_or_else(|| super::encoding::damaged("lets results out of no window"))?;
+        first.get_mut().after = Some(left.after.clone());
+        first.get_mut().released += left.rows;
         if left.is_last {
-            self.leaving.remove(&left.pane);
+            first.remove();
+            self.panes.retain(|pane, _| plan.spans.last_end(*pane) > left.end);
+        }
+        if self.panes.is_empty() {
+            self.next = 0;
         }
         Ok(())
     }
 
-    /// The end of the first window whose results this watermark lets out and that are not out yet, or not all.
-    pub fn held_back(&self, plan: &Plan, watermark_ms: i64) -> Option<i64> {
+    /// The end of the first window whose results are not out yet, or not all, once the watermark moves like this.
+    pub fn held_back(&self, plan: &Plan, between: (i64, i64)) -> Option<i64> {
         let leaving = self.leaving.keys().next().copied();
-        let first = leaving.into_iter().chain(self.first_closed(plan, watermark_ms)).min();
-        first.map(|pane| plan.spans.last_end(pane))
+        leaving.into_iter().chain(self.first_closed(plan, between)).min()
     }
 
-    /// The last open pane with generations.
+    /// The last pane with generations.
     pub fn last_pane(&self) -> Option<i64> {
-        self.open.keys().next_back().copied()
+        self.panes.keys().next_back().copied()
     }
 
     /// Rows held.
@@ -259,7 +290,7 @@ impl Spilled {
         self.all().map(|generation| generation.rows).sum::<u64>().saturating_sub(released)
     }
 
-    /// Groups held: one key may be in several generations. Those of a pane that leaves count until all have left.
+    /// Groups held: one key may be in several generations. Those of a pane count until its last window has left.
     pub fn entries(&self) -> u64 {
         self.all().map(|generation| generation.groups).sum()
     }
@@ -297,14 +328,11 @@ impl Spilled {
     pub fn work(&mut self, plan: &Arc<Plan>) -> Option<Box<dyn StateWork>> {
         if !self.is_spilling && self.has_unwritten() {
             self.is_spilling = true;
-            let panes = self.open.iter();
-            let leaving = self.leaving.iter().map(|(pane, leaving)| (pane, &leaving.generations));
-            let mut frozen: Vec<(i64, usize, Arc<Groups>)> = panes
-                .chain(leaving)
-                .flat_map(|(pane, of)| of.iter().enumerate().map(|(number, one)| (*pane, number, one)))
-                .filter_map(|(pane, number, one)| Some((pane, number, one.in_memory()?.clone())))
-                .collect();
-            frozen.sort_by_key(|(pane, number, _)| (*pane, *number));
+            let each = self.panes.iter().flat_map(|(pane, generations)| {
+                generations.iter().enumerate().map(|(place, one)| (*pane, place, one))
+            });
+            let frozen: Vec<(i64, usize, Arc<Groups>)> =
+                each.filter_map(|(pane, place, one)| Some((pane, place, one.in_memory()?.clone()))).collect();
             return Some(Box::new(Spill::new(plan.clone(), self.sizes, frozen)));
         }
         if self.is_merging || self.ready.len() >= READY_MAX {
@@ -312,20 +340,28 @@ impl Spilled {
         }
         let merger = match self.merger.take() {
             Some(merger) => merger,
-            None => {
-                // A pane whose last piece waits for its seal has nothing more to merge.
-                let is_merged =
-                    |pane: &i64| self.ready.iter().any(|piece| piece.pane == *pane && piece.is_last);
-                let (pane, leaving) = self.leaving.iter().find(|(pane, _)| !is_merged(pane))?;
-                if leaving.generations.iter().any(|generation| generation.in_memory().is_some()) {
-                    return None;
-                }
-                let generations = leaving.generations.iter().map(Generation::sections);
-                Box::new(Merger::new(plan.clone(), self.sizes, *pane, generations, leaving.after.clone()))
-            }
+            None => Box::new(self.merge(plan)?),
         };
         self.is_merging = true;
         Some(Box::new(Leave::new(merger)))
+    }
+
+    /// The merge of the first window that is not merged; `None` if there is none, or it is not in files yet.
+    fn merge(&self, plan: &Arc<Plan>) -> Option<Merger> {
+        // A window whose last piece waits for its seal has nothing more to merge.
+        let is_merged = |end: &i64| self.ready.iter().any(|piece| piece.end == *end && piece.is_last);
+        let (&end, leaving) = self.leaving.iter().find(|(end, _)| !is_merged(end))?;
+        let mut parts = Vec::new();
+        for (pane, generations) in self.panes.range(plan.spans.start_of(end)..end) {
+            let is_released = plan.spans.last_end(*pane) <= end;
+            for generation in generations.iter().filter(|one| one.number < leaving.before) {
+                if generation.in_memory().is_some() {
+                    return None;
+                }
+                parts.push((is_released, generation.sections()));
+            }
+        }
+        Some(Merger::new(plan.clone(), self.sizes, end, parts, leaving.after.clone()))
     }
 
     /// Takes over what work made.
@@ -337,10 +373,9 @@ impl Spilled {
         let work = match work.into_any().downcast::<Spill>() {
             Ok(spill) => {
                 self.is_spilling = false;
-                for (pane, number, sections) in spill.made().ok_or_else(foreign)? {
-                    let leaving = self.leaving.get_mut(&pane).map(|leaving| &mut leaving.generations);
-                    let generations = self.open.get_mut(&pane).or(leaving);
-                    let generation = generations.and_then(|generations| generations.get_mut(number));
+                for (pane, place, sections) in spill.made().ok_or_else(foreign)? {
+                    let generations = self.panes.get_mut(&pane);
+                    let generation = generations.and_then(|generations| generations.get_mut(place));
                     generation.ok_or_else(foreign)?.at = At::Files(sections);
                 }
                 return Ok(());
@@ -374,8 +409,7 @@ impl Spilled {
     /// Puts the files in place of their numbers, once all are open.
     fn name_files(&mut self) -> Result<(), StateError> {
         let opened = std::mem::take(&mut self.opened);
-        let leaving = self.leaving.iter_mut().map(|(pane, leaving)| (pane, &mut leaving.generations));
-        for (pane, generations) in self.open.iter_mut().chain(leaving) {
+        for (pane, generations) in &mut self.panes {
             for generation in generations {
                 let At::Named(named) = &generation.at else { continue };
                 let section = |(number, blocks): &(u32, std::ops::Range<u32>)| {
@@ -415,16 +449,16 @@ impl Spilled {
             let mut written = Vec::new();
             // One after the other: values of several groups lie in the order in which they came.
             order.iter().for_each(|group| all.picked(plan, &[*group]).write(&mut written));
-            format!("{} {} {written:?}", generation.rows, generation.groups)
+            format!("{} {} {} {written:?}", generation.number, generation.rows, generation.groups)
         };
-        let open = self
-            .open
+        let panes = self
+            .panes
             .iter()
             .map(|(pane, all)| format!("{pane} {:?}", all.iter().map(of).collect::<Vec<_>>()));
-        let leaving = self.leaving.iter().map(|(pane, one)| {
-            let generations: Vec<String> = one.generations.iter().map(of).collect();
-            format!("{pane} {:?} {} {generations:?}", one.after, one.released)
+        let leaving = self.leaving.iter().map(|(end, one)| {
+            let Leaving { before, after, released } = one;
+            format!("until {end}: below {before}, {after:?}, {released}")
         });
-        open.chain(leaving).collect()
+        panes.chain(leaving).chain([self.next.to_string()]).collect()
     }
 }

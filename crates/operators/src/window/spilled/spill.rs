@@ -16,14 +16,14 @@ use crate::window::encoding::damaged;
 use crate::window::groups::Groups;
 use crate::window::plan::Plan;
 
-/// The pane of a generation, its number there, and where it is now.
+/// The pane of a generation, its place there, and where it is now.
 pub(super) type Made = (i64, usize, Vec<Section>);
 
 /// Generations on their way to files.
 pub(super) struct Spill {
     plan: Arc<Plan>,
     sizes: Sizes,
-    /// By pane and number.
+    /// By pane and place.
     left: VecDeque<(i64, usize, Arc<Groups>)>,
     /// The groups of the first that are still to be written, by key.
     order: Vec<u32>,
@@ -57,10 +57,10 @@ impl Spill {
     /// Writes the next file.
     fn file(&mut self) -> Need {
         let (mut builder, mut of) = (Builder::new(), Vec::new());
-        while let Some((pane, number, groups)) = self.left.front() {
+        while let Some((pane, place, groups)) = self.left.front() {
             if self.order.is_empty() {
                 self.order = sorted(groups);
-                self.made.push((*pane, *number, Vec::new()));
+                self.made.push((*pane, *place, Vec::new()));
             }
             builder.section(*pane);
             of.push(self.made.len() - 1);

@@ -9,7 +9,7 @@ use crate::window::{Window, spilled::Sizes};
 
 /// A file with two panes, as a step writes it, and that step.
 fn written() -> (Window, Vec<u8>) {
-    let sizes = Sizes { open_bytes: 1, block_bytes: 64, ..Sizes::new(1 << 20) };
+    let sizes = Sizes { open_bytes: 1, block_bytes: 64, ..Sizes::new(1 << 20, 1) };
     let mut step = Window::new(&schema(), &others(100)).unwrap().with_sizes(sizes);
     let rows = [
         (Some("a"), Some(5), 1.5, 10),
