@@ -7,8 +7,8 @@ help: ## say what there is
 
 demo: ## build the binary and show the pipeline at work, with the ClickHouse engine it brings along
 	@scripts/setup demo
-	@cargo build -p forebay --no-default-features --features development
-	@FOREBAY_LIBCHDB=$(CURDIR)/.cache/libchdb/libchdb.so $${CARGO_TARGET_DIR:-target}/debug/forebay demo
+	@cargo build --profile demo -p forebay --no-default-features --features development
+	@FOREBAY_LIBCHDB=$(CURDIR)/.cache/libchdb/libchdb.so $${CARGO_TARGET_DIR:-target}/demo/forebay demo
 
 test: ## everything that CI runs, with a time budget for each stage
 	@scripts/test all

@@ -14,7 +14,7 @@
 //! The binary is the one that cargo built beside the tests, or the one that `FOREBAY_BIN` names:
 //! ```text
 //! cargo build -p forebay --features development
-//! cargo test -p live --test end_to_end -- --test-threads 1
+//! cargo test -p live --test end_to_end -- --test-threads 2
 //! cargo test -p live --test end_to_end -- --exact faults::fault_08_two_duplicates_in_one_batch_leave_one_row
 //! FOREBAY_SEED=7 FOREBAY_KILLS=40 FOREBAY_KILL_UNIQUES=400000 cargo test -p live --test end_to_end -- --nocapture kill_test
 //! ```
