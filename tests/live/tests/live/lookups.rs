@@ -142,3 +142,49 @@ fn a_side_that_is_too_large_is_named_and_waited_for() {
     wanted.sort();
     assert_eq!(found, wanted);
 }
+
+/// What docs/joins.md says of rows without a match: the key of the other side tells them apart, also from a match whose columns are all NULL.
+#[test]
+fn rows_without_a_match_go_to_a_table_of_their_own() {
+    let Some(case) = Case::begin("lookups-unmatched") else { return };
+    let found = case.table("order_id UInt64, shop_name Nullable(String)", "order_id");
+    let unmatched = case.table_called("lookup_of_no_shop", "order_id UInt64, shop UInt32", "order_id");
+    let shops = case.dir().join("shops.jsonl");
+    std::fs::write(&shops, "{\"id\":1,\"name\":\"Ada\"}\n{\"id\":2,\"name\":null}\n").expect("writes");
+    let pipeline = case
+        .pipeline()
+        .field("shop: UInt32")
+        .step(&format!(
+            "lookup: {{ file: {{ path: '{}' }}, fields: {{ id: UInt32, name: Nullable(String) }}, on: ['shop = id'], \
+             columns: {{ shop_name: name, known_shop: id }}, kind: left }}",
+            shops.display()
+        ))
+        .step("dedup: { key: [order_id], window: unbounded }")
+        .one_of(&format!("{{ clickhouse: {{ table: {} }}, where: known_shop IS NOT NULL }}", found.name()))
+        .one_of(&format!("{{ clickhouse: {{ table: {} }}, otherwise: true }}", unmatched.name()))
+        .batch("{ rows: 100, age: 50ms }");
+    let feed = case.feed();
+    for order in 0..900 {
+        feed.push(order % 3, format!(r#"{{"order_id":{order},"shop":{}}}"#, order % 4).as_bytes());
+    }
+    feed.flush();
+    for _ in 0..3 {
+        let mut running = pipeline.run();
+        std::thread::sleep(Duration::from_millis(400));
+        running.kill9().expect("a kill");
+    }
+    pipeline.drain();
+    let name = |order: u64| if order % 4 == 1 { "Ada" } else { "-" };
+    let mut wanted: Vec<String> = (0..900)
+        .filter(|order| matches!(order % 4, 1 | 2))
+        .map(|order| format!("{order}|{}", name(order)))
+        .collect();
+    wanted.sort();
+    assert_eq!(found.column("concat(toString(order_id), '|', ifNull(shop_name, '-'))"), wanted);
+    let mut wanted: Vec<String> = (0..900)
+        .filter(|order| matches!(order % 4, 0 | 3))
+        .map(|order| format!("{order}|{}", order % 4))
+        .collect();
+    wanted.sort();
+    assert_eq!(unmatched.column("concat(toString(order_id), '|', toString(shop))"), wanted);
+}
