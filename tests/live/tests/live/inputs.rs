@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use live::{Accounts, Case, Feed, Pipeline};
+use live::{Accounts, Case, Feed, Pipeline, Table};
 use testkit::{Lcg, seed};
 
 /// Different records of each input.
@@ -327,4 +327,48 @@ fn a_window_aggregates_the_rows_of_both_inputs_each_by_its_own_time() {
         .collect();
     (found.sort(), wanted.sort());
     assert_eq!(found, wanted);
+}
+
+/// A table for each value of a column, one that takes a part of a value's rows as well, and one for what is left.
+#[test]
+fn rows_go_to_the_table_that_a_columns_value_names() {
+    let Some(case) = Case::begin("inputs-by") else { return };
+    let [page, click, large, rest] = ["by_page", "by_click", "by_large_clicks", "by_none"]
+        .map(|name| case.table_called(name, "id UInt64, amount UInt64", "id"));
+    let pipeline = case
+        .pipeline()
+        .field("kind: Nullable(String)")
+        .step("dedup: { key: [id], window: unbounded }")
+        .one_of("{ clickhouse: { table: 'by_{kind}' }, by: { column: kind, values: [page, click] } }")
+        .one_of("{ clickhouse: { table: 'by_large_{kind}s' }, by: { column: kind, values: [click] }, where: amount >= 50 }")
+        .one_of("{ clickhouse: { table: by_none }, otherwise: true }")
+        .batch("{ rows: 300, age: 50ms }");
+    let feed = case.feed();
+    let kinds = ["\"page\"", "\"click\"", "\"Page\"", "\"\"", "null"];
+    for id in 0..3_000_u64 {
+        let kind = kinds[(id % 5) as usize];
+        feed.push(
+            (id % 3) as u32,
+            format!(r#"{{"id":{id},"kind":{kind},"amount":{}}}"#, id % 100).as_bytes(),
+        );
+    }
+    feed.flush();
+    for _ in 0..3 {
+        let mut running = pipeline.run();
+        std::thread::sleep(Duration::from_millis(500));
+        running.kill9().expect("a kill");
+    }
+    pipeline.drain();
+    let wanted = |takes: fn(u64) -> bool| {
+        let mut rows: Vec<String> =
+            (0..3_000).filter(|id| takes(*id)).map(|id| format!("{id}|{}", id % 100)).collect();
+        rows.sort();
+        rows
+    };
+    let found = |table: &Table| table.column("concat(toString(id), '|', toString(amount))");
+    assert_eq!(found(&page), wanted(|id| id % 5 == 0));
+    assert_eq!(found(&click), wanted(|id| id % 5 == 1));
+    assert_eq!(found(&large), wanted(|id| id % 5 == 1 && id % 100 >= 50));
+    // Values are told apart by their case.
+    assert_eq!(found(&rest), wanted(|id| id % 5 > 1));
 }
