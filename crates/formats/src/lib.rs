@@ -8,22 +8,30 @@
 //! |-----------|-------------------------------------------------------------------------|
 //! | [`json`]  | records that are JSON objects                                           |
 //! | [`avro`]  | records that are Avro data, with their writer's schema                  |
+//! | [`protobuf`] | records that are Protocol Buffers messages, with their descriptors  |
 //! | [`csv`]   | records that are lines of CSV or TSV                                    |
 //! | [`otlp`]  | records that are requests of OTLP, each with many rows                  |
 //! | `columns` | growing columns and the rules of what they take, shared by all formats  |
+//! | `fault`   | why a record in binary is turned down, and the sentence for it           |
+//! | `paths`   | columns by the parts of their fields' dotted names                      |
 //! | `rows`    | records that are rejected unread; columns with their origins            |
 //! | `shown`   | pieces of a record as messages show them                                |
+//! | `varint`  | numbers of seven bits a byte                                            |
 //! | `wide`    | sixteen bytes in one step                                               |
 
 pub mod avro;
 mod columns;
 pub mod csv;
+mod fault;
 pub mod json;
 pub mod otlp;
+mod paths;
+pub mod protobuf;
 mod rows;
 mod shown;
 #[cfg(test)]
 mod testing;
+mod varint;
 mod wide;
 
 #[cfg(test)]

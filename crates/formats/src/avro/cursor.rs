@@ -5,7 +5,8 @@
 //!
 //! Eight bytes are read together where the block has them, beyond the record's end too; what was read is then checked against that end.
 
-use super::fault::{Fault, Step};
+use crate::fault::{Fault, Step};
+use crate::varint::{CONTINUES, sevens, unzigzag};
 
 /// Steps over the bytes of one record.
 pub(super) struct Cursor<'a> {
@@ -15,9 +16,6 @@ pub(super) struct Cursor<'a> {
     end: usize,
     at: usize,
 }
-
-/// The highest bit of each byte: set in all bytes of a number but its last.
-const CONTINUES: u64 = 0x8080_8080_8080_8080;
 
 impl<'a> Cursor<'a> {
     /// The start of the record that is `block[start..end]`.
@@ -263,21 +261,6 @@ pub(super) struct Block {
     /// Their bytes, if written; no more than are left.
     pub bytes: Option<usize>,
     start: usize,
-}
-
-#[inline(always)]
-fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
-}
-
-/// The groups of seven bits in a word's lowest bytes, up to the one whose highest bit is the lowest in `ends`, put together.
-#[inline(always)]
-fn sevens(word: u64, ends: u64) -> u64 {
-    // All bits below the end's.
-    let word = word & (ends ^ (ends - 1)) & !CONTINUES;
-    let word = (word & 0x007f_007f_007f_007f) | (word & 0x7f00_7f00_7f00_7f00) >> 1;
-    let word = (word & 0x0000_3fff_0000_3fff) | (word & 0x3fff_0000_3fff_0000) >> 2;
-    (word & 0x0000_0000_0fff_ffff) | (word & 0x0fff_ffff_0000_0000) >> 4
 }
 
 #[cfg(test)]

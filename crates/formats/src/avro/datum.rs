@@ -8,10 +8,10 @@ use arrow_schema::ArrowError;
 use dataflow::Schema;
 
 use super::cursor::Cursor;
-use super::fault::{Fault, Step, bytes_fit, fits, text_fits};
 use super::plan::{Field, Op, Plan, Wire};
 use super::schema::{Type, TypeId};
 use crate::columns::{Absence, Exact, TypedColumn};
+use crate::fault::{Fault, Step, bytes_fit, fits, text_fits};
 
 /// Values inside each other in a field that is skipped; a schema may let them nest without end.
 pub const DEPTH_MAX: usize = 128;

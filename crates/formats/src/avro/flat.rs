@@ -8,10 +8,10 @@
 use dataflow::{RecordBlock, Schema};
 
 use super::cursor::Cursor;
-use super::fault::Step;
 use super::plan::{Field, Op, Wire};
 use super::schema::{Type, Types};
 use crate::columns::TypedColumn;
+use crate::fault::Step;
 
 /// What is done with the bytes of every record.
 #[derive(Debug)]

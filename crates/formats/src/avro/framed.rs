@@ -20,9 +20,9 @@ use dataflow::{RecordBlock, Schema};
 
 use super::cursor::Cursor;
 use super::datum::Rows;
-use super::fault::{Fault, Step};
 use super::plan::Plan;
 use super::schema::Types;
+use crate::fault::{Fault, Step};
 
 /// Bytes in front of the datum.
 pub(super) const HEADER_BYTES: usize = 5;
@@ -148,7 +148,7 @@ impl OfBlock {
     #[inline]
     pub fn plan(&self) -> Step<&Plan> {
         match self {
-            Self::Nameless => Err(Fault::nameless()),
+            Self::Nameless => Err(Fault::nameless(NAMELESS)),
             Self::Named(name, compiled) => match &**compiled {
                 Compiled::Plan(plan) => Ok(plan),
                 Compiled::Refused(why) => Err(Fault::schema(name, why)),
@@ -172,6 +172,9 @@ pub(super) struct Last {
     at: usize,
 }
 
+/// What to do about messages without a schema.
+const NAMELESS: &str = "the message names no schema: it was produced without one; produce it with an Avro schema, or write the one that it has as \
+                        `schema_file`";
 /// Plans at hand.
 const LAST_MAX: usize = 8;
 

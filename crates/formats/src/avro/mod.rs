@@ -12,7 +12,6 @@
 //! | `flat`   | whole blocks of records that are nothing but numbers, column by column    |
 //! | `datum`  | the walk over a record, nulls and DEFAULTs, taking a record back          |
 //! | `cursor` | Avro's encoding of single values                                          |
-//! | `fault`  | the fault of a record and its sentence                                    |
 //!
 //! What becomes of each Avro type is the table of [`crate::columns`], read by this one:
 //!
@@ -36,7 +35,6 @@
 
 mod cursor;
 mod datum;
-mod fault;
 mod flat;
 mod framed;
 mod plan;
@@ -49,11 +47,11 @@ use std::sync::Arc;
 use dataflow::{Decoded, Decoder, RecordBlock, Reject, Schema};
 
 use crate::columns::{self, EpochUnit, Settings, TypedColumn};
+use crate::fault::{Fault, Step};
 use crate::rows;
 use cursor::Cursor;
 pub use datum::DEPTH_MAX;
 use datum::Rows;
-use fault::{Fault, Step};
 use framed::{Compiled, HEADER_BYTES, Last, OfBlock, Plans};
 pub use framed::{SCHEMAS_MAX, Schemas, SchemasFull, UNUSABLE_MAX, Writer, schema_id, schema_ids};
 use plan::Plan;

@@ -6,7 +6,6 @@
 //! The writer's schema decides the bytes; columns take fields by name. A column filled by `user.id` takes the field `id` of the record in the
 //! field `user`. Whatever way a record takes through its unions, each column is filled once.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dataflow::{Column, ColumnType, Schema};
@@ -14,10 +13,8 @@ use dataflow::{Column, ColumnType, Schema};
 use super::ConfigError;
 use super::flat::Flat;
 use super::schema::{Type, TypeId, Types};
-use crate::columns::{Absence, Kind, takes};
-
-/// Parts of a field's path. A column's field comes from a pipeline's file, and plans are walked by recursion.
-const PATH_PARTS_MAX: usize = 64;
+use crate::columns::{Absence, Kind, takes, type_word};
+use crate::paths::Tree;
 
 /// What is done with the bytes of a record.
 #[derive(Debug)]
@@ -84,41 +81,10 @@ pub(super) enum Wire {
     Union(Box<[Wire]>),
 }
 
-/// The columns by the parts of their fields' paths.
-#[derive(Debug, Default)]
-struct Tree {
-    columns: Vec<usize>,
-    children: BTreeMap<String, Tree>,
-}
-
-impl Tree {
-    fn is_empty(&self) -> bool {
-        self.columns.is_empty() && self.children.is_empty()
-    }
-
-    /// Every column in it.
-    fn all(&self) -> Vec<usize> {
-        let below = self.children.values().flat_map(Tree::all);
-        self.columns.iter().copied().chain(below).collect()
-    }
-}
-
 impl Plan {
     /// The plan for records of `types` into the columns of `schema`.
     pub fn new(types: Types, schema: &Schema) -> Result<Self, ConfigError> {
-        let mut tree = Tree::default();
-        for (column, found) in schema.columns().iter().enumerate() {
-            let parts: Vec<_> = found.field.split('.').collect();
-            if parts.len() > PATH_PARTS_MAX {
-                let why = format!("its field has {} parts, more than {PATH_PARTS_MAX}", parts.len());
-                return Err(ConfigError::Type { column: found.name.clone(), why });
-            }
-            let mut node = &mut tree;
-            for part in parts {
-                node = node.children.entry(part.to_owned()).or_default();
-            }
-            node.columns.push(column);
-        }
+        let tree = Tree::of(schema).map_err(|(column, why)| ConfigError::Type { column, why })?;
         let absences = schema.columns().iter().map(Absence::of).collect();
         let root = types.root();
         let Type::Record(_) = types.get(root) else {
@@ -289,41 +255,5 @@ impl Compiler<'_> {
             return Err(Some(why.into()));
         }
         self.wire(id, column_type)
-    }
-}
-
-/// The word for a type in a refusal; without its parameters, which do not matter there.
-fn type_word(column_type: &ColumnType) -> &'static str {
-    use ColumnType as T;
-    match column_type.bare() {
-        T::Int8 => "Int8",
-        T::Int16 => "Int16",
-        T::Int32 => "Int32",
-        T::Int64 => "Int64",
-        T::UInt8 => "UInt8",
-        T::UInt16 => "UInt16",
-        T::UInt32 => "UInt32",
-        T::UInt64 => "UInt64",
-        T::Float32 => "Float32",
-        T::Float64 => "Float64",
-        T::Bool => "Bool",
-        T::String => "String",
-        T::FixedString(_) => "FixedString",
-        T::Uuid => "UUID",
-        T::Date => "Date",
-        T::Date32 => "Date32",
-        T::DateTime { .. } => "DateTime",
-        T::DateTime64 { .. } => "DateTime64",
-        T::Decimal { .. } => "Decimal",
-        T::Enum8(_) => "Enum8",
-        T::Enum16(_) => "Enum16",
-        T::Ipv4 => "IPv4",
-        T::Ipv6 => "IPv6",
-        T::Array(_) => "Array",
-        T::Map(..) => "Map",
-        T::Json { .. } => "JSON",
-        T::LowCardinality(_) => "LowCardinality",
-        T::Nullable(_) => "Nullable",
-        T::State(_) => "AggregateFunction",
     }
 }

@@ -32,7 +32,7 @@ pub(crate) use compile::{Maker, Settings, compile};
 #[cfg(test)]
 pub(crate) use numbers::Whole;
 pub(crate) use numbers::{Decimal, Exact, Float, Integer, Width, bool_text};
-pub(crate) use rules::{Fit, Kind, Misfit, Native, Rule, takes};
+pub(crate) use rules::{Fit, Kind, Misfit, Native, Rule, takes, type_word};
 pub(crate) use storage::{Bools, FixedBytes, Growing, Lists, Maps, Primitives, Texts};
 pub(crate) use text_types::{Enum, FixedText, Ipv4, dashed_uuid};
 pub use times::EpochUnit;

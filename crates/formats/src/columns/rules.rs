@@ -109,6 +109,42 @@ pub(crate) fn takes(column_type: &ColumnType, kind: Kind) -> bool {
     }
 }
 
+/// The word for a type in a refusal; without its parameters, which do not matter there.
+pub(crate) fn type_word(column_type: &ColumnType) -> &'static str {
+    use ColumnType as T;
+    match column_type.bare() {
+        T::Int8 => "Int8",
+        T::Int16 => "Int16",
+        T::Int32 => "Int32",
+        T::Int64 => "Int64",
+        T::UInt8 => "UInt8",
+        T::UInt16 => "UInt16",
+        T::UInt32 => "UInt32",
+        T::UInt64 => "UInt64",
+        T::Float32 => "Float32",
+        T::Float64 => "Float64",
+        T::Bool => "Bool",
+        T::String => "String",
+        T::FixedString(_) => "FixedString",
+        T::Uuid => "UUID",
+        T::Date => "Date",
+        T::Date32 => "Date32",
+        T::DateTime { .. } => "DateTime",
+        T::DateTime64 { .. } => "DateTime64",
+        T::Decimal { .. } => "Decimal",
+        T::Enum8(_) => "Enum8",
+        T::Enum16(_) => "Enum16",
+        T::Ipv4 => "IPv4",
+        T::Ipv6 => "IPv6",
+        T::Array(_) => "Array",
+        T::Map(..) => "Map",
+        T::Json { .. } => "JSON",
+        T::LowCardinality(_) => "LowCardinality",
+        T::Nullable(_) => "Nullable",
+        T::State(_) => "AggregateFunction",
+    }
+}
+
 /// Why a column does not take a value. Made only for a value that is turned down, so it may allocate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Misfit {

@@ -8,6 +8,7 @@ mod inputs;
 mod joins;
 mod listen;
 mod lookups;
+mod protobuf;
 mod sides;
 mod sinks;
 mod steps;

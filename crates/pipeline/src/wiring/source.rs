@@ -6,6 +6,7 @@
 mod brokers;
 mod decoding;
 mod options;
+mod protobuf;
 
 use std::sync::Arc;
 

@@ -105,6 +105,83 @@ fn the_example_of_avro_decodes_records_of_its_schema() {
     assert!(refused("site", text()).ends_with("name a field in it, as in `site.name`"));
 }
 
+/// The example that `docs/formats.md` shows, on a record that another encoder (Python's protobuf) wrote; its types as a text and as a descriptor set.
+#[test]
+fn the_example_of_protobuf_decodes_records_of_its_schema() {
+    use dataflow::{BlockBuilder, Partition};
+
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
+    let text = std::fs::read_to_string(folder.join("kafka-protobuf.yaml")).unwrap();
+    let schema_file = folder.join("readings.proto");
+    let pipeline = pipeline(&text.replace("readings.proto", schema_file.to_str().unwrap()));
+    let text = || ColumnType::String;
+    let schema = Schema::new(vec![
+        Column::new("sensor_id", ColumnType::UInt32),
+        Column::new("city", ColumnType::LowCardinality(Box::new(text()))),
+        Column::new("floor", ColumnType::Nullable(Box::new(ColumnType::Int16))),
+        Column::new("temperature", ColumnType::Float32),
+        Column::new("status", ColumnType::Enum8([("OK".into(), 0), ("LOW_BATTERY".into(), 1)].into())),
+        Column::new("labels", ColumnType::Map(Box::new(text()), Box::new(text()))),
+        Column::new("measured_at", ColumnType::DateTime64 { precision: 3, timezone: Some("UTC".into()) }),
+        Column::new("samples", ColumnType::Array(Box::new(ColumnType::Float32))),
+    ]);
+    let columns = with_fields(&schema, &pipeline.targets()[0]).unwrap();
+    let decoder = source::decoder(&pipeline.inputs()[0], columns).unwrap().decoder;
+    let mut block = BlockBuilder::new(Partition::new("readings", 0), 0);
+    let record = b"\x08\xf1\xa2\x04\x12\x0b\n\x07Gen\xc3\xa8ve\x10\x03\x19\x00\x00\x00\x00\x00\x805@ \x01*\t\n\x04line\x12\x01a2\x0b\x08\xee\xae\xc8\xb1\x06\x10\x95\x9a\xef::\x08\x00\x00\x00?\x00\x00\x80\xbf";
+    block.push(0, 0, Some(record));
+    block.push(1, 0, Some(&record[..20]));
+    let decoded = decoder.decode(&block.take());
+    assert_eq!((decoded.batch.positions, decoded.rejects.len()), (vec![0], 1));
+    assert!(decoded.rejects[0].message.starts_with("byte `"), "{}", decoded.rejects[0].message);
+
+    let refused = |column: &str, column_type| {
+        let schema = Schema::new(vec![Column::new(column, column_type)]);
+        source::decoder(&pipeline.inputs()[0], schema)
+            .err()
+            .expect("a column that cannot be filled")
+            .to_string()
+    };
+    let shown = refused("temperature", ColumnType::Uuid);
+    assert!(shown.starts_with("`source.format.protobuf`: schema_file `"), "{shown}");
+    let why =
+        "field `temperature`, column `temperature`: the schema has double, and UUID does not take a float";
+    assert!(shown.ends_with(why), "{shown}");
+    assert!(refused("site", text()).ends_with("name a field in it, as in `site.name`"));
+}
+
+#[test]
+fn types_are_looked_for_beside_the_file_and_in_the_folders_of_imports() {
+    let dir = testkit::TestDir::new("protobuf").unwrap();
+    let folder = |name: &str| dir.path().join(name);
+    std::fs::create_dir_all(folder("more/geo")).unwrap();
+    let root =
+        r#"syntax = "proto3"; package shop; import "geo/place.proto"; message Order { geo.Place at = 1; }"#;
+    std::fs::write(folder("order.proto"), root).unwrap();
+    let place = r#"syntax = "proto3"; package geo; message Place { string city = 1; }"#;
+    std::fs::write(folder("more/geo/place.proto"), place).unwrap();
+    let made = |options: &str, message: &str| {
+        let file = folder("order.proto");
+        let format =
+            format!("{{ protobuf: {{ schema_file: {}, message: {message}{options} }} }}", file.display());
+        let source = format!("{{ kafka: {{ brokers: \"b:9092\", topic: t }}, format: {format} }}");
+        let mut column = Column::new("city", ColumnType::String);
+        column.field = "at.city".into();
+        source::decoder(&with(&source, "").inputs()[0], Schema::new(vec![column]))
+            .err()
+            .map(|error| error.to_string())
+    };
+    let paths = format!(", import_paths: [{}]", folder("more").display());
+    assert_eq!(made(&paths, "shop.Order"), None);
+    let error = made("", "shop.Order").unwrap();
+    assert!(
+        error.starts_with("`source.format.protobuf`: schema_file `") && error.contains("geo/place.proto"),
+        "{error}"
+    );
+    let error = made(&paths, "shop.Ordr").unwrap();
+    assert!(error.ends_with("no message `shop.Ordr`; there are `geo.Place`, `shop.Order`"), "{error}");
+}
+
 #[test]
 fn a_schema_file_that_cannot_be_read_is_named() {
     let source =

@@ -202,7 +202,7 @@ fn format(format: &Format) -> StreamFormat {
         Some((Signal::Traces, _)) => StreamFormat::OtlpTraces,
         Some((Signal::Metrics, _)) => StreamFormat::OtlpMetrics,
         None if format.csv().is_some() => StreamFormat::Csv,
-        None if format.avro().is_some() => StreamFormat::Message,
+        None if format.avro().is_some() || format.protobuf().is_some() => StreamFormat::Message,
         None => StreamFormat::Json,
     }
 }

@@ -14,7 +14,7 @@ use super::listen::ListenSource;
 use crate::config::values::{Consumer, Identifier, OneOrMany, Pairs, Start, StoreUrl};
 pub use format::{
     AvroFormat, CsvFormat, EpochUnit, Format, FormatOptions, FormatWord, JsonFormat, NO_QUOTE, OtlpFormat,
-    Registry,
+    ProtobufFormat, Registry,
 };
 pub use kafka::{Fetch, Kafka, Mechanism, OAuth, Sasl, Security, Tls};
 pub use pulsar::{Pulsar, PulsarSecurity, PulsarTls};
@@ -53,7 +53,7 @@ pub struct Source {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator: Option<Generator>,
 
-    /// How a record is read: `json`, `otlp_logs`, `otlp_traces` or `otlp_metrics`, or `{ json: { … } }`, `{ avro: { … } }`, `{ csv: { … } }` and so on with options.
+    /// How a record is read: `json`, `otlp_logs`, `otlp_traces` or `otlp_metrics`, or `{ json: { … } }`, `{ avro: { … } }`, `{ protobuf: { … } }`, `{ csv: { … } }` and so on with options.
     #[serde(default)]
     pub format: Format,
 

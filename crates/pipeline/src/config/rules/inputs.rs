@@ -257,6 +257,7 @@ impl Rules<'_> {
         let source = input.source;
         self.csv(input);
         self.otlp(input);
+        self.protobuf(input);
         let Some(avro) = source.format.avro() else { return };
         if source.is_endless() && source.pulsar.is_none() && source.format.is_avro_of_the_source() {
             let message = "Avro needs the schema that its records were written with: write \

@@ -12,6 +12,7 @@ use formats::avro::{AvroDecoder, AvroOptions, SCHEMA_BYTES_MAX, Schemas};
 use formats::csv::{CsvDecoder, CsvOptions};
 use formats::json::{JsonDecoder, JsonOptions};
 use formats::otlp::{OtlpDecoder, OtlpOptions};
+use formats::protobuf::{ProtobufDecoder, ProtobufOptions};
 use registry::{Client, WithSchemas};
 use sources::file::Csv;
 use sources::pulsar::{PulsarOptions, SchemaClient};
@@ -19,8 +20,9 @@ use sources::pulsar::{PulsarOptions, SchemaClient};
 use super::brokers::Brokers;
 use super::file_csv;
 use super::options::pulsar_connection;
+use super::protobuf::types;
 use crate::config::model::Input;
-use crate::config::model::source::{self as model, AvroFormat, CsvFormat, EpochUnit, Format};
+use crate::config::model::source::{self as model, AvroFormat, CsvFormat, EpochUnit, Format, ProtobufFormat};
 use crate::config::values::Secret;
 use crate::lookups::source::{Looks, WithLookups};
 use crate::wiring::WiringError;
@@ -94,6 +96,9 @@ pub fn decoder(input: &Input<'_>, schema: Schema) -> Result<Decoding, WiringErro
         let decoder = OtlpDecoder::new(signal, schema, options);
         let decoder = decoder.map_err(|error| WiringError::Settings(format!("`{path}`: {error}")))?;
         return Ok(Decoding::of(Arc::new(decoder)));
+    }
+    if let Some(protobuf) = format.protobuf() {
+        return protobuf_decoder(&protobuf, (record_bytes(format), &path), schema);
     }
     match (format.avro(), format.csv()) {
         (Some(avro), _) => {
@@ -173,6 +178,27 @@ fn avro_decoder(
         }
         _ => Err(settings(&"write either `schema_file` or `registry`")),
     }
+}
+
+fn protobuf_decoder(
+    protobuf: &ProtobufFormat,
+    (record_bytes_max, path): (usize, &str),
+    schema: Schema,
+) -> Result<Decoding, WiringError> {
+    let settings =
+        |error: &dyn std::fmt::Display| WiringError::Settings(format!("`{path}.protobuf`: {error}"));
+    let options = ProtobufOptions {
+        assume_timezone: protobuf.timezone.clone(),
+        epoch_unit: epoch_unit(protobuf.epoch_unit),
+        record_bytes_max,
+    };
+    let (Some(file), Some(message)) = (&protobuf.schema_file, &protobuf.message) else {
+        return Err(settings(&"write `schema_file` and `message`"));
+    };
+    let of_file = |error: &dyn std::fmt::Display| settings(&format!("schema_file `{file}`: {error}"));
+    let types = types(Path::new(file), &protobuf.import_paths).map_err(|error| of_file(&error))?;
+    let decoder = ProtobufDecoder::new(schema, &types, message, options);
+    Ok(Decoding::of(Arc::new(decoder.map_err(|error| of_file(&error))?)))
 }
 
 fn registry_client(registry: &model::Registry, path: &str) -> Result<Client, WiringError> {

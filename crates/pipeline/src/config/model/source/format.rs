@@ -40,6 +40,15 @@ impl Format {
         self.avro().is_some_and(|avro| avro.schema_file.is_none() && avro.registry.is_none())
     }
 
+    /// The options of Protocol Buffers, as written or by default, if that is the format.
+    pub fn protobuf(&self) -> Option<ProtobufFormat> {
+        match self {
+            Self::Word(FormatWord::Protobuf) => Some(ProtobufFormat::default()),
+            Self::Word(_) => None,
+            Self::Options(options) => options.protobuf.as_deref().cloned(),
+        }
+    }
+
     /// The options of CSV, if that is the format.
     pub fn csv(&self) -> Option<&CsvFormat> {
         match self {
@@ -54,7 +63,7 @@ impl Format {
             Self::Word(FormatWord::OtlpLogs) => Some((Signal::Logs, OtlpFormat::default())),
             Self::Word(FormatWord::OtlpTraces) => Some((Signal::Traces, OtlpFormat::default())),
             Self::Word(FormatWord::OtlpMetrics) => Some((Signal::Metrics, OtlpFormat::default())),
-            Self::Word(FormatWord::Json | FormatWord::Avro | FormatWord::Csv) => None,
+            Self::Word(FormatWord::Json | FormatWord::Avro | FormatWord::Protobuf | FormatWord::Csv) => None,
             Self::Options(options) => {
                 let of = |signal, otlp: &Option<OtlpFormat>| otlp.clone().map(|otlp| (signal, otlp));
                 of(Signal::Logs, &options.otlp_logs)
@@ -75,21 +84,24 @@ impl Format {
     /// The length from which on a record becomes a dead letter.
     pub fn record_bytes_max(&self) -> u64 {
         let of_avro = self.avro().map(|avro| avro.record_bytes_max);
+        let of_protobuf = self.protobuf().map(|protobuf| protobuf.record_bytes_max);
         let of_csv = self.csv().map(|csv| csv.record_bytes_max);
         let of_otlp = self.otlp().map(|(_, otlp)| otlp.record_bytes_max);
-        of_avro.or(of_csv).or(of_otlp).unwrap_or_else(|| self.json().record_bytes_max).bytes
+        of_avro.or(of_protobuf).or(of_csv).or(of_otlp).unwrap_or_else(|| self.json().record_bytes_max).bytes
     }
 }
 
 /// A format by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schemars(extend("x-later" = ["protobuf", "raw"]))]
+#[schemars(extend("x-later" = ["raw"]))]
 pub enum FormatWord {
     /// One JSON object per record.
     Json,
     /// Avro whose schemas Pulsar's brokers have; from other sources it needs options: where the schema comes from.
     Avro,
+    /// Protocol Buffers, which need options: where the types come from.
+    Protobuf,
     /// CSV, which needs options: where the names of the fields come from.
     Csv,
     /// One request of OTLP with log records, each of which is a row; in Protocol Buffers or JSON; from Kafka, Pulsar or a log.
@@ -105,10 +117,10 @@ pub enum FormatWord {
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
     "oneOf" = [
-        {"required": ["json"]}, {"required": ["avro"]}, {"required": ["csv"]}, {"required": ["otlp_logs"]}, {"required": ["otlp_traces"]},
-        {"required": ["otlp_metrics"]}
+        {"required": ["json"]}, {"required": ["avro"]}, {"required": ["protobuf"]}, {"required": ["csv"]}, {"required": ["otlp_logs"]},
+        {"required": ["otlp_traces"]}, {"required": ["otlp_metrics"]}
     ],
-    "x-later" = ["protobuf", "raw"]
+    "x-later" = ["raw"]
 ))]
 pub struct FormatOptions {
     /// One JSON object a record.
@@ -118,6 +130,10 @@ pub struct FormatOptions {
     /// One Avro datum a record, in binary; from Kafka, Pulsar or a log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avro: Option<AvroFormat>,
+
+    /// One message of Protocol Buffers a record, in binary; from Kafka, Pulsar or a log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protobuf: Option<Box<ProtobufFormat>>,
 
     /// One line of CSV or TSV a record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -220,6 +236,53 @@ impl Default for AvroFormat {
         Self {
             schema_file: None,
             registry: None,
+            timezone: default_timezone(),
+            epoch_unit: EpochUnit::default(),
+            record_bytes_max: default_record_bytes(),
+        }
+    }
+}
+
+/// Options of Protocol Buffers.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProtobufFormat {
+    /// The file with the types of the records: a `.proto` file, or a descriptor set (`protoc --include_imports --descriptor_set_out`). A relative path is relative to the pipeline file's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_file: Option<String>,
+
+    /// The message that each record is, with its package: `shop.Order`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+
+    /// Folders in which what a `.proto` file imports is looked for, after its own folder. The types of `google/protobuf` need no folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), extend("x-why" = "each is searched for every import"))]
+    pub import_paths: Vec<String>,
+
+    /// The time zone of texts with a date or time and no zone, by its name in the tz database. The server's zone is never used.
+    #[serde(default = "default_timezone")]
+    pub timezone: String,
+
+    /// The unit of an integer that fills a column of times.
+    #[serde(default)]
+    pub epoch_unit: EpochUnit,
+
+    /// A longer record becomes a dead letter.
+    #[serde(default = "default_record_bytes")]
+    #[schemars(extend(
+        "x-least" = "1KiB", "x-most" = "512MiB",
+        "x-why" = "a record is held in memory whole, next to others"
+    ))]
+    pub record_bytes_max: Size,
+}
+
+impl Default for ProtobufFormat {
+    fn default() -> Self {
+        Self {
+            schema_file: None,
+            message: None,
+            import_paths: Vec::new(),
             timezone: default_timezone(),
             epoch_unit: EpochUnit::default(),
             record_bytes_max: default_record_bytes(),

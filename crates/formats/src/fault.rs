@@ -1,4 +1,4 @@
-//! Why a record is turned down, and the sentence that says so.
+//! Why a record is turned down, and the sentence that says so: shared by the formats in binary whose schemas say their bytes (Avro, Protobuf).
 //!
 //! Owns the kinds of faults and their words. Does not own the rules that they break ([`crate::columns`]).
 //!
@@ -21,11 +21,11 @@ use crate::columns::{Fit, Misfit};
 use crate::shown::{printable, shorten};
 
 /// What a step of the decoder gives.
-pub(super) type Step<T> = Result<T, Box<Fault>>;
+pub(crate) type Step<T> = Result<T, Box<Fault>>;
 
 /// A record's fault, before it is known which record it was.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     /// The rule's class.
     pub reason: Reason,
     /// Which column was being filled, by its place in the schema.
@@ -73,9 +73,7 @@ impl Fault {
 
     /// The record comes without the name of its schema.
     #[cold]
-    pub fn nameless() -> Box<Self> {
-        let rule = "the message names no schema: it was produced without one; produce it with an Avro schema, or write the one that it has as \
-                    `schema_file`";
+    pub fn nameless(rule: &'static str) -> Box<Self> {
         Self::new(Reason::Schema, Kind::Nameless, rule.into())
     }
 
@@ -88,7 +86,12 @@ impl Fault {
     /// The record has nothing for a column.
     #[cold]
     pub fn absent(column: usize, field: &str) -> Box<Self> {
-        let rule = "is missing, and its column has neither NULL nor a DEFAULT";
+        Self::lacking(column, field, "is missing, and its column has neither NULL nor a DEFAULT")
+    }
+
+    /// The same, by another rule.
+    #[cold]
+    pub fn lacking(column: usize, field: &str, rule: &'static str) -> Box<Self> {
         let mut fault = Self::new(Reason::Missing, Kind::Absent, rule.into());
         fault.column = Some(column);
         fault.field = field.into();
@@ -134,7 +137,7 @@ const BYTES_SHOWN: usize = 24;
 
 /// What a rule says of a value that displays as itself.
 #[inline(always)]
-pub(super) fn fits(fit: Fit<()>, value: impl Display) -> Step<()> {
+pub(crate) fn fits(fit: Fit<()>, value: impl Display) -> Step<()> {
     match fit {
         Ok(()) => Ok(()),
         Err(misfit) => Err(misfits(*misfit, value.to_string())),
@@ -143,7 +146,7 @@ pub(super) fn fits(fit: Fit<()>, value: impl Display) -> Step<()> {
 
 /// What a rule says of a text.
 #[inline(always)]
-pub(super) fn text_fits(fit: Fit<()>, text: &[u8]) -> Step<()> {
+pub(crate) fn text_fits(fit: Fit<()>, text: &[u8]) -> Step<()> {
     match fit {
         Ok(()) => Ok(()),
         Err(misfit) => Err(misfits(*misfit, shorten(text))),
@@ -152,7 +155,7 @@ pub(super) fn text_fits(fit: Fit<()>, text: &[u8]) -> Step<()> {
 
 /// What a rule says of bytes.
 #[inline(always)]
-pub(super) fn bytes_fit(fit: Fit<()>, bytes: &[u8]) -> Step<()> {
+pub(crate) fn bytes_fit(fit: Fit<()>, bytes: &[u8]) -> Step<()> {
     match fit {
         Ok(()) => Ok(()),
         Err(misfit) => Err(misfits(*misfit, hex(bytes))),

@@ -1,0 +1,236 @@
+//! Protocol Buffers messages, one a record, straight into Arrow columns of the target's types.
+//!
+//! Owns the decoder, its options and the form of its rejects. A plan is compiled once from the message's type and the columns; the record's bytes are
+//! then read once. There is no tree of messages in between.
+//!
+//! | module  | what it owns                                                               |
+//! |---------|----------------------------------------------------------------------------|
+//! | `types` | the types of messages, from a descriptor set or from `.proto` texts        |
+//! | `leaf`  | what a column makes of a field's type                                      |
+//! | `plan`  | what is done with the fields of a message; columns that cannot be filled   |
+//! | `walk`  | the pass over a record: the last value of each field, all of a repeated one |
+//! | `fill`  | what was found into columns; what a field becomes that was not sent        |
+//! | `flat`  | whole blocks of records that are nothing but numbers, column by column     |
+//! | `wire`  | the encoding of keys and single values                                     |
+//!
+//! What becomes of each type is the table of [`crate::columns`], read by this one:
+//!
+//! | Protocol Buffers                                   | kind                                                        |
+//! |----------------------------------------------------|-------------------------------------------------------------|
+//! | `bool`, integers, `float`, `double`, `string`, `bytes` | bool, integer, float, text, bytes                       |
+//! | an enum                                            | text (its name) for String and Enum, integer for integers   |
+//! | `repeated`, `map`                                  | list, map                                                   |
+//! | a message                                          | none: its fields fill columns by dotted names               |
+//! | `google.protobuf.Timestamp`                        | timestamp                                                   |
+//! | `google.protobuf.Duration`                         | decimal: its seconds                                        |
+//! | `google.protobuf.Int64Value` and its like          | that of the value in it                                     |
+//! | a group                                            | none: it is skipped                                         |
+//!
+//! What a field becomes that was not sent:
+//!
+//! | the field                                          | the column gets                                             |
+//! |----------------------------------------------------|-------------------------------------------------------------|
+//! | has no presence (proto3 without `optional`)        | 0, the empty text, false: that is what was sent             |
+//! | is repeated or a map                               | nothing in an Array or Map                                  |
+//! | has presence, or is within a message that was not sent | NULL; else the column's DEFAULT; else the field's default |
+//! | is a Timestamp, a Duration or a wrapper            | NULL; else the DEFAULT; else the record is a reject         |
+//! | is `required`                                      | the record is a reject                                      |
+//! | is not in the schema                               | NULL or the DEFAULT; else the decoder is refused            |
+
+mod fill;
+mod flat;
+mod leaf;
+mod plan;
+mod types;
+mod walk;
+mod wire;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use dataflow::{Decoded, Decoder, RecordBlock, Reject, Schema};
+
+use crate::columns::{self, EpochUnit, Settings, TypedColumn};
+use crate::fault::{Fault, Step};
+use crate::rows;
+use fill::Rows;
+use plan::Plan;
+pub use types::{DESCRIPTORS_BYTES_MAX, Open, Types, TypesError};
+use wire::Wire;
+
+/// How messages are read where their values leave a choice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProtobufOptions {
+    /// The IANA zone of texts with a date or time and no zone, for columns that have no zone either.
+    pub assume_timezone: String,
+    /// What an integer counts that fills a DateTime.
+    pub epoch_unit: EpochUnit,
+    /// Bytes of a record; a longer one is rejected unread.
+    pub record_bytes_max: usize,
+}
+
+impl Default for ProtobufOptions {
+    fn default() -> Self {
+        // Sixteen times what Kafka takes by default: more is a mistake in what is sent.
+        Self { assume_timezone: "UTC".into(), epoch_unit: EpochUnit::ByMagnitude, record_bytes_max: 16 << 20 }
+    }
+}
+
+/// Columns, a schema or an option that no record could be decoded with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// There is nothing to fill.
+    #[error("the target has no columns")]
+    NoColumns,
+    /// Two columns of one name.
+    #[error("the column `{column}` appears twice in the schema")]
+    ColumnTwice {
+        /// The name.
+        column: String,
+    },
+    /// A column that cannot be filled, whatever the schema.
+    #[error("column `{column}`: {why}")]
+    Type {
+        /// The column.
+        column: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The zone of the options.
+    #[error("`assume_timezone`: `{zone}` is no time zone of the IANA database")]
+    Zone {
+        /// The zone.
+        zone: String,
+    },
+    /// The schema cannot be used.
+    #[error(transparent)]
+    Types(#[from] TypesError),
+    /// A column that the schema's field cannot fill.
+    #[error("field `{field}`, column `{column}`: {why}")]
+    Field {
+        /// The field, dotted.
+        field: String,
+        /// The column.
+        column: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// A [`Decoder`] for records that are Protocol Buffers messages.
+pub struct ProtobufDecoder {
+    schema: Schema,
+    options: ProtobufOptions,
+    plan: Plan,
+    patterns: Vec<Box<dyn TypedColumn>>,
+}
+
+impl ProtobufDecoder {
+    /// A decoder of records that are the message `message` of `types`, without a header, for the columns of `schema`.
+    ///
+    /// # Errors
+    /// When there is no such message, a column cannot be filled from it, or a zone is not known.
+    pub fn new(
+        schema: Schema,
+        types: &Types,
+        message: &str,
+        options: ProtobufOptions,
+    ) -> Result<Self, ConfigError> {
+        let patterns = patterns(&schema, &options)?;
+        let plan = Plan::new(&types.message(message)?, &schema)?;
+        Ok(Self { schema, options, plan, patterns })
+    }
+
+    /// Decodes a block of records that are nothing but numbers; `None` if it has others, or a record that becomes a reject.
+    fn flat(&self, block: &RecordBlock) -> Option<Decoded> {
+        if !block.absent.is_empty() || !block.cut.is_empty() {
+            return None;
+        }
+        let flat = self.plan.flat.as_ref()?;
+        let mut columns: Vec<_> = self.patterns.iter().map(|pattern| pattern.fresh(block.len())).collect();
+        flat.fill(&self.plan, block, 0, self.options.record_bytes_max, &mut columns)?;
+        let arrays = columns.into_iter().map(|column| column.finish());
+        let arrays = arrays
+            .collect::<Result<Vec<_>, _>>()
+            .expect("columns keep offsets ascending, text valid and lengths equal");
+        Some(rows::decoded(block, &self.schema, arrays, Vec::new()))
+    }
+
+    /// Decodes a block, of which `push` appends the records at `start..end` one by one.
+    #[inline(always)]
+    fn rows(
+        &self,
+        block: &RecordBlock,
+        mut push: impl FnMut(&mut Rows<'_>, usize, usize) -> Step<()>,
+    ) -> Decoded {
+        let mut columns = Rows::new(&self.schema, &self.patterns, block.len());
+        let mut rejects = Vec::new();
+        let mut absent = block.absent.iter().copied().peekable();
+        let mut from = 0;
+        for (row, end) in block.payloads.ends.iter().enumerate() {
+            let (start, end) = (from, *end as usize);
+            from = end;
+            if absent.next_if_eq(&(row as u32)).is_some() {
+                rejects.push(rows::no_body(block, row));
+            } else if end - start > self.options.record_bytes_max {
+                rejects.push(rows::too_large(block, row, self.options.record_bytes_max));
+            } else if let Err(fault) = push(&mut columns, start, end) {
+                rejects.push(self.reject(block, row, &fault));
+            }
+        }
+        let arrays = columns.finish().expect("columns keep offsets ascending, text valid and lengths equal");
+        rows::decoded(block, &self.schema, arrays, rejects)
+    }
+
+    /// The reject of a record that the decoder has turned down.
+    #[cold]
+    fn reject(&self, block: &RecordBlock, row: usize, fault: &Fault) -> Reject {
+        let column = fault.column.map_or("", |n| &self.schema.columns()[n].name);
+        Reject::of(block, row, fault.reason, column, fault.sentence())
+    }
+}
+
+/// The empty columns of a schema.
+fn patterns(schema: &Schema, options: &ProtobufOptions) -> Result<Vec<Box<dyn TypedColumn>>, ConfigError> {
+    if schema.columns().is_empty() {
+        return Err(ConfigError::NoColumns);
+    }
+    let mut names = BTreeSet::new();
+    if let Some(twice) = schema.columns().iter().find(|column| !names.insert(&column.name)) {
+        return Err(ConfigError::ColumnTwice { column: twice.name.clone() });
+    }
+    if columns::Zone::named(&options.assume_timezone).is_none() {
+        return Err(ConfigError::Zone { zone: options.assume_timezone.clone() });
+    }
+    let settings = Settings { timezone: &options.assume_timezone, epoch: options.epoch_unit };
+    let pattern = |column: &dataflow::Column| {
+        columns::typed(&column.column_type, settings)
+            .map_err(|why| ConfigError::Type { column: column.name.clone(), why })
+    };
+    schema.columns().iter().map(pattern).collect()
+}
+
+impl fmt::Debug for ProtobufDecoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProtobufDecoder")
+            .field("schema", &self.schema)
+            .field("options", &self.options)
+            .finish()
+    }
+}
+
+impl Decoder for ProtobufDecoder {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn decode(&self, block: &RecordBlock) -> Decoded {
+        self.flat(block).unwrap_or_else(|| {
+            let bytes = &block.payloads.bytes[..];
+            self.rows(block, |rows, start, end| rows.push(&self.plan, Wire::new(bytes, start, end)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! Rules of Protocol Buffers.
+//!
+//! Owns which of its options go together, and from which sources it is read. Does not own the types, which are read when the decoder is made
+//! (`wiring::source::protobuf`).
+
+use super::Rules;
+use crate::config::model::Input;
+
+impl Rules<'_> {
+    /// Everything about an input that reads Protocol Buffers.
+    pub(super) fn protobuf(&mut self, input: &Input<'_>) {
+        let source = input.source;
+        let Some(protobuf) = source.format.protobuf() else { return };
+        let path = format!("{}.format", input.path);
+        if !source.is_endless() {
+            let message = match source.generator {
+                Some(_) => "a generator makes JSON; leave `format` out",
+                None => {
+                    "Protobuf is read from Kafka, Pulsar or a log, which delimit its records; lines of a file cannot"
+                }
+            };
+            self.fault(&path, message);
+            return;
+        }
+        let Some(file) = &protobuf.schema_file else {
+            let message = "Protobuf needs the types that its records were written with: write \
+                           `format: { protobuf: { schema_file: orders.proto, message: shop.Order } }`; the file may also be a descriptor set of `protoc`";
+            self.fault(&path, message);
+            return;
+        };
+        let path = format!("{path}.protobuf");
+        if protobuf.message.as_deref().unwrap_or_default().is_empty() {
+            let message = "`message` is missing: name the message that a record is, with its package, as in `message: shop.Order`";
+            self.fault(&path, message);
+        }
+        if !protobuf.import_paths.is_empty() && !file.ends_with(".proto") {
+            let message = "a descriptor set has its imports in itself; take `import_paths` out, or name a `.proto` file";
+            self.fault(&format!("{path}.import_paths"), message);
+        }
+    }
+}
