@@ -188,7 +188,8 @@ impl Plan {
         let mut random = Random::new(seed, 10);
         let r = &mut random;
         let (size_ms, lateness_ms) = (r.one_of(&[100, 1_000, 5_000]), r.one_of(&[0, 0, 200, 5_000]));
-        plan.aggregates = Some(Aggregates { size_ms, lateness_ms });
+        let slide_ms = size_ms / r.one_of(&[1, 1, 2, 4]);
+        plan.aggregates = Some(Aggregates { size_ms, slide_ms, lateness_ms });
         // Its event time is the column's.
         plan.window.get_or_insert(Duration::from_secs(16));
         plan.poison.clear();

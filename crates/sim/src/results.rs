@@ -19,6 +19,8 @@ use crate::records::{Row, schema, to_columns};
 pub struct Aggregates {
     /// How long it is, milliseconds.
     pub size_ms: i64,
+    /// From the start of one to that of the next, milliseconds: less than that if they overlap.
+    pub slide_ms: i64,
     /// How late a record may be, milliseconds.
     pub lateness_ms: i64,
 }
@@ -32,16 +34,18 @@ pub struct Result {
     pub key: u64,
     /// How many records.
     pub count: u64,
+    /// Those of them that are in no later window.
+    pub last: u64,
     /// The sum, the least and the greatest of their ids.
     pub ids: [u64; 3],
 }
 
 impl Result {
     /// As a row of the table.
-    pub fn row(&self, size_ms: i64) -> Row {
+    pub fn row(&self, slide_ms: i64) -> Row {
         let [sum, least, greatest] = self.ids;
         // Keys are below 2^10; of some hundred records all numbers are small.
-        let id = (self.start_ms.div_euclid(size_ms) as u64) << 10 | self.key;
+        let id = (self.start_ms.div_euclid(slide_ms) as u64) << 10 | self.key;
         [id, self.key, self.count << 48 | sum << 24 | least << 12 | greatest]
     }
 }
@@ -51,7 +55,10 @@ impl Aggregates {
     pub fn steps(self, is_in_files: bool) -> Vec<Box<dyn Operator>> {
         let config = WindowConfig {
             key: vec!["key".to_owned()],
-            windows: Windows::Tumbling { size: Duration::from_millis(self.size_ms as u64) },
+            windows: Windows::Hopping {
+                size: Duration::from_millis(self.size_ms as u64),
+                slide: Duration::from_millis(self.slide_ms as u64),
+            },
             lateness: Duration::from_millis(self.lateness_ms as u64),
             emit: None,
             aggregates: vec![
@@ -65,7 +72,7 @@ impl Aggregates {
         if is_in_files {
             window = window.with_sizes(TINY);
         }
-        vec![Box::new(window), Box::new(Results { size_ms: self.size_ms })]
+        vec![Box::new(window), Box::new(Results { slide_ms: self.slide_ms })]
     }
 }
 
@@ -81,7 +88,7 @@ const TINY: Sizes = Sizes {
 
 /// The step behind the window.
 struct Results {
-    size_ms: i64,
+    slide_ms: i64,
 }
 
 impl Operator for Results {
@@ -103,9 +110,10 @@ impl Operator for Results {
             start_ms: starts.value(row),
             key: keys.value(row),
             count: counts.value(row),
+            last: 0,
             ids: [sums.value(row), least.value(row), greatest.value(row)],
         };
-        let made: Vec<Row> = (0..rows.num_rows()).map(|row| result(row).row(self.size_ms)).collect();
+        let made: Vec<Row> = (0..rows.num_rows()).map(|row| result(row).row(self.slide_ms)).collect();
         Ok(Output::all(Batch { rows: to_columns(&made), ..probed.batch }))
     }
 

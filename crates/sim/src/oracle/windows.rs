@@ -18,6 +18,7 @@ use crate::results::Result as Of;
 #[derive(Clone, Debug)]
 pub struct Model {
     size_ms: i64,
+    slide_ms: i64,
     lateness_ms: i64,
     watermark_ms: i64,
     tables: Vec<usize>,
@@ -34,6 +35,7 @@ impl Model {
         let aggregates = plan.aggregates?;
         Some(Self {
             size_ms: aggregates.size_ms,
+            slide_ms: aggregates.slide_ms,
             lateness_ms: aggregates.lateness_ms,
             watermark_ms: i64::MIN,
             tables: plan.tables.clone(),
@@ -48,7 +50,7 @@ impl Model {
         self.watermark_ms = i64::MIN;
         let due = std::mem::take(&mut self.due);
         let open = std::mem::take(&mut self.open);
-        open.values().chain(&due).map(|of| of.count).sum()
+        open.values().chain(&due).map(|of| of.last).sum()
     }
 
     /// Whether no result of a closed window is still to come.
@@ -58,8 +60,8 @@ impl Model {
 
     /// The results that are due with these rows: all that are due, unless they may come later.
     fn take_due(&mut self, of_tables: &[(usize, Row)]) -> Vec<Of> {
-        let (is_in_files, size_ms) = (self.is_in_files, self.size_ms);
-        let comes = |of: &Of| of_tables.iter().any(|(_, row)| *row == of.row(size_ms));
+        let (is_in_files, slide_ms) = (self.is_in_files, self.slide_ms);
+        let comes = |of: &Of| of_tables.iter().any(|(_, row)| *row == of.row(slide_ms));
         let (now, later) = self.due.drain(..).partition(|of| !is_in_files || comes(of));
         self.due = later;
         now
@@ -79,7 +81,8 @@ impl Model {
         let (mut fates, mut dead) = (Vec::new(), Vec::new());
         let (mut late, mut absorbed) = (0, 0);
         for record in &sealed.read {
-            let start_ms = record.time_ms - record.time_ms.rem_euclid(self.size_ms);
+            // The last window that it is in.
+            let start_ms = record.time_ms - record.time_ms.rem_euclid(self.slide_ms);
             let fate = if !record.is_good {
                 dead.push(record.id);
                 Fate::Dead
@@ -88,11 +91,19 @@ impl Model {
                 Fate::Late
             } else {
                 absorbed += 1;
-                let none = Of { start_ms, key: record.key, count: 0, ids: [0, u64::MAX, 0] };
-                let of = self.open.entry((start_ms, record.key)).or_insert(none);
-                let [sum, least, greatest] = of.ids;
-                of.count += 1;
-                of.ids = [sum + record.id, least.min(record.id), greatest.max(record.id)];
+                let starts = (0..).map(|n| start_ms - n * self.slide_ms);
+                for start in starts.take_while(|start| start + self.size_ms > record.time_ms) {
+                    if self.is_closed(start) {
+                        break;
+                    }
+                    let none =
+                        Of { start_ms: start, key: record.key, count: 0, last: 0, ids: [0, u64::MAX, 0] };
+                    let of = self.open.entry((start, record.key)).or_insert(none);
+                    let [sum, least, greatest] = of.ids;
+                    of.count += 1;
+                    of.last += u64::from(start == start_ms);
+                    of.ids = [sum + record.id, least.min(record.id), greatest.max(record.id)];
+                }
                 Fate::Absorbed
             };
             fates.push((record.id, fate));
@@ -109,8 +120,8 @@ impl Model {
             return Err(("C9", format!("dead letters are {found:?}, and should be {dead:?}")));
         }
         let (counts, derived) = (counts_of(seal), seal.derived.unwrap_or_default());
-        let held: u64 = self.open.values().chain(&self.due).map(|of| of.count).sum();
-        let released: u64 = results.iter().map(|of| of.count).sum();
+        let held: u64 = self.open.values().chain(&self.due).map(|of| of.last).sum();
+        let released: u64 = results.iter().map(|of| of.last).sum();
         let said = seal.absorbed.unwrap_or_default();
         let found = [counts.passed, counts.late, counts.absorbed, derived.rows, said.released, said.held];
         let expected = [0, late, absorbed, (results.len() * self.tables.len()) as u64, released, held];
@@ -122,7 +133,7 @@ impl Model {
     }
 
     fn compare(&self, results: &[Of], of_tables: &[(usize, Row)]) -> Result<(), Broken> {
-        let expected: Vec<Row> = sorted(results.iter().map(|of| of.row(self.size_ms)).collect());
+        let expected: Vec<Row> = sorted(results.iter().map(|of| of.row(self.slide_ms)).collect());
         for place in &self.tables {
             let rows = of_tables.iter().filter(|(of, _)| of == place).map(|(_, row)| *row);
             let found = sorted(rows.collect());
