@@ -45,6 +45,17 @@ pub enum Likeness {
     Other,
 }
 
+/// How a file's first bytes compare with those of an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// All that were hashed are there, and are the same.
+    Alike,
+    /// Fewer are there; as far as hashes cover those, they are the same.
+    Shorter,
+    /// Others.
+    Other,
+}
+
 /// The file system's name of a file, as long as it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
@@ -86,10 +97,11 @@ impl Identity {
     /// # Errors
     /// When it cannot be read.
     pub fn of(file: &File) -> io::Result<Self> {
-        Ok(Self::of_head(Node::of(&file.metadata()?), &head(file, LENGTHS[LENGTHS.len() - 1])?))
+        Ok(Self::of_head(Node::of(&file.metadata()?), &head(file)?))
     }
 
-    fn of_head(node: Node, head: &[u8]) -> Self {
+    /// Of the file `node`, which begins with `head` ([`head`]).
+    pub fn of_head(node: Node, head: &[u8]) -> Self {
         let length = head.len() as u64;
         let mut lengths: Vec<u64> = LENGTHS.into_iter().filter(|l| *l <= length).collect();
         if lengths.last() != Some(&length) {
@@ -116,10 +128,21 @@ impl Identity {
     /// When it cannot be read.
     pub fn begins_like(&self, file: &File) -> io::Result<Option<Self>> {
         let node = Node::of(&file.metadata()?);
-        let head = head(file, LENGTHS[LENGTHS.len() - 1])?;
+        let head = head(file)?;
         let length = head.len() as u64;
         let agrees = self.prints.iter().all(|(l, expected)| *l <= length && hash(&head, *l) == *expected);
         Ok(agrees.then(|| Self::of_head(node, &head)))
+    }
+
+    /// How a file that begins with `head` ([`head`]) compares, whichever file it is.
+    pub fn beginning(&self, head: &[u8]) -> Beginning {
+        let length = head.len() as u64;
+        let mut held = self.prints.iter().filter(|(l, _)| *l <= length);
+        match held.all(|(l, expected)| hash(head, *l) == *expected) {
+            true if length >= self.covers() => Beginning::Alike,
+            true => Beginning::Shorter,
+            false => Beginning::Other,
+        }
     }
 
     /// Reads the text of one; `None` if it is none.
@@ -154,7 +177,7 @@ impl Identity {
     pub fn compare(&self, file: &File) -> io::Result<Likeness> {
         let metadata = file.metadata()?;
         let covered = self.prints.last().map_or(0, |(length, _)| *length).min(LENGTHS[LENGTHS.len() - 1]);
-        let head = head(file, covered)?;
+        let head = first(file, covered)?;
         let length = head.len() as u64;
         let mut held = self.prints.iter().filter(|(l, _)| *l <= length);
         let agrees = held.all(|(l, expected)| hash(&head, *l) == *expected);
@@ -184,7 +207,15 @@ impl std::fmt::Display for Identity {
     }
 }
 
-fn head(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
+/// The first bytes of a file, as many as an identity is made of.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn head(file: &File) -> io::Result<Vec<u8>> {
+    first(file, LENGTHS[LENGTHS.len() - 1])
+}
+
+fn first(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
     // Reads at a place, so that whoever reads the file further on is not disturbed.
     let mut head = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
     let mut length = 0;
