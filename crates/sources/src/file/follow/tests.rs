@@ -1,10 +1,12 @@
 //! Files that are followed while they grow, are rotated and appear.
 
 use std::fs::{self, OpenOptions};
+use std::sync::Arc;
 use std::time::Duration;
 
-use dataflow::conformance::source::{Fixture, Watch, at};
-use dataflow::{Source, SourceFault};
+use async_trait::async_trait;
+use dataflow::conformance::source::{self, Fixture, Watch, at};
+use dataflow::{Partition, Runtime, Source, SourceFault};
 
 use crate::file::tests::{Dir, FileFixture, append, bodies, fixture};
 use crate::file::*;
@@ -122,6 +124,48 @@ fn text(range: std::ops::Range<u64>) -> Vec<u8> {
 
 fn empty(path: &str) {
     OpenOptions::new().write(true).open(path).unwrap().set_len(0).unwrap();
+}
+
+/// Files that grow, for the rules of every source.
+struct Growing {
+    dir: Dir,
+    files: FileFixture,
+}
+
+#[async_trait]
+impl Fixture for Growing {
+    fn source(&self) -> &dyn Source {
+        &self.files.source
+    }
+
+    fn runtime(&self) -> Arc<dyn Runtime> {
+        self.files.runtime()
+    }
+
+    async fn append(&self, partition: &Partition, payload: &[u8]) -> bool {
+        append(&partition.stream, &[payload, b"\n"].concat());
+        true
+    }
+
+    async fn open(&self) -> Option<Partition> {
+        // A file without a byte is none.
+        Some(Partition::new(self.dir.write("new.log", b"\n"), 0))
+    }
+}
+
+#[tokio::test]
+async fn followed_files_keep_the_rules_of_a_source() {
+    let count = std::sync::atomic::AtomicU32::new(0);
+    source::run(async || {
+        let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let dir = Dir::new(&format!("follow-rules-{number}"));
+        for n in 0..3 {
+            dir.write(&format!("{n}.log"), &text(0..20 + 3_000 * n));
+        }
+        let files = follow(&[dir.path("*.log")]);
+        Box::new(Growing { dir, files }) as Box<dyn Fixture>
+    })
+    .await;
 }
 
 #[tokio::test]
