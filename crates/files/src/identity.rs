@@ -45,17 +45,6 @@ pub enum Likeness {
     Other,
 }
 
-/// How a file's first bytes compare with those of an identity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beginning {
-    /// All that were hashed are there, and are the same.
-    Alike,
-    /// Fewer are there; as far as hashes cover those, they are the same.
-    Shorter,
-    /// Others.
-    Other,
-}
-
 /// The file system's name of a file, as long as it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
@@ -97,11 +86,10 @@ impl Identity {
     /// # Errors
     /// When it cannot be read.
     pub fn of(file: &File) -> io::Result<Self> {
-        Ok(Self::of_head(Node::of(&file.metadata()?), &head(file)?))
+        Ok(Self::of_head(Node::of(&file.metadata()?), &head(file, LENGTHS[LENGTHS.len() - 1])?))
     }
 
-    /// Of the file `node`, which begins with `head` ([`head`]).
-    pub fn of_head(node: Node, head: &[u8]) -> Self {
+    fn of_head(node: Node, head: &[u8]) -> Self {
         let length = head.len() as u64;
         let mut lengths: Vec<u64> = LENGTHS.into_iter().filter(|l| *l <= length).collect();
         if lengths.last() != Some(&length) {
@@ -128,21 +116,10 @@ impl Identity {
     /// When it cannot be read.
     pub fn begins_like(&self, file: &File) -> io::Result<Option<Self>> {
         let node = Node::of(&file.metadata()?);
-        let head = head(file)?;
+        let head = head(file, LENGTHS[LENGTHS.len() - 1])?;
         let length = head.len() as u64;
         let agrees = self.prints.iter().all(|(l, expected)| *l <= length && hash(&head, *l) == *expected);
         Ok(agrees.then(|| Self::of_head(node, &head)))
-    }
-
-    /// How a file that begins with `head` ([`head`]) compares, whichever file it is.
-    pub fn beginning(&self, head: &[u8]) -> Beginning {
-        let length = head.len() as u64;
-        let mut held = self.prints.iter().filter(|(l, _)| *l <= length);
-        match held.all(|(l, expected)| hash(head, *l) == *expected) {
-            true if length >= self.covers() => Beginning::Alike,
-            true => Beginning::Shorter,
-            false => Beginning::Other,
-        }
     }
 
     /// Reads the text of one; `None` if it is none.
@@ -177,7 +154,7 @@ impl Identity {
     pub fn compare(&self, file: &File) -> io::Result<Likeness> {
         let metadata = file.metadata()?;
         let covered = self.prints.last().map_or(0, |(length, _)| *length).min(LENGTHS[LENGTHS.len() - 1]);
-        let head = first(file, covered)?;
+        let head = head(file, covered)?;
         let length = head.len() as u64;
         let mut held = self.prints.iter().filter(|(l, _)| *l <= length);
         let agrees = held.all(|(l, expected)| hash(&head, *l) == *expected);
@@ -207,15 +184,7 @@ impl std::fmt::Display for Identity {
     }
 }
 
-/// The first bytes of a file, as many as an identity is made of.
-///
-/// # Errors
-/// When it cannot be read.
-pub fn head(file: &File) -> io::Result<Vec<u8>> {
-    first(file, LENGTHS[LENGTHS.len() - 1])
-}
-
-fn first(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
+fn head(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
     // Reads at a place, so that whoever reads the file further on is not disturbed.
     let mut head = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
     let mut length = 0;

@@ -265,7 +265,16 @@ fn advance(
             return Ok(Some(Event::CaughtUp { partition, next: next.into(), leader_epoch: mark.epoch() }));
         }
         if left > 0 && !lines.is_blank() {
-            tell_incomplete(path, lines.next(), left, options);
+            let what = match options.csv {
+                None => {
+                    "the last line has no newline and is no whole record; it is left for the run after it was completed"
+                }
+                Some(_) => {
+                    "the last line has no newline, or ends within quotes, so the record may be incomplete; it is left for the run after it was \
+                     completed. If only the newline is missing, `echo >> FILE` completes it"
+                }
+            };
+            tracing::warn!(file = path, position = lines.next(), bytes = left, "{what}");
         }
         return Ok(Some(Event::Ended { partition, next: next.into() }));
     }
@@ -278,20 +287,6 @@ fn advance(
     bytes.consume(used);
     let is_due = *is_live && !block.is_empty();
     Ok(is_due.then(|| open.give(Mark::none(false))))
-}
-
-/// Says in the log that the last line of a file is left for later.
-pub(super) fn tell_incomplete(path: &str, position: u64, left: u64, options: &FileOptions) {
-    let what = match options.csv {
-        None => {
-            "the last line has no newline and is no whole record; it is left for the run after it was completed"
-        }
-        Some(_) => {
-            "the last line has no newline, or ends within quotes, so the record may be incomplete; it is left for the run after it was \
-             completed. If only the newline is missing, `echo >> FILE` completes it"
-        }
-    };
-    tracing::warn!(file = path, position, bytes = left, "{what}");
 }
 
 /// Refuses a file that lost bytes while it was read: records that nobody has seen may have been among them.
@@ -388,7 +383,7 @@ fn open_file(
 }
 
 /// The first record of a CSV file; none if it is longer than any header.
-pub(super) fn head(
+fn head(
     csv: Csv,
     file: File,
     path: &str,

@@ -1,4 +1,4 @@
-//! Files that a gateway or a pipeline follows while they are rotated and the program is killed: every line is in the table once.
+//! Files that a gateway follows while they are rotated and the gateway is killed: every line is in the table once.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -17,21 +17,8 @@ use super::logs::{program, start_gateway};
 const KILLS: u64 = 10;
 const KEPT: usize = 50;
 
-/// The same for the pipeline, which stops when a file is deleted that it has not read.
-const KEPT_FOR_PIPELINE: usize = 1_000;
-
 /// Writes numbered lines into `NAME.log`, and rotates it: by another name, or by a copy. Returns how many lines there are.
 fn write(dir: &Path, name: &str, over: &AtomicBool, written: &AtomicU64) -> u64 {
-    let line = |n: &str, text: &str| format!("{name} {n} {text}\n");
-    write_lines((dir, name, KEPT), over, written, &line)
-}
-
-fn write_lines(
-    (dir, name, kept): (&Path, &str, usize),
-    over: &AtomicBool,
-    written: &AtomicU64,
-    line: &dyn Fn(&str, &str) -> String,
-) -> u64 {
     let mut random = Lcg::new(seed() ^ u64::from(name.as_bytes()[0]));
     let path = |number: usize| match number {
         0 => dir.join(format!("{name}.log")),
@@ -43,7 +30,7 @@ fn write_lines(
     let (mut file, mut lines): (File, u64) = (open(), 0);
     while !over.load(Ordering::Acquire) {
         for _ in 0..random.below(200) {
-            let line = line(&lines.to_string(), &"x".repeat(random.below(80) as usize));
+            let line = format!("{name} {lines} {}\n", "x".repeat(random.below(80) as usize));
             let (first, rest) = line.split_at(random.below(line.len() as u64) as usize);
             for part in [first, rest] {
                 file.write_all(part.as_bytes()).expect("writes");
@@ -52,14 +39,14 @@ fn write_lines(
             written.fetch_add(1, Ordering::Relaxed);
         }
         if random.one_in(10) && path(0).metadata().is_ok_and(|metadata| metadata.len() > 0) {
-            for number in (1..kept).rev().filter(|number| path(*number).exists()) {
+            for number in (1..KEPT).rev().filter(|number| path(*number).exists()) {
                 std::fs::rename(path(number), path(number + 1)).expect("renames");
             }
             match random.one_in(2) {
                 true => {
                     std::fs::rename(path(0), path(1)).expect("renames");
                     // As long as nobody has told it, it writes into the file that it has open.
-                    file.write_all(line(&lines.to_string(), "late").as_bytes()).expect("writes");
+                    writeln!(file, "{name} {lines} late").expect("writes");
                     lines += 1;
                     std::thread::sleep(Duration::from_millis(random.below(300)));
                     file = open();
@@ -129,47 +116,5 @@ fn kill_test_every_line_of_rotated_files_is_in_the_table_once() {
     let others = table
         .value("SELECT count() FROM {t} WHERE truncated OR host != 'here' OR file NOT LIKE 'var/%.log%'");
     assert_eq!(others, "0");
-    assert_eq!(pipeline.accounts(), Accounts { read: lines, written: lines, ..Accounts::default() });
-}
-
-/// The pipeline itself follows the files, and is killed at random.
-#[test]
-fn kill_test_every_line_of_rotated_files_that_a_pipeline_follows_is_in_the_table_once() {
-    let Some(case) = Case::begin("followed") else { return };
-    let logs = case.dir().join("var");
-    std::fs::create_dir(&logs).expect("the test's folder can be written");
-    let table = case.table("id String, text String", "id");
-    let paths = logs.join("*.log*").display().to_string();
-    let pipeline = case
-        .pipeline()
-        .input_of("events", &format!("{{ file: {{ paths: '{paths}', follow: true }} }}"))
-        .batch("{ rows: 2000, age: 50ms }");
-    // No file is there at the first start.
-    let mut running = pipeline.run();
-    let (over, written) = (AtomicBool::new(false), AtomicU64::new(0));
-    let lines: u64 = std::thread::scope(|scope| {
-        let writers = ["app", "web"].map(|name| {
-            let (over, written, logs) = (&over, &written, &logs);
-            let line = move |n: &str, text: &str| format!("{{\"id\":\"{name} {n}\",\"text\":\"{text}\"}}\n");
-            scope.spawn(move || write_lines((logs, name, KEPT_FOR_PIPELINE), over, written, &line))
-        });
-        let _end = super::logs::End(&over);
-        let mut random = Lcg::new(seed());
-        for _ in 0..KILLS {
-            std::thread::sleep(Duration::from_millis(500 + random.below(2_500)));
-            running.kill9().expect("the pipeline dies");
-            std::thread::sleep(Duration::from_millis(random.below(500)));
-            running = pipeline.run();
-        }
-        over.store(true, Ordering::Release);
-        writers.into_iter().map(|writer| writer.join().expect("a writer")).sum()
-    });
-    assert!(lines > 1_000, "the writers have written");
-    table.wait_for(lines);
-    // Whatever would come twice has time to.
-    std::thread::sleep(Duration::from_secs(3));
-    term(running);
-    pipeline.drain();
-    assert_eq!(table.count_and_distinct("id"), (lines, lines));
     assert_eq!(pipeline.accounts(), Accounts { read: lines, written: lines, ..Accounts::default() });
 }
