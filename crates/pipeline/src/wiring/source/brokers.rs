@@ -66,7 +66,7 @@ fn refusal(topic: &str, kind: SchemaKind) -> Option<String> {
         SchemaKind::Avro | SchemaKind::None => return None,
         SchemaKind::Json => "write `format: json`",
         SchemaKind::Protobuf | SchemaKind::ProtobufNative => {
-            "Protobuf is not read; produce Avro or JSON into a topic of its own, and read that one"
+            "Protobuf schemas of the brokers are not read; produce Avro or JSON into a topic of its own, and read that one"
         }
         SchemaKind::KeyValue => {
             "a key and a value with a schema each are not read; produce records of one Avro schema into a topic of its own, and read that one"
