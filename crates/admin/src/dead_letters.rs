@@ -1,7 +1,7 @@
 //! Dead letters: the records that could not go on, what became of them, and which a replay takes.
 //!
-//! Owns the questions to the dead-letter table, the lane's journal and its replay log. Changes nothing: what does is a few lines of the
-//! command that a person gives.
+//! Owns the queries of the dead-letter table, the lane's journal and its replay log. Changes nothing, and does not own what does: putting
+//! letters into the replay log, and deleting them, is done by the commands of the program (`dead_letters::replay`, `dead_letters::purge`).
 //!
 //! | module      | what it owns                                                        |
 //! |-------------|---------------------------------------------------------------------|

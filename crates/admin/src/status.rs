@@ -1,7 +1,9 @@
 //! What is known of a pipeline, running or not.
 //!
-//! Owns the report. Reads the journal, asks the source for its ends and the process that runs the pipeline, if there is one on
-//! this machine, for what it waits for; claims nothing and appends nothing, so a running pipeline is not disturbed.
+//! Owns the report. Reads the journal, asks the source for its ends, and the process that runs the pipeline, if there is one on this
+//! machine, for what it waits for. Claims nothing and appends nothing, so a running pipeline is not disturbed. Does not own the fields that
+//! it shares with other answers (`admin::fields`), the request to the running process (`admin::running`), nor what is printed (the
+//! program's command).
 
 use dataflow::position;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Everything of a pipeline in its store, read and verified.
 //!
-//! Owns what is looked at, and by whom: the look itself is `engine::inspect`'s, and what a frame holds is `clickhouse`'s. Reads only: nothing is
-//! claimed, so a running pipeline is not disturbed, though its disk or its bucket is read once.
+//! Owns which lanes are read, and which reader verifies the bytes of each kind of object. Does not own the walk over the objects
+//! (`engine::inspect`), nor their formats: frames (`clickhouse`), files of state (`operators`), replay logs (`replays`). Only reads:
+//! nothing is claimed, so a running pipeline is not disturbed, though its disk or its bucket is read once.
 
 use anyhow::{Context, bail};
 use engine::inspect::{self, Report};

@@ -1,6 +1,8 @@
 //! Compares the table with the source, while the pipeline runs.
 //!
-//! Owns the order of the comparison. Reads the journal, the source and the tables; claims, publishes, writes and locks nothing.
+//! Owns the bounds of a comparison, and why it is sound while both sides change. Does not own its steps (`verify::work`), nor the
+//! statements that ClickHouse answers (`clickhouse::reconcile`). Reads the journal, the source and the tables; claims, publishes, writes
+//! and locks nothing.
 //!
 //! ```text
 //! journal ─▶ source once more, up to what is sealed ─▶ wait until that is settled ─▶ digests of buckets ─▶ keys of those that

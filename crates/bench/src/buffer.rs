@@ -1,8 +1,9 @@
 //! The workload `buffer`: log records of OpenTelemetry, through a gateway and a log on object storage, into ClickHouse.
 //!
-//! Owns its two processes, its load and its figures. The records are those of `workloads`. The gateway answers a request once it is durable
-//! in the log; a pipeline reads the log and writes the rows. The CPU of both is what a record costs; that of the senders, the store and ClickHouse
-//! is accounted apart or not at all.
+//! Owns the order of a run, the pipeline file and the figures. Does not own the records (`workloads::buffer`), the senders
+//! (`buffer::send`), the store with its proxy (`buffer::store`), nor the two processes (`buffer::gateway`, `crate::engine`). The gateway
+//! answers a request once it is durable in the log; a pipeline reads the log and writes the rows. The CPU of both is what a record costs;
+//! that of the senders, the store and ClickHouse is accounted apart or not at all.
 //!
 //! ```text
 //! senders ─▶ forebay gateway ─▶ counting proxy ─▶ S3 ─▶ counting proxy ─▶ forebay run ─▶ ClickHouse

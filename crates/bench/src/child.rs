@@ -1,7 +1,8 @@
 //! Child processes whose CPU and memory are accounted apart.
 //!
-//! Owns start, end and usage of one child. Does not know what a child does. A child dies with its handle, and the kernel
-//! ends it if this process dies first, so that no measurement leaves a server behind.
+//! Owns start, end and usage of one child. Does not own what a child does (`crate::engine`, `crate::server`), nor samples of its usage over
+//! time (`crate::trace`). A child dies with its handle, and the kernel ends it if this process dies first, so that no measurement leaves a
+//! server behind.
 
 use std::collections::BTreeMap;
 use std::fs::File;

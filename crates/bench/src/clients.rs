@@ -2,7 +2,8 @@
 //!
 //! Owns the arms, their order and their figures. Every client is a process of its own (`client`, or a peer's program) that reads
 //! the same rows from a file, makes its own columns of them before the clock starts, sends two batches to warm up, and then
-//! counts its CPU over the rest; [`Outcome`] is what it prints.
+//! counts its CPU over the rest; [`Outcome`] is what it prints. Does not own the measured loop (`clients::client`), the file
+//! (`clients::rows`), the rows (`workloads::clients`), nor the programs of others (`crate::peer`).
 //!
 //! | arm      | what it does                                                                                   |
 //! |----------|------------------------------------------------------------------------------------------------|

@@ -1,11 +1,11 @@
 //! The workload `dedup`: files of sales, ingested twice.
 //!
-//! Owns its files, its pipeline and its figures. The first reading is the baseline of the second in the same run. Files of
-//! JSON lines stand for the published CSV, and one table whose key begins with the country for the published five: a pipeline
-//! fills one table, and one state for all rows is the harder case.
+//! Owns its files, its pipeline and its figures. Does not own the rows and what the table must hold (`workloads::dedup`), nor the readings
+//! that change rows ([`upsert`], [`replacing`]). The first reading is the baseline of the second in the same run. Files of JSON lines stand
+//! for the published CSV, and one table whose key begins with the country for the published five: a pipeline fills one table, and one state
+//! for all rows is the harder case.
 //!
-//! Beside it, in the same run, the second reading may change every row: with `upsert` ([`upsert`]), and with a plain client and a
-//! ReplacingMergeTree ([`replacing`]).
+//! Beside it, in the same run, the second reading may change every row: with `upsert`, and with a plain client and a ReplacingMergeTree.
 //!
 //! The second reading finds the same files under new names, so that each of them is a partition that was never read. It is
 //! not told that anything was read before: only the keys know.

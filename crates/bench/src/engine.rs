@@ -1,7 +1,8 @@
 //! One run of the pipeline: `forebay run` as a child, watched from outside.
 //!
-//! Owns the pipeline file, the child and what is seen of it while it runs. The child is the program itself, so its CPU and
-//! memory are those of the engine and of nothing else: neither the benchmark's nor the server's.
+//! Owns the pipeline file, the child and what is seen of it while it runs. Does not own a child's start, end and usage (`crate::child`),
+//! nor what a run is judged by (each workload). The child is the program itself, so its CPU and memory are those of the engine and of
+//! nothing else: neither the benchmark's nor the server's.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,6 +1,7 @@
 //! What a benchmark measures: a name for programs, a name for people, and how the number is shown.
 //!
-//! Owns the figures that several workloads have. A workload's own figures stand in its file.
+//! Owns the figures that several workloads have, and the form of a number. Does not own a workload's own figures, which stand in its file,
+//! nor medians and goals (`crate::report`).
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 

@@ -1,12 +1,14 @@
 //! The workload `flink`: Avro readings from a topic, aggregated by sensor and window of event time, into ClickHouse.
 //!
-//! Owns its pipeline, its topic and its figures. The records, and what the table must hold, are those of `workloads`.
+//! Owns its topic, its runs and its figures. Does not own the records and what the table must hold (`workloads::flink`), nor the text of
+//! its pipeline (`flink::pipeline`).
 //!
 //! | module    | what it owns                                                        |
 //! |-----------|---------------------------------------------------------------------|
 //! | `feed`    | the records as they are sent                                        |
 //! | `live`    | the load at a pace, and the latency of results under it             |
 //! | `peer`    | Flink SQL over the same backlog                                     |
+//! | `pipeline` | the text of the pipeline file, for each feed                       |
 
 mod feed;
 pub mod live;

@@ -1,6 +1,7 @@
 //! The workload `glassflow`: events with duplicates, from a topic into ClickHouse, once each.
 //!
-//! Owns its pipeline, its topic and its figures. The records are those of `workloads`.
+//! Owns its pipeline, its arms and its figures. Does not own the records and what the table must hold (`workloads::glassflow`), topics
+//! (`glassflow::topics`), latency under a load (`glassflow::load`), nor what the figures are compared with (`glassflow::goals`).
 
 mod capacity;
 pub mod csv;

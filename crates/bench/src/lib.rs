@@ -1,8 +1,9 @@
 //! Measures the whole engine, as its users run it.
 //!
-//! Owns the order of a measurement: server, data, runs, verdicts. The engine is a child process, so that its CPU and memory
-//! are its own; ClickHouse is another. Every run starts with an empty table and an empty store, and every run is judged
-//! by the table's content: a fast wrong answer is no result.
+//! Owns the order of a measurement: server, data, runs, verdicts. Does not own the records and the right answers (`workloads`), nor
+//! standard output and exit codes, which are the program's. The engine is a child process, so that its CPU and memory are its own;
+//! ClickHouse is another. Every run starts with an empty table and an empty store, and every run is judged by the table's content: a fast
+//! wrong answer is no result.
 //!
 //! | module        | what it owns                                           |
 //! |---------------|--------------------------------------------------------|

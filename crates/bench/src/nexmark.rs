@@ -1,7 +1,7 @@
 //! The workload `nexmark`: queries q5, q7 and q8 over people, auctions and bids, from three topics into ClickHouse.
 //!
-//! Owns the topics and the figures. The pipelines are those of `tests/nexmark`, which a test compares row by row with a batch reading; the events,
-//! and what the tables must hold, are those of `workloads`.
+//! Owns the topics, the runs and the figures. Does not own the pipelines, which are those of `tests/nexmark` and which a test compares row
+//! by row with a batch reading; nor the events and what the tables must hold (`workloads::nexmark`), nor how Flink is run (`flink::peer`).
 
 use std::collections::BTreeSet;
 use std::path::Path;

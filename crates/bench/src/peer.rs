@@ -1,7 +1,8 @@
 //! Programs of others, measured in the same run: built here from sources that travel with this program.
 //!
-//! Owns the sources, the build by the Go on this machine, and nothing of what a peer does. Versions are pinned by `go.mod` and
-//! `go.sum`; modules come by Go's own client. Without Go there is no peer, and that is said.
+//! Owns the sources, and the build by the Go on this machine. Does not own what a peer does, nor its runs (`crate::clients`,
+//! `glassflow::peer`); Flink is built by `flink::peer`. Versions are pinned by `go.mod` and `go.sum`; modules come by Go's own client.
+//! Without Go a peer cannot be built, and the error says so.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

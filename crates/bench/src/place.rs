@@ -1,7 +1,7 @@
 //! Where a measurement keeps what it writes, and what all workloads are given.
 //!
-//! Owns the folder and the name of one measurement. Names never repeat, so that two measurements do not meet in a topic or a
-//! table.
+//! Owns the folder and the name of one measurement. Does not own the server and its tables (`crate::server`), nor topics (`crate::topic`).
+//! Names never repeat, so that two measurements do not meet in a topic or a table.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,7 +1,7 @@
 //! The ClickHouse that rows go to: a child of its own, or one that runs somewhere.
 //!
-//! Owns its start and stop and the questions about the table. A child's CPU is accounted apart; what a server elsewhere
-//! uses cannot be seen from here.
+//! Owns its start and stop and the questions about the table. Does not own what the right answers are (`workloads`), nor counts over time
+//! (`crate::counts`). A child's CPU is accounted apart; what a server elsewhere uses cannot be seen from here.
 
 use std::path::Path;
 use std::process::Command;

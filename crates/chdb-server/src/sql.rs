@@ -1,8 +1,9 @@
 //! Reads just enough of a statement to know what to do with it: where an insert's data begins, which format the
 //! answer has, what must be refused. Pure.
 //!
-//! Owns a lexer for ClickHouse's words, strings and comments. Does not parse: the engine does, and its errors are the
-//! ones that clients see.
+//! Owns a lexer for ClickHouse's words, strings and comments, and the few statements that are taken apart. Does not own the grammar: the
+//! engine parses, and its errors are the ones that clients see. Nor does it own what else is refused (`crate::gate`), or what is done with
+//! a statement (`crate::work`).
 
 /// What a token is. Comments and white space are no tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 //! for every thread that it starts, so each thread goes behind the wall before it calls into libchdb, and the engine's own threads are
 //! born there. The threads that accept connections stay outside.
 //!
-//! Owns the list of what stays open. Does not know statements. Files in memory (an insert's data) have no place in any file
-//! system, and Landlock does not see them.
+//! Owns the list of what stays open. Does not own what a statement may say (`crate::gate`), nor the threads that go behind it
+//! (`crate::engine`). Files in memory (an insert's data) have no place in any file system, and Landlock does not see them.
 
 use std::cell::Cell;
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! The ClickHouse table: rows to Native blocks, blocks to inserts, answers to decisions.
 //!
-//! Owns everything that is ClickHouse's: type names, the block format, HTTP, error codes, table settings. Does not own when
-//! a frame may be sent (`protocol`), nor retries and back-off (`engine`), nor the pipeline file (the binary).
+//! Owns everything that is ClickHouse's: type names, the block format, HTTP, error codes, table settings. Does not own when a frame may be
+//! sent (`protocol`), nor retries and back-off (`engine`), nor the pipeline file (`pipeline::config`).
 //!
 //! | module           | what it owns                                                | does I/O |
 //! |------------------|-------------------------------------------------------------|----------|

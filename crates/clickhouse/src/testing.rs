@@ -1,5 +1,7 @@
-//! What this crate's unit tests run on: tokio's real clock and threads, and a gate. Owns no part of the crate, and is built for tests
-//! alone.
+//! What this crate's unit tests run on: tokio's real clock and threads, and a gate. Built for tests alone.
+//!
+//! Owns these two stand-ins for the engine's parts. Does not own a server: unit tests answer from a listener of their own, and
+//! `tests/live.rs` starts ClickHouse by `testkit`.
 #![allow(clippy::disallowed_methods, reason = "tests run in real time")]
 
 use std::sync::Arc;

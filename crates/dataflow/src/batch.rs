@@ -1,6 +1,7 @@
 //! Decoded rows and where each of them came from.
 //!
-//! Owns the pairing of Arrow columns with origins, so that a filter never separates a row from its position.
+//! Owns the pairing of Arrow columns with origins, so that a filter never separates a row from its position. Does not own which rows are
+//! removed (each step), nor rows that are left out without moving others (`batch::selected`).
 
 pub mod selected;
 mod without;

@@ -1,7 +1,8 @@
 //! The rules of this crate's traits as tests that any implementation runs.
 //!
-//! Owns what can be shown through a trait alone. Every function panics and names the rule that is broken; none of them
-//! names a local crate or an executor, so that a simulation can run them as well.
+//! Owns what can be shown through a trait alone. Does not own what a single implementation adds to it, which its own tests show. Every
+//! function panics and names the rule that is broken; none of them names a local crate or an executor, so that a simulation can run them as
+//! well.
 //!
 //! | suite      | for                                    |
 //! |------------|----------------------------------------|

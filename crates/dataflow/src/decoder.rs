@@ -1,6 +1,7 @@
 //! From the bytes of records to columns.
 //!
-//! Owns the contract between sources and formats. The formats themselves are in the crate `formats`.
+//! Owns the contract between sources and formats. Does not own the formats themselves (the crate `formats`), nor the steps that a batch
+//! meets before the lane (`crate::intake`).
 
 use crate::{Batch, RecordBlock, Reject, Schema, Spans};
 

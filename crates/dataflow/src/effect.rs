@@ -1,6 +1,7 @@
 //! The two questions that every failure answers: did it happen, and what now.
 //!
-//! Owns the words. The classification itself stands beside each boundary (`clickhouse::response`, `store::error`).
+//! Owns the words. Does not own the classification of a failure, which stands beside each boundary (`clickhouse::response`,
+//! `store::error`).
 
 /// Whether the failed operation may have taken effect all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

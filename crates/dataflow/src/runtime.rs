@@ -1,7 +1,7 @@
 //! The one seam to time, randomness and threads.
 //!
-//! Owns nothing but the trait: `engine::runtime` is the real one, a simulation has its own. Code on the data's path takes
-//! an `Arc<dyn Runtime>` and so runs the same in both.
+//! Owns the trait. Does not own a clock or threads: `engine::runtime` is the real implementation, and a simulation has its own. Code on the
+//! data's path takes an `Arc<dyn Runtime>` and so runs the same in both.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! Snapshots of the state and the checkpoint record. A snapshot holds what is in memory and the names of the files that hold the
 //! rest, so a checkpoint of a large state writes little.
 //!
-//! Owns the order of the writes: snapshots, record, and only then what it allows to be retired ([`crate::retire`]). Runs beside
-//! the lane: a seal never waits for a snapshot.
+//! Owns the order of the writes: snapshots, record, and only then what it allows to be retired ([`crate::retire`]). Does not own what is in
+//! a snapshot (each step, `dataflow::State`), the files of a large state ([`crate::state_files`]), nor which objects may go
+//! (`protocol::retire`). Runs beside the lane: a seal never waits for a snapshot.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,8 @@
 //! Why a lane stops.
 //!
-//! Owns the closed list. Everything that passes by itself (a server away, a slow disk) is retried where it happens and
-//! never becomes one of these.
+//! Owns the closed list, and the name of each state that a lane stops in. Does not own what passes by itself (a server away, a slow disk):
+//! that is retried where it happens, never becomes one of these, and is shown as a [`crate::problem`]. Nor does it own the exit codes,
+//! which are the program's.
 
 use dataflow::{OperatorError, SourceError, SourceFault, StateError};
 use protocol::doubt::StopReason;

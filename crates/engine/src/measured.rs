@@ -1,8 +1,9 @@
 //! A store that counts what it is asked for.
 //!
-//! Owns the metrics of every kind of store: on object storage a request costs money and a round trip, on local disk an
-//! fsync. Does not change any answer. One operation is one request, except for a list that passes by foreign objects and for several
-//! ranges of one object, which are as many as the store says ([`Store::requests_for`]).
+//! Owns the metrics of every kind of store: on object storage a request costs money and a round trip, on local disk an fsync. Does not own
+//! an answer, which it passes on unchanged, nor the tries after a failed one ([`crate::patient`], [`crate::retry`]). One operation is one
+//! request, except for a list that passes by foreign objects and for several ranges of one object, which are as many as the store says
+//! ([`Store::requests_for`]).
 //!
 //! | outcome   | meaning                                                        |
 //! |-----------|----------------------------------------------------------------|
@@ -27,7 +28,7 @@ use store::{Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError, Sw
 use crate::Status;
 use crate::problem::{Noticed, STORE, State};
 
-/// See the module.
+/// A store whose requests, bytes and failures are counted.
 pub struct Measured {
     store: Arc<dyn Store>,
     runtime: Arc<dyn Runtime>,

@@ -1,7 +1,8 @@
 //! Is this process still the owner of the lane?
 //!
-//! Owns the question that is asked before the last bytes of every insert (protocol, step 3). A process that slept through
-//! its own replacement finds the journal slot that it would write next taken by another, or below the floor.
+//! Owns the question that is asked before the last bytes of every insert (protocol, step 3). Does not own the claim or the appending of
+//! records ([`crate::journal`]), nor what an owner does that was fenced ([`crate::pipeline`]). A process that slept through its own
+//! replacement finds the journal slot that it would write next taken by another, or below the floor.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,9 +1,9 @@
 //! A store whose reads wait until it answers.
 //!
-//! Owns the retries around reading: while a lane starts it reads hundreds of objects, and one lost answer among them is no
-//! reason to end a process that a supervisor would only start again. Puts and deletes pass through, for what a lost answer
-//! to those means is for their callers to find out. An owner's tries have no bound in
-//! number (see [`crate::retry`]) and end when the caller is dropped.
+//! Owns the retries around reading: while a lane starts it reads hundreds of objects, and one lost answer among them is no reason to end a
+//! process that a supervisor would only start again. Does not own puts and deletes, which pass through: what a lost answer to those means
+//! is for their callers to find out. Nor the pauses ([`crate::retry`]) or the counts of requests ([`crate::measured`]). An owner's tries
+//! have no bound in number and end when the caller is dropped.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use store::{Entry, Key, Prefix, Put, Store, StoreError, Swap, Tag};
 
 use crate::retry::Backoff;
 
-/// See the module.
+/// A store whose reads are repeated until it answers.
 pub struct Patient {
     store: Arc<dyn Store>,
     runtime: Arc<dyn Runtime>,

@@ -1,7 +1,7 @@
 //! Pauses between tries.
 //!
-//! Owns the length of a pause. Tries themselves have no bound in number: a server or a disk that is away comes back
-//! some day, and until then nothing is dropped; what is bounded is the rate.
+//! Owns the length of a pause. Does not own what is tried again, nor when to give up (each caller). Tries have no bound in number: a server
+//! or a disk that is away comes back some day, and until then nothing is dropped; what is bounded is the rate.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! The real clock, threads and randomness.
 //!
-//! Owns the implementation of [`Runtime`] over tokio and a pool of threads for computing. This is the one place on the
-//! data's path that reads the system's clock.
+//! Owns the implementation of [`Runtime`] over tokio and a pool of threads for computing. Does not own the contract (`dataflow::runtime`),
+//! nor how much is computed at a time ([`crate::lane`], [`crate::seal`]). This is the one place on the data's path that reads the system's
+//! clock.
 #![allow(clippy::disallowed_methods, reason = "this is the seam that the other modules are sent to")]
 
 use std::collections::hash_map::RandomState;

@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 /// How long a frame may be unsettled before its segment is written: most inserts are answered sooner, and one that is not may be away for long.
 pub const WRITE_AFTER: Duration = Duration::from_secs(2);
 
-/// See the module.
+/// The segments of a lane that are sealed and not written: one for each such frame that is not settled.
 #[derive(Default)]
 pub struct Unwritten {
     state: Mutex<State>,

@@ -1,6 +1,7 @@
 //! What each command does.
 //!
-//! Owns one module a command, and what they share: loading a pipeline file and the tokio runtime.
+//! Owns one module a command, and what they share: loading a pipeline file and the tokio runtime. Does not own what a command does beyond
+//! its words and its exit code (`admin`, `engine`, `pipeline`), nor the list of commands with their help ([`crate::cli`]).
 
 /// What the help of the commands says that refuse while a process runs the pipeline.
 macro_rules! running_means {

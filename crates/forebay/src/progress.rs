@@ -1,7 +1,7 @@
 //! Lines that tell how far a pipeline is, and at its end what became of the records.
 //!
-//! Owns the arithmetic of rates, the words of the last line, and when a run has too many dead letters. Reads the lane's snapshot,
-//! and nothing else.
+//! Owns the arithmetic of rates, the words of the last line, and when a run has too many dead letters. Reads the lane's snapshot
+//! (`engine::status`), and nothing else. Does not own the exit code (`commands::run`).
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};

@@ -1,11 +1,12 @@
 //! What was measured: costs of a record, a row and a key.
 //!
-//! Owns the figures of this version that stand where no report is given, and the reading of a report of `forebay bench … --json`.
+//! Owns the figures of this version, which are taken where no report is given, and the reading of a report of `forebay bench … --json`.
+//! Does not own what is computed from them (`admin::capacity`), nor prices (`capacity::prices`).
 
 use pipeline::config::model::Pipeline;
 use serde_json::Value;
 
-/// What keeps state.
+/// What a stateful step keeps in its state, and what the size of the state is computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A key that was seen.

@@ -1,7 +1,7 @@
 //! What the journal of a lane says, read on as it grows.
 //!
-//! Owns the reading, and when a replay is done: all its records are sealed, and all that was sealed by then is settled.
-//! Claims nothing and appends nothing.
+//! Owns the reading, and when a replay is done: all its records are sealed, and all that was sealed by then is settled. Claims nothing and
+//! appends nothing. Does not own what became of each letter (`dead_letters::results`), nor what a record changes (`protocol::lane`).
 
 use std::sync::Arc;
 

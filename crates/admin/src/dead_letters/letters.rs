@@ -1,7 +1,8 @@
 //! Reading dead letters from their table.
 //!
-//! Owns the statements and the pages: no answer is larger than the client takes, whatever the letters hold. Everything that
-//! may be no text travels in hexadecimal. Only reads, and says so to the server.
+//! Owns the statements and the pages: no answer is larger than the client takes, however large the letters are. Whatever may not be text
+//! travels in hexadecimal. Only reads, and tells the server so. Does not own which letters are asked for (the caller gives the condition),
+//! nor the table's columns (`clickhouse::dead_letters`).
 
 use anyhow::{Context, bail};
 use clickhouse::client::QueryError;

@@ -1,7 +1,8 @@
 //! How many rows of each key the table may hold, and how what it holds differs.
 //!
-//! Owns the arithmetic, pure. The order in which the partitions were read is not known afterwards, so a key whose copies lie at the
-//! edge of the window has bounds and not one number.
+//! Owns the arithmetic, pure. Does not own how the two sides are read (`verify::reading`, `clickhouse::reconcile`), nor which record of a
+//! key is the newest (`verify::newest`). The order in which the partitions were read is not known afterwards, so a key whose copies lie at
+//! the edge of the window has bounds and not one number.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! The rows of every frame that the journal still knows, by the provenance column.
 //!
-//! Owns the list of frames that are settled, from the journal's records, and the comparison of their rows with the table's. Frames
-//! that were settled before the newest checkpoint are in no record any more; their rows are compared by key only.
+//! Owns the list of frames that are settled, from the journal's records, and the comparison of their rows with the table's. Does not own
+//! the counting in the table (`clickhouse::reconcile`). Frames that were settled before the newest checkpoint are in no record any more;
+//! their rows are compared by key only (`verify::expect`).
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use super::report::{FrameRows, Frames};
 /// Frames that are asked for; a journal that holds more has not been retired for long.
 const FRAMES_MAX: usize = 200_000;
 
-/// Compares.
+/// Compares the rows of every settled frame with those that the table has of it; `limit` frames of each kind of difference are named.
 ///
 /// # Errors
 /// When the journal or the table cannot be read.

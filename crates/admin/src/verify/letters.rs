@@ -1,7 +1,8 @@
 //! The dead letters, beside the rows: which records of the range are among them, and which rows they explain.
 //!
 //! Owns the comparison by place (records that Forebay turned down) and by content (rows that the server turned down, which may
-//! not know their place).
+//! not know their place). Does not own how letters are selected (`clickhouse::reconcile`), nor which differences there are before letters
+//! explain some (`verify::expect`).
 
 use anyhow::Context;
 use clickhouse::reconcile::{self, KeyPlan, Letter};

@@ -1,7 +1,8 @@
 //! What the source holds, sorted by key without holding it in memory.
 //!
 //! Owns the temporary files: [`FILES`] of them, by the top bits of the hash, so that one at a time can be read and sorted.
-//! They lie in a folder of their own, which goes when the spill is dropped.
+//! They lie in a folder of their own, which goes when the spill is dropped. Does not own where entries come from (`verify::reading`), nor
+//! what follows from those of one key (`verify::expect`).
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};

@@ -1,6 +1,6 @@
 //! One run of the gateway: `forebay gateway` as a child.
 //!
-//! Owns its file, its start and its end.
+//! Owns its file, its start and its end. Does not own what is sent to it (`buffer::send`), nor what it costs (`crate::buffer`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::engine::{address, program};
 
 /// What it says when it can be sent to.
 pub const LISTENS: &str = "taking records over HTTP";
-/// It answers what is under way and ends.
+/// Within this time it must answer the requests under way and end.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
 /// A gateway that listens.

@@ -1,9 +1,10 @@
 //! The client process: `crates/clickhouse` as a client library, and nothing else of the engine.
 //!
-//! Owns the measured loop. The clock and the counters start after the batches that warm up, so that start, file and columns are no
-//! part of them. Each batch has a *ready* one beside it, a block that was encoded before: what the server takes at the most, over
-//! this connection and at this moment. A server's rate drifts by a tenth within seconds (merges, the machine's other guests), so
-//! only what is measured side by side can be compared.
+//! Owns the measured loop. Does not own how often and against whom it runs (`crate::clients`), nor the encoding and sending that it
+//! measures (`clickhouse`). The clock and the counters start after the batches that warm up, so that start, file and columns are no part of
+//! them. Each batch has a *ready* one beside it, a block that was encoded before: what the server takes at the most, over this connection
+//! and at this moment. A server's rate drifts by a tenth within seconds (merges, the machine's other guests), so only what is measured side
+//! by side can be compared.
 
 use std::path::PathBuf;
 use std::time::Instant;

@@ -2,7 +2,7 @@
 //!
 //! Owns its bytes, which programs in other languages read too: the number of rows as eight bytes, little-endian, then the columns
 //! of `workloads::clients::COLUMNS` one after the other, each value in its column's fixed width: a text as its bytes, an Int32
-//! in four and an Int64 in eight, little-endian.
+//! in four and an Int64 in eight, little-endian. Does not own the values (`workloads::clients`).
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -2,7 +2,8 @@
 //!
 //! Owns the client, which sends the lines of a file as they are, a hundred thousand at a time, two files at a time as our engine reads them.
 //! It keeps no positions and no tokens: what it sends again after a crash is there once more, until it is merged. The server parses the JSON,
-//! so that its CPU compares with that of the engine and the server together.
+//! so that its CPU compares with that of the engine and the server together. Does not own the files (`crate::dedup`), nor the questions to
+//! a table whose rows replace each other (`dedup::upsert`).
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

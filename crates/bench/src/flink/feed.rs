@@ -1,6 +1,7 @@
 //! The records of the workload `flink`, as they are sent.
 //!
-//! Owns nothing but the way from a workload's position to a message: its key is the sensor, and so is its partition.
+//! Owns the way from a workload's position to a message: its key is the sensor, and so is its partition. Does not own the records
+//! (`workloads::flink`), nor the sending (`crate::topic`).
 
 use workloads::flink::{KEY_BYTES_MAX, RECORD_BYTES_MAX, Workload, key};
 

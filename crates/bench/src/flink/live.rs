@@ -1,8 +1,9 @@
 //! Results under a steady load: from the moment at which a window could close to the moment at which a SELECT sees its results.
 //!
-//! Owns the load, the counting and the percentiles. The load is an open loop: a record is due when its number says so, and its event time is about
-//! that of the clock. A window can close when its lateness has passed behind its end; what the sender, the broker, the batch's age, the seal and
-//! the insert take from there on is the latency of its results.
+//! Owns the load, the counting and the percentiles. Does not own the sending at a pace (`crate::topic`), nor the verdict over the table
+//! (`crate::flink`). The load is an open loop: a record is due when its number says so, and its event time is about that of the clock. A
+//! window can close when its lateness has passed behind its end; what the sender, the broker, the batch's age, the seal and the insert take
+//! from there on is the latency of its results.
 //!
 //! | moment     | how it is known                                                                               |
 //! |------------|-----------------------------------------------------------------------------------------------|

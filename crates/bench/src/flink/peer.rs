@@ -1,8 +1,9 @@
 //! Flink SQL over the same backlog: the same windows and aggregates, into files; and what other workloads need to run Flink ([`Flink`]).
 //!
-//! Owns the jars, which Maven fetches by the pom that travels with this program, the process, and the verdict over its files. Flink has no sink for
-//! ClickHouse among its own modules, and none can be fetched by Maven alone, so it writes CSV by its own connector: it does less than Forebay, whose
-//! rows are in the table.
+//! Owns the jars, which Maven fetches by the pom that travels with this program, the process, and the verdict over its files. Does not own
+//! the backlog (`crate::flink`), nor the jobs of other workloads (`crate::nexmark`). Flink has no sink for ClickHouse among its own
+//! modules, and none can be fetched by Maven alone, so it writes CSV by its own connector: it does less than Forebay, whose rows are in the
+//! table.
 //!
 //! It is one process with Flink's mini cluster, from the start of the Java machine to the end of the job: in a short run much of its time is the
 //! compiling of its own code. Forty million messages and more show its steady rate.

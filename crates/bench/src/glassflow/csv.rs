@@ -1,6 +1,7 @@
 //! The report in the columns in which GlassFlow publishes its own load tests, beside honest ones.
 //!
-//! Owns their names, order and meaning; one line a run. An empty value is one that this run does not have.
+//! Owns their names, order and meaning; one line a run. Does not own the figures (`crate::figure`, `crate::glassflow`) or when this form is
+//! asked for (`options::glassflow`). An empty value is one that this run does not have.
 //!
 //! | theirs                         | here                                                                            |
 //! |--------------------------------|---------------------------------------------------------------------------------|

@@ -1,6 +1,6 @@
 //! The records of the workload `glassflow`, as they are sent.
 //!
-//! Owns their order and the spread over partitions. The records are those of `workloads`, the topic is [`crate::topic`].
+//! Owns their order and the spread over partitions. Does not own the records (`workloads::glassflow`) or the topic (`crate::topic`).
 //!
 //! Record n goes to partition n mod partitions, so that most duplicates stand in another partition than their original: a
 //! reader that deduplicates by partition, or trusts in the order of two partitions, gives a wrong table.

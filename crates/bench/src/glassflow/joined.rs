@@ -1,6 +1,7 @@
 //! The workload `glassflow` with a second topic: events with their actions, joined by key and time.
 //!
-//! Owns the two topics, the pipeline and the figures. The records are those of `workloads::glassflow::pairs`.
+//! Owns the two topics, the pipeline and the figures. Does not own the records (`workloads::glassflow::pairs`), nor the workload of one
+//! topic (`crate::glassflow`).
 //!
 //! Both topics are filled first and then drained together. The join is inner; a tenth of either side has no match.
 

@@ -1,7 +1,9 @@
 //! Latency under a steady load: from the moment at which a record was to be sent to the moment at which a SELECT sees its row.
 //!
-//! Owns the load, the counting and the percentiles. The load is an open loop: a record is due when its number says so, however slow
-//! the engine, the broker or the sender is, and what any of them loses counts. So nothing is left out where it is slowest.
+//! Owns the load, the sampling of records and the percentiles. Does not own the counts of the table (`crate::counts`), which insert a count
+//! includes (`crate::visible`), nor which rates are asked for (`glassflow::capacity`). The load is an open loop: a record is due when its
+//! number says so, however slow the engine, the broker or the sender is, and what any of them loses counts. So nothing is left out where it
+//! is slowest.
 //!
 //! | moment     | how it is known                                                                                  |
 //! |------------|--------------------------------------------------------------------------------------------------|

@@ -1,6 +1,7 @@
 //! A plain consumer of the same backlog: at least once, without deduplication.
 //!
-//! Owns its table and its verdict: every record is there, copies too, and the distinct rows are those of the workload.
+//! Owns its table and its verdict: every record is there, copies too, and the distinct rows are those of the workload. Does not own the
+//! program, nor its build (`crate::peer`).
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,8 @@
 //! What bare text may do if the engine reads it as SQL. Pure.
 //!
 //! Owns the search for calls in text that is not taken apart into tokens. It errs on the side of finding one: between the name and its
-//! bracket it passes over everything that the engine could pass over.
+//! bracket it passes over everything that the engine could pass over. Does not own what is refused (`gate::names`), nor the lexer
+//! (`crate::sql`).
 
 use super::names::FUNCTIONS;
 use crate::sql::{Kind, Token};

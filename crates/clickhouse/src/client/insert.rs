@@ -1,8 +1,9 @@
 //! One attempt at one insert.
 //!
-//! Owns the request: its statement, its settings, and the moment at which its last bytes leave. The length is announced at
-//! the start and the last bytes wait for the gate, so that a process that slept, or lost its lane while it sent, leaves an
-//! incomplete request behind, which the server throws away.
+//! Owns the request: its statement, its settings, and the moment at which its last bytes leave. Does not own the meaning of an answer
+//! (`crate::response`), which settings are named (`crate::settings`), nor the next attempt (`engine::deliver`). The length is announced at
+//! the start and the last bytes wait for the gate, so that a process that slept, or lost its lane while it sent, leaves an incomplete
+//! request behind, which the server throws away.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,9 @@
 //! Blocks back into Arrow rows.
 //!
-//! Owns the reading of what [`super::BlockPlan::encode`] wrote: a frame that the server refused, or that was made for other columns
-//! than the table has now, is encoded again. It goes by the names and types in the block, not by the table's. Every size is checked
-//! against the bytes that are there before anything is allocated.
+//! Owns the reading of what [`super::BlockPlan::encode`] wrote: a frame that the server refused, or that was made for other columns than
+//! the table has now, is encoded again. Does not own values in other types (`crate::convert`), nor why a frame is read (`table::columns`).
+//! It goes by the names and types in the block, not by the table's. Every size is checked against the bytes that are there before anything
+//! is allocated.
 
 use std::sync::Arc;
 

@@ -1,7 +1,9 @@
 //! Which rows of several batches go into a block, and in which order.
 //!
 //! Owns the ways to name rows: all of them as they stand, or those that are kept ([`dataflow::Selected`]), both copied in stretches; or
-//! one by one. Rows are gathered while they are written, so that neither taking some out nor sorting nor cutting copies a batch first.
+//! one by one. Rows are gathered while they are written, so that neither taking some out nor sorting nor cutting copies a batch first. Does
+//! not own which rows those are: by partition (`crate::partition`), in the table's order (`crate::sort`), without replaced ones
+//! (`crate::upsert`).
 
 use std::convert::Infallible;
 use std::ops::Range;

@@ -1,12 +1,12 @@
 //! The shape of a sealed frame, read without its table.
 //!
-//! Owns the reading of a block by the names and types that it carries itself, for those who inspect a store while no server is
-//! there. Does not keep the values. A block that a later table would refuse is fine here.
+//! Owns the reading of a block by the names and types that it carries itself, for those who inspect a store while no server is there. Does
+//! not own the decoding of values (`native::read`), nor whether a table takes them: a block that a later table would refuse is fine here.
 
 use super::read::{COLUMNS_MAX, Cursor};
 use crate::{compress, types};
 
-/// What a frame holds.
+/// How many rows a frame holds, and of which columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Rows.

@@ -1,8 +1,8 @@
 //! The values of one column, type by type.
 //!
-//! Owns the form of each value on the wire and the range checks that the server does not make: it wraps and truncates
-//! silently where a value does not fit. Under a null stands zero, whatever the array holds there, so that equal rows give equal
-//! bytes.
+//! Owns the form of each value on the wire and the range checks that the server does not make: it wraps and truncates silently where a
+//! value does not fit. Does not own what stands before a column's values (`crate::native`), nor which rows are written and in what order
+//! (`native::rows`). Under a null stands zero, whatever the array holds there, so that equal rows give equal bytes.
 
 mod texts;
 

@@ -1,7 +1,7 @@
 //! Functions of dates and times in a zone, as far as partition keys use them.
 //!
-//! Owns the arithmetic. Each function gives a value and the range of inputs over which it stays the same, so that a column of
-//! times in order costs two comparisons a row.
+//! Owns the arithmetic. Does not own expressions around it, nor the grouping (`partition::eval`). Each function gives a value and the range
+//! of inputs over which it stays the same, so that a column of times in order costs two comparisons a row.
 
 use std::ops::Range;
 

@@ -1,6 +1,7 @@
 //! Partition keys over Arrow rows.
 //!
-//! Owns what is supported, and the grouping. Every part of a key becomes one 64-bit number a row: equal numbers, one group.
+//! Owns what is supported, and the grouping. Does not own the grammar (`partition::parse`), nor functions of dates and times
+//! (`partition::calendar`). Every part of a key becomes one 64-bit number a row: equal numbers, one group.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{

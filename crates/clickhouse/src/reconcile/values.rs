@@ -1,8 +1,8 @@
 //! What stands in the columns beside the key, as one number for each row, the same on both sides of the wire.
 //!
-//! Owns which columns can be compared, and the sum that stands for a row. Of a column with a DEFAULT only what a record gives is known:
-//! what the server put in the place of a missing value depends on when and where. So each such column has a hash of its own, and a record
-//! says which of them it left out.
+//! Owns which columns can be compared, and the sum that stands for a row. Does not own the hash of one value, or the columns of the key
+//! (`reconcile::key`). Of a column with a DEFAULT only what a record gives is known: what the server put in the place of a missing value
+//! depends on when and where. So each such column has a hash of its own, and a record says which of them it left out.
 
 use arrow_array::{Array, RecordBatch};
 use dataflow::{ColumnType, Schema};

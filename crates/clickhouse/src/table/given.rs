@@ -1,7 +1,7 @@
 //! The rows that a table is given to encode.
 //!
 //! Owns their two numberings: by batch and row, as the encoder reads them, and among all rows that are kept, as their origins are kept
-//! ([`RowsFrom`]).
+//! ([`RowsFrom`]). Does not own which rows are kept (the steps and the router), nor how they are cut into frames (`clickhouse::table`).
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use dataflow::{RowsFrom, Selected};
 
 use crate::native::{RowRef, Rows};
 
-/// See the module.
+/// The batches that a table is given to encode, and which of their rows are kept.
 pub(super) struct Given<'a> {
     selected: &'a [Selected],
     batches: Vec<RecordBatch>,

@@ -1,8 +1,9 @@
 //! How a frame is found again in the table.
 //!
-//! Owns what travels with a frame for that, the statement that counts, and what a count means. It is made by us and kept in
-//! the sealed segment: how a frame can be found depends on the table as it was when the frame was encoded, not on the table
-//! as it is when somebody looks.
+//! Owns what travels with a frame for that, the statement that counts, and what a count means. Does not own when a frame is probed, or what
+//! follows from the answer (`protocol::doubt`), nor what else is asked of the table at that moment (`checks::sight`). What travels with a
+//! frame is made by us and kept in the sealed segment: how a frame can be found depends on the table as it was when the frame was encoded,
+//! not on the table as it is when somebody looks.
 //!
 //! | first line | the rest                                                       | the frame is found by          |
 //! |------------|----------------------------------------------------------------|--------------------------------|

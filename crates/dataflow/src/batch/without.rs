@@ -1,7 +1,8 @@
 //! Rows removed from columns in place.
 //!
-//! Owns the moving of the rows that stay. A filter would copy every column into fresh memory to remove a few rows; here the rows
-//! behind each gap move up in the memory that the decoder has filled, which is still in the cache.
+//! Owns the moving of the rows that stay. Does not own which rows those are, nor the origins beside the columns (`crate::batch`). A filter
+//! would copy every column into fresh memory to remove a few rows; here the rows behind each gap move up in the memory that the decoder has
+//! filled, which is still in the cache.
 //!
 //! | column                                                 | how                      |
 //! |--------------------------------------------------------|--------------------------|

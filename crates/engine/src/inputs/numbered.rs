@@ -1,7 +1,7 @@
 //! A source whose partitions carry the number of its input.
 //!
-//! Owns the number alone: it is put on what comes from the source and taken off what goes there, so that no source has to know that
-//! there are others.
+//! Owns the number alone: it is put on what comes from the source and taken off what goes there, so that no source has to know that there
+//! are others. Does not own which number an input has ([`crate::inputs`]).
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use dataflow::{
     Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError, Streams,
 };
 
-/// See the module.
+/// A source whose partitions carry the number of its input.
 pub struct Numbered {
     source: Arc<dyn Source>,
     input: u32,

@@ -1,10 +1,11 @@
 //! Whether somebody else runs the lane, told from its journal.
 //!
-//! Owns the rule by which a start whose source is away or refuses may take the lane over, in order to deliver what is sealed. Such
-//! a start may be a mistake (another topic, another broker), and a claim ends the owner that runs well. A living owner with
-//! frames pending writes: it settles, it seals, or it shows that it is alive ([`crate::pipeline`]), whatever becomes of its inserts. So the
-//! lane is taken only if its journal stood still for [`Settings::owner_quiet_min`](crate::Settings::owner_quiet_min) while the tables answered. A start whose source answers does not
-//! ask: taking over is what it is for.
+//! Owns the rule by which a start whose source is away or refuses may take the lane over, in order to deliver what is sealed. Does not own
+//! the claim ([`crate::journal`]), nor how long such a start waits for its source (`pipeline::beginning`). Such a start may be a mistake
+//! (another topic, another broker), and a claim ends the owner that runs well. A living owner with frames pending writes: it settles, it
+//! seals, or it shows that it is alive ([`crate::pipeline`]), whatever becomes of its inserts. So the lane is taken only if its journal
+//! stood still for [`Settings::owner_quiet_min`](crate::Settings::owner_quiet_min) while the tables answered. A start whose source answers
+//! does not ask: taking over is what it is for.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! `forebay check`: everything that is wrong with pipeline files, at once.
 //!
-//! Owns the report. Reads the files and the environment; with `--connect` it also asks the store, the source and the tables. Never
-//! writes, creates or locks anything.
+//! Owns the report. Does not own the rules of a file (`pipeline::config`), nor what `--connect` asks the store, the source and the tables
+//! (`check::connect`). Reads the files and the environment; never writes, creates or locks anything.
 
 pub(super) mod connect;
 

@@ -1,6 +1,6 @@
 //! `forebay clickhouse`: ClickHouse's own engine behind its HTTP interface, for development, demos and tests.
 //!
-//! Owns the options. The server itself is `chdb-server`.
+//! Owns the options, and where the token comes from. Does not own the server, which is the crate `chdb_server`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! `forebay generate`: writes a workload's records to a file, to standard output, or to a Kafka topic.
 //!
-//! Owns where the records go. The records are those of `workloads`: the same options give the same bytes.
+//! Owns where the records go. Does not own the records (`workloads`: the same options give the same bytes), nor their options, which
+//! `bench` has too (`options::shape`).
 
 use std::collections::BTreeMap;
 use std::fs::File;

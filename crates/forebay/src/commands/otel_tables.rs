@@ -1,7 +1,8 @@
 //! `forebay otel-tables`: the statements that make the tables of OpenTelemetry.
 //!
-//! Owns the statements (`otel_tables/*.sql`), which are those of the collector's ClickHouse exporter in columns, types and sorting keys. Connects to
-//! nothing: a table that is there already, the exporter's own too, is found by its columns when a pipeline starts.
+//! Owns the statements (`otel_tables/*.sql`), which are those of the collector's ClickHouse exporter in columns, types and sorting keys.
+//! Does not own how records become rows of them (`formats::otlp`). Connects to nothing: a table that is there already, the exporter's own
+//! too, is found by its columns when a pipeline starts.
 
 use clap::{Args, ValueEnum};
 

@@ -1,8 +1,9 @@
 //! Where relative paths lead: those of a pipeline file from its own folder, those of the command line from where the program was started.
 //!
-//! Owns the program's working directory. A command that loads a pipeline file enters the file's folder, so that the store, the files of
-//! a source, secrets and certificates are the same ones from wherever the program is started, under the names that the file gives them.
-//! The text on standard input has no folder: its paths stay those of the place where the program was started.
+//! Owns the program's working directory. Does not own the paths themselves, nor what is found there (`pipeline::config`,
+//! `pipeline::wiring`). A command that loads a pipeline file enters the file's folder, so that the store, the files of a source, secrets
+//! and certificates are the same ones from wherever the program is started, under the names that the file gives them. The text on standard
+//! input has no folder: its paths stay those of the place where the program was started.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

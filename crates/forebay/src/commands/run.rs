@@ -1,6 +1,7 @@
 //! `forebay run`: a pipeline from start to end.
 //!
-//! Owns the process around a lane: logs, HTTP, signals, progress, the exit code. The lane itself is `engine`'s.
+//! Owns the process around a lane: logs, HTTP, signals, progress, the exit code. Does not own the lane (`engine::pipeline`), its parts
+//! (`pipeline::wiring`), nor the pages that it answers over HTTP ([`crate::http`]).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -21,7 +21,8 @@ pub(super) fn shard_of(hash: u128, shards: usize) -> usize {
     ((u64::from(hash as u32) * shards as u64) >> u32::BITS) as usize
 }
 
-/// See the module. Lists keep their length from batch to batch, so what stands behind the last row is of an earlier one.
+/// The rows of a batch, put together by shard. Lists keep their length from batch to batch, so what stands behind the last row is of an
+/// earlier one.
 #[derive(Default)]
 pub(super) struct Dealt {
     /// The shard of each row, in the order of the batch.

@@ -24,7 +24,7 @@ use super::spilled::runs::Found;
 /// Pairs that are dealt out together while a state is read.
 const READ_TOGETHER: usize = 16_384;
 
-/// See the module.
+/// All keys that are kept in memory, as 1 to [`SHARDS_MAX`] shards.
 pub(super) struct Shards {
     /// By number; none while they are with jobs.
     all: Vec<Shard>,

@@ -1,7 +1,8 @@
 //! One sender's connection: HTTP 1.1, or HTTP/2 for gRPC.
 //!
 //! Owns the form of a request and the meaning of its answer. A request that is turned away (429, 503, `UNAVAILABLE`), or whose connection breaks, is sent
-//! again, as collectors do. Over HTTP its name makes a repeat exact; over gRPC its bytes do.
+//! again, as collectors do. Over HTTP its name makes a repeat exact; over gRPC its bytes do. Does not own what a body holds, nor when it is
+//! sent (`buffer::send`).
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! Texts and bytes of any length, each behind its length.
 //!
-//! Owns the two ways to copy them: short ones by whole words, long ones by a call each.
+//! Owns the two ways to copy them: short ones by whole words, long ones by a call each. Does not own other types of values
+//! (`native::values`).
 
 use std::ops::Range;
 

@@ -1,6 +1,7 @@
 //! Columns for people, and the forms of times and bytes.
 //!
-//! Owns the alignment. Text from records is never let loose on a terminal: what is no printable character is escaped.
+//! Owns the alignment, and the JSON of a letter. Does not own what is shown (`dead_letters::list`, `dead_letters::show`). Text from records
+//! is never let loose on a terminal: what is no printable character is escaped.
 
 use dataflow::printing;
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! `forebay dead-letters purge`.
 //!
-//! Owns the deletion of letters, and that nothing else is deleted: the statement names the dead-letter table and letters of
-//! this pipeline. The pipeline's own table, its journal and what was replayed stay as they are; what was deleted is remembered in the
-//! store first.
+//! Owns the deletion of letters, and that nothing else is deleted: the statement names the dead-letter table and letters of this pipeline.
+//! Does not own the condition (`dead_letters::filter`), nor the memory of what was deleted (`replays::purged`). The pipeline's own table,
+//! its journal and what was replayed stay as they are; what was deleted is remembered in the store first.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};

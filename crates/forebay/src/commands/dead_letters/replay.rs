@@ -1,8 +1,9 @@
 //! `forebay dead-letters replay`.
 //!
-//! Owns the order: choose, put into the replay log, wait, tell what became of each. The put is what makes a replay happen,
-//! exactly once: killed before it, nothing has happened; killed after it, the pipeline reads the records all the same, and the
-//! same command again tells the results.
+//! Owns the order: choose, put into the replay log, wait, tell what became of each. Does not own the choice and the results
+//! (`admin::dead_letters`), nor the log and its reading by the pipeline (`replays`). The put is what makes a replay happen, exactly once:
+//! killed before it, nothing has happened; killed after it, the pipeline reads the records all the same, and the same command again tells
+//! the results.
 
 mod inputs;
 
