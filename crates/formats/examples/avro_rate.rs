@@ -1,5 +1,8 @@
 //! Records per CPU-second of the Avro decoder.
 //!
+//! Owns the records, and which of their fields have columns. Does not own the count that CI compares with a baseline (`guards::readings`),
+//! nor the rate of a whole pipeline (`bench`).
+//!
 //! `cargo run --release -p formats --example avro_rate -- [records] [shape]`, by default 1,000,000 of `readings` (the Flink workload's
 //! records: 43 bytes, eight fields, each with a column). The other shape is `some`: the same records, of which three fields have columns.
 //!

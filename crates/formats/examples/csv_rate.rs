@@ -1,5 +1,8 @@
 //! Records per CPU-second of the CSV decoder.
 //!
+//! Owns the records, and which of their fields have columns. Does not own the count that CI compares with a baseline (`guards::rows`), nor
+//! the rate of a whole pipeline (`bench`).
+//!
 //! `cargo run --release -p formats --example csv_rate -- [records] [shape]`, by default 1,000,000 of `glassflow` (the GlassFlow workload's
 //! records, as lines of 130 bytes: five fields, each with a column). The other shapes are `quoted`: the same with quotes around every field,
 //! and `some`: two of the fields have columns.

@@ -1,5 +1,8 @@
 //! Records per CPU-second of the JSON decoder.
 //!
+//! Owns the records, and which of their fields have columns. Does not own the count that CI compares with a baseline (`guards::rows`), nor
+//! the rate of a whole pipeline (`bench`).
+//!
 //! `cargo run --release -p formats --example decode_rate -- [records] [shape]`, by default 1,000,000 of `glassflow` (the
 //! GlassFlow workload's records of 200 bytes). The other shape is `wide`: 1.7 KB with a text of 648 bytes, a float, eight
 //! short texts and eight integers, and as many fields that no column asks for.

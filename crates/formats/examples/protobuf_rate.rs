@@ -1,5 +1,8 @@
 //! Records per CPU-second of the Protobuf decoder.
 //!
+//! Owns the records, and which of their fields have columns. Does not own the rates of other formats, each of which has a program beside
+//! this one, nor that of a whole pipeline (`bench`).
+//!
 //! `cargo run --release -p formats --example protobuf_rate -- [records] [shape]`, by default 1,000,000 of `readings` (the Flink workload's
 //! records, as `avro_rate` has them: eight fields, each with a column). Other shapes are `some`, the same records, of which three fields have columns,
 //! and `texts`, the same with one more column that no record fills, so that they are read one by one.

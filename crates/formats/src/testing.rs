@@ -1,5 +1,6 @@
-//! What the tests of all formats share: types from their names, blocks of records, rows as text. Owns no part of a format, and is built for
-//! tests alone.
+//! What the tests of all formats share: types from their names, blocks of records, rows as text. Built for tests alone.
+//!
+//! Owns these helpers. Does not own records of a format, which its own tests make, nor inputs with mistakes (`testkit::Fuzz`).
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{

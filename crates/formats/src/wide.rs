@@ -1,7 +1,8 @@
 //! Sixteen bytes in one step: what ends a run of plain text, and hex digits.
 //!
-//! Owns the two ways to say it: by the vector instructions that every x86-64 processor has (SSE2), and plainly for all others.
-//! The tests compare them. `unsafe` says here that those instructions are there, and nothing else.
+//! Owns the two ways to do it: by the vector instructions that every x86-64 processor has (SSE2), and plainly for all others. The tests
+//! compare them. Does not own what the bytes mean: the callers are `json::scan` and `columns::text_types`. `unsafe` says here that those
+//! instructions are there, and nothing else.
 
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) use plain::{hex, special};

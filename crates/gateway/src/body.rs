@@ -1,7 +1,8 @@
 //! The body of a request: read and inflated within bounds.
 //!
-//! Owns the bounds on bytes and on time. Every byte is held by the budgets before it is kept, also those that come out of a compressed body, so that a
-//! body that inflates without end meets its bound after one piece too many.
+//! Owns the bounds on bytes and on time. Does not own the counting of what is held (`gateway::budget`), nor where records begin in a body
+//! (`gateway::records`). Every byte is held by the budgets before it is kept, also those that come out of a compressed body, so that a body
+//! that inflates without end meets its bound after one piece too many.
 //!
 //! | a body that                              | meets                                       |
 //! |------------------------------------------|---------------------------------------------|

@@ -1,6 +1,7 @@
 //! Bytes in memory for requests that were not answered: of all of them together, and of each stream.
 //!
-//! Owns the counting. What is held goes back when [`Held`] is dropped, whatever became of the request.
+//! Owns the counting. Does not own how large the room is (`gateway::options`), nor when something is held (`gateway::body`,
+//! `gateway::stream`). What is held goes back when [`Held`] is dropped, whatever became of the request.
 //!
 //! Nobody waits here: a request that finds no room is told to come again. One that waited would hold a connection and what it has sent so far, and
 //! the senders behind it would not learn that they are too fast.

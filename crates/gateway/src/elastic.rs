@@ -1,7 +1,8 @@
 //! Elasticsearch's `_bulk`, for senders that speak nothing else.
 //!
-//! Owns the action lines and the answer. The index of an action is the stream. Documents are taken as they stand; there is no document store behind, so
-//! only what adds one is taken.
+//! Owns the action lines and the answer. Does not own who may fill which index (`gateway::gate`), nor what becomes of an append
+//! (`gateway::stream`). The index of an action is the stream. Documents are taken as they stand; there is no document store behind, so only
+//! what adds one is taken.
 //!
 //! | request                                   | meets                                                       |
 //! |-------------------------------------------|-------------------------------------------------------------|

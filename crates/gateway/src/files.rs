@@ -1,6 +1,8 @@
 //! Files of this host, whose lines are appended to a stream, each once.
 //!
-//! Owns the order of reading, noting and appending. Nothing is dropped: while the log takes nothing, files wait, and their lines are where they are.
+//! Owns the order of reading, noting and appending. Does not own which files those are and where reading goes on (`files::follower`), nor
+//! the log with its labels and its note (`object_log`). Nothing is dropped: while the log takes nothing, files wait, and their lines are
+//! where they are.
 //!
 //! ```text
 //! look at folders ─▶ read lines ─▶ note files that are new ─▶ append, each file's lines with a label ─▶ note offsets, from time to time

@@ -1,7 +1,8 @@
 //! Loki's push, in JSON and in Protocol Buffers, for senders that speak nothing else.
 //!
-//! Owns the envelope. `POST /loki/api/v1/push` fills the stream `loki` (of the request's tenant, by `X-Scope-OrgID`, if the gateway's `tenant_header` says so);
-//! `POST /NAME/loki/api/v1/push` fills another. Each entry is a record:
+//! Owns the envelope and the answers. Does not own the two encodings of a push (`loki::json`, `loki::protobuf`), nor who may fill a stream
+//! (`gateway::gate`). `POST /loki/api/v1/push` fills the stream `loki` (of the request's tenant, by `X-Scope-OrgID`, if the gateway's
+//! `tenant_header` says so); `POST /NAME/loki/api/v1/push` fills another. Each entry is a record:
 //!
 //! ```json
 //! {"timestamp":"1700000000000000000","line":"GET /","labels":{"app":"web"},"metadata":{"trace":"a1"}}

@@ -1,7 +1,8 @@
 //! OTLP over HTTP: `POST /v1/logs`, `/v1/traces` and `/v1/metrics`, in Protocol Buffers or JSON; and over gRPC ([`grpc`]).
 //!
-//! Owns the protocol's words ([`status`]) and what a request has to be ([`record`]). A request is one record, as it came, which a pipeline reads by
-//! `format: otlp_logs` and its like; one in JSON is written anew in Protocol Buffers. A request is taken whole or not at all, so no answer has a partial
+//! Owns the routes, and how a request becomes a record. Does not own the words of the answers ([`status`]), what a request has to be
+//! (`formats::otlp::check`), nor what becomes of its rows: a pipeline reads them by `format: otlp_logs` and its like. A request is one
+//! record, as it came; one in JSON is written anew in Protocol Buffers. A request is taken whole or not at all, so no answer has a partial
 //! success. What is broken in a value of a row is no matter of the gateway's: the pipeline makes a dead letter of that row.
 //!
 //! | a request that                                    | meets                                                  |

@@ -1,7 +1,8 @@
 //! Prometheus' remote write, 1.0 and 2.0.
 //!
-//! Owns the routes and the answers. `POST /api/v1/write` fills the stream `prometheus`, `POST /NAME/api/v1/write` another. The `Content-Type` tells the message, and
-//! the body is a block of Snappy. Each sample, histogram, exemplar and family of metadata is a record of its own ([`series`]).
+//! Owns the routes and the answers. Does not own the records of a request ([`series`]), nor who may fill a stream (`gateway::gate`).
+//! `POST /api/v1/write` fills the stream `prometheus`, `POST /NAME/api/v1/write` another. The `Content-Type` tells the message, and the
+//! body is a block of Snappy. Each sample, histogram, exemplar and family of metadata is a record of its own.
 //!
 //! | answer | when                                                                 | the sender            |
 //! |--------|----------------------------------------------------------------------|-----------------------|

@@ -1,7 +1,7 @@
 //! Texts as JSON strings, straight from bytes into a record.
 //!
-//! Owns the escapes, which are those that `serde_json` writes. What is not UTF-8 is replaced by U+FFFD, since JSON cannot carry it: a sender would otherwise lose
-//! all of a request for one damaged line.
+//! Owns the escapes, which are those that `serde_json` writes. Does not own the reading of JSON (`gateway::records`, `loki::json`). What is
+//! not UTF-8 is replaced by U+FFFD, since JSON cannot carry it: a sender would otherwise lose all of a request for one damaged line.
 
 /// U+FFFD in UTF-8.
 const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();

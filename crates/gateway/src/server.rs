@@ -1,6 +1,7 @@
 //! Opens the logs, listens, and ends in order.
 //!
-//! Owns the start and the end. What was answered is durable whenever the process ends; draining is only kinder to those who wait.
+//! Owns the start and the end. Does not own connections and TLS (`listener`), the routes (a module for each protocol), nor an append
+//! (`gateway::stream`). What was answered is durable whenever the process ends; draining is only kinder to those who wait.
 //!
 //! ```text
 //! claim every log ─▶ read the names of late requests ─▶ listen ─▶ serve

@@ -1,6 +1,8 @@
 //! Splunk's HTTP event collector, for senders that speak nothing else.
 //!
-//! Owns the envelope and the answers. The `index` of an event is the stream, `splunk` if it names none; an event is taken with its envelope, as it stands.
+//! Owns the envelope and the answers. Does not own who may fill which index (`gateway::gate`), nor where a record begins in a body
+//! (`gateway::records`). The `index` of an event is the stream, `splunk` if it names none; an event is taken with its envelope, as it
+//! stands.
 //!
 //! | request                                           | body                                                      |
 //! |---------------------------------------------------|-----------------------------------------------------------|

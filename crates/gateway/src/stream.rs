@@ -1,7 +1,8 @@
 //! One stream: a partition of a log that this process owns, or a way into a pipeline of this process; its bounds, and the names of its requests.
 //!
-//! Owns what happens between a request's records and its answer. An append goes on although its client has gone away: otherwise nobody could say
-//! what became of it when the client sends it again.
+//! Owns what happens between a request's records and its answer. Does not own what is known of a request's name (`gateway::keys`), the
+//! commit to a log (`object_log::owner`), nor the way into a pipeline (`gateway::direct`). An append goes on although its client has gone
+//! away: otherwise nobody could say what became of it when the client sends it again.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

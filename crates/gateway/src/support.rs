@@ -1,5 +1,7 @@
-//! What the tests of this crate share: gateways over stores in memory, and a client. Owns no part of a gateway, and is built for tests
-//! alone.
+//! What the tests of this crate share: gateways over stores in memory, and a client. Built for tests alone.
+//!
+//! Owns these helpers. Does not own messages in Protocol Buffers (`wire::testing`), nor a gateway as a process of its own, which
+//! `tests/live` starts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,7 +1,9 @@
 //! Syslog over TCP and UDP, into streams: RFC 5424, and the older RFC 3164 as leniently as it is written.
 //!
-//! Owns the addresses, the connections and their bounds, and what becomes of a message. A sender of syslog gets no answer, so it cannot send again: from the time
-//! when a message was taken off the network until it is durable in the log, a kill of the gateway loses it. Afterwards a pipeline reads it exactly once.
+//! Owns the addresses, and what becomes of a message. Does not own the forms of a message ([`parse`]), the two transports with their bounds
+//! (`syslog::tcp`, `syslog::udp`), nor the appends (`syslog::feeder`). A sender of syslog gets no answer, so it cannot send again: from the
+//! time when a message was taken off the network until it is durable in the log, a kill of the gateway loses it. Afterwards a pipeline
+//! reads it exactly once.
 //!
 //! | what comes                                           | meets                                                              |
 //! |------------------------------------------------------|--------------------------------------------------------------------|

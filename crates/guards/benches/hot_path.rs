@@ -1,4 +1,7 @@
 //! How long the steps of the hot path take: `cargo bench -p guards`, or `cargo bench -p guards -- dedup` for some of them.
+//!
+//! Owns the timing. Does not own the steps and their input (`guards`), nor the counts of instructions that CI compares: those are made by
+//! `cargo xtask guards`, of `examples/one-step.rs`.
 #![allow(missing_docs, reason = "criterion's macros make public items without a word")]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};

@@ -1,5 +1,7 @@
 //! What the codecs of ClickHouse's framing cost over frames of the `glassflow` workload: bytes, CPU to pack, CPU to unpack.
 //!
+//! Owns the measurement. Does not own the codec that Forebay uses and its framing (`clickhouse::compress`).
+//!
 //! ```text
 //! cargo run --release -p guards --example codecs -- [ROWS]
 //! ```

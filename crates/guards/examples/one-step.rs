@@ -1,4 +1,6 @@
 //! Does one step of the hot path once: `cargo run -p guards --example one-step -- decode`. Valgrind counts what it takes.
+//!
+//! Owns the name on the command line. Does not own the step (`guards`), nor the counting and its baseline (`cargo xtask guards`).
 
 use guards::{STEPS, Step, measured};
 

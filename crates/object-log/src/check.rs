@@ -1,6 +1,7 @@
 //! Whether everything that a partition names is present and intact.
 //!
-//! Owns the walk and the report. Changes nothing (L10).
+//! Owns the walk and the report. Does not own the checks of each kind of bytes (`root`, `segment`, `object`), nor the deletion of what
+//! nobody can commit any more (`collect`). Changes nothing (L10).
 
 use std::collections::BTreeSet;
 

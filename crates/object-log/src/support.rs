@@ -1,5 +1,6 @@
-//! What the tests of this crate share: a runtime, blocks, and partitions in a store in memory. Owns no part of the log, and is built for
-//! tests alone.
+//! What the tests of this crate share: a runtime, blocks, and partitions in a store in memory. Built for tests alone.
+//!
+//! Owns these helpers. Does not own a store that fails, or several processes at once: `tests/simulation.rs` has both.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,8 @@
 //! What the dedup step costs: nanoseconds of CPU and bytes a key.
 //!
+//! Owns the measurement of keys in memory. Does not own keys in files (`dedup_state`), several shards (`dedup_shards`), nor the count of
+//! instructions that CI compares (the crate `guards`).
+//!
 //! ```text
 //! cargo run --release -p operators --example dedup_cost -- 2200000 20000000
 //! ```

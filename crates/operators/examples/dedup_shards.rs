@@ -1,5 +1,7 @@
 //! What dividing the keys in memory into shards costs the dedup step, and what stays serial.
 //!
+//! Owns the measurement of shards, one job after the other. Does not own threads: who does which job is decided by `engine::jobs`.
+//!
 //! ```text
 //! cargo run --release -p operators --example dedup_shards -- 2200000
 //! ```

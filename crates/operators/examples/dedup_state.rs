@@ -1,5 +1,8 @@
 //! What many keys cost when most of them lie in files: memory, disk, CPU a key, the worst stall, checkpoints, recovery.
 //!
+//! Owns the measurement, and a stand-in for the lane that reads and writes files. Does not own keys that all fit into memory
+//! (`dedup_cost`), nor the real reads and writes (`engine::state_files`).
+//!
 //! ```text
 //! cargo run --release -p operators --example dedup_state -- /var/tmp/keys 1000000 10000000 100000000
 //! ```

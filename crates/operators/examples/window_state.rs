@@ -1,6 +1,9 @@
 //! What many open windows cost when most of them lie in files: memory, disk, CPU a pair of key and window, checkpoints, recovery, and how fast their
 //! results leave.
 //!
+//! Owns the measurement, and a stand-in for the lane that reads and writes files. Does not own the same for keys of `dedup`
+//! (`dedup_state`), nor the real reads and writes (`engine::state_files`).
+//!
 //! ```text
 //! cargo run --release -p operators --example window_state -- /var/tmp/windows 1000000 10000000 100000000
 //! ```

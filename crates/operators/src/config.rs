@@ -1,7 +1,7 @@
 //! Why a step cannot be built from its configuration.
 //!
-//! Owns the errors and the search for the nearest known name. Does not know where in the pipeline file a setting stands:
-//! the caller adds line and column.
+//! Owns the errors and the search for the nearest known name. Does not own where in the pipeline file a setting stands: the caller adds
+//! line and column (`pipeline::plan`). Nor does it own the bounds of a setting, which stand beside its step.
 
 use dataflow::Schema;
 

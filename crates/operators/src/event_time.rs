@@ -1,7 +1,9 @@
 //! Takes the record's time from a column.
 //!
-//! Owns the reading of a time column as Unix milliseconds. As a [`Transform`] it gives an input its event time, before the first
-//! step; as an [`Operator`] it stands in the lane before a later step that asks for another time. Without it the time is the source's. Drops nothing: a null, and a number that is no time, leave the time unknown.
+//! Owns the reading of a time column as Unix milliseconds. Does not own the watermark that follows from these times (`engine::watermark`),
+//! nor the times that a source gives. As a [`Transform`] it gives an input its event time, before the first step; as an [`Operator`] it
+//! stands in the lane before a later step that asks for another time. Without it the time is the source's. Drops nothing: a null, and a
+//! number that is no time, leave the time unknown.
 //!
 //! | column                     | taken as                                            |
 //! |----------------------------|-----------------------------------------------------|

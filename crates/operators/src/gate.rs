@@ -1,7 +1,8 @@
 //! Where a step without state ends a row that it has dropped ahead of time ([`crate::ahead`]).
 //!
-//! Owns nothing but that: rows whose flag is false are filtered here, in the lane, so that no step with state behind it learns their keys or
-//! counts them. It computes nothing, and gives the rows the columns that the next step with state knows.
+//! Owns that alone: rows whose flag is false are filtered here, in the lane, so that no step with state behind it learns their keys or
+//! counts them. Does not own the flag, which is computed ahead ([`crate::ahead`]), nor the routing of rows to tables (`mapping::route`). It
+//! computes nothing, and gives the rows the columns that the next step with state knows.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, RecordBatchOptions};

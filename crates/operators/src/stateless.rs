@@ -1,7 +1,7 @@
 //! A step without state in the lane: behind a step whose rows exist only there.
 //!
-//! Owns nothing but the shape: a [`Transform`] as an [`Operator`]. Where such a step can run in the decode job it does
-//! ([`dataflow::Intake`]).
+//! Owns the shape: a [`Transform`] as an [`Operator`]. Does not own what the step computes, nor where steps run: where one can run in the
+//! decode job it does ([`dataflow::Intake`]), and where it can run ahead of a step with state it does as well ([`crate::ahead`]).
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! What went wrong, with the way out.
 //!
-//! Owns the sentence. All of it is waited for, as for a server that is away: the operator may correct each without a restart.
+//! Owns the sentence. Does not own when rows are asked for again: all of it is waited for, as for a server that is away, since the operator
+//! may correct each without a restart (`pipeline::lookups`).
 
 use std::error::Error as _;
 

@@ -1,7 +1,8 @@
 //! Names that must never collide: frames, tokens, query ids, objects.
 //!
-//! Owns their derivation. A frame's name comes from its claim's random nonce, so two lanes, two owners, or a store that
-//! was rolled back to a backup never make the same name twice (C3).
+//! Owns their derivation. Does not own when an object of a name comes and goes (`engine::objects`, `protocol::retire`), nor the objects of
+//! a replay log (`replays`). A frame's name comes from its claim's random nonce, so two lanes, two owners, or a store that was rolled back
+//! to a backup never make the same name twice (C3).
 
 use xxhash_rust::xxh3::xxh3_128;
 

@@ -1,9 +1,10 @@
 //! What the replay log has taken, read from the store; and its retirement.
 //!
-//! Owns two steps, so that nothing is deleted that anything may still ask for. First a snapshot says which letters the
-//! objects below a position have taken, and where the tables stood once the lane had sealed their records. Later, when the
-//! tables are settled up to there, those objects go, and older snapshots with them. The newest object always stays. Both
-//! steps are taken by whoever replays; a crash in between leaves too much, never too little.
+//! Owns two steps, so that nothing is deleted that anything may still ask for. First a snapshot says which letters the objects below a
+//! position have taken, and where the tables stood once the lane had sealed their records. Later, when the tables are settled up to there,
+//! those objects go, and older snapshots with them. The newest object always stays. Both steps are taken by whoever replays; a crash in
+//! between leaves too much, never too little. Does not own the set of letters (`replays::taken`), nor the bytes of an object
+//! (`replays::object`).
 
 use std::collections::BTreeMap;
 

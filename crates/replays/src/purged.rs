@@ -1,8 +1,8 @@
 //! Which dead letters `purge` has deleted: without that knowledge `verify` would report their rows, and them, as missing.
 //!
 //! Owns the newest object below `purged`, which holds all of it. It is put before the letters are deleted: a crash in between leaves
-//! letters that are known as purged and still there, which means the same. Objects are those of [`super::taken`], with the number
-//! of the purge as their position.
+//! letters that are known as purged and still there, which means the same. Objects are those of [`super::taken`], with the number of the
+//! purge as their position. Does not own the deletion, which is the command's (`dead_letters::purge`).
 
 use dataflow::Reason;
 use store::Put;

@@ -1,6 +1,7 @@
 //! Records that hold several items, and the steps that make a row of each: `UNNEST` in the simulated pipeline, before dedup.
 //!
-//! Owns which items a record has, and the two steps. To the rules behind them an item is what a record is elsewhere: it has a key, one fate, and a dead letter of its
+//! Owns which items a record has, and the two steps. Does not own which seeds have such records (`plan::unnested`), nor their ledgers
+//! (`oracle::items`). To the rules behind the steps an item is what a record is elsewhere: it has a key, one fate, and a dead letter of its
 //! own. So the oracle judges the items of what was read ([`Plan::units_of`]) and not the records.
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The real engine, protocol, store seam and steps in one seeded world with faults, and an oracle that checks C1 to C10.
 //!
-//! Owns the world: clock, scheduler, broker, ClickHouse table, object store, and what goes wrong with them. Owns no behaviour of the
-//! engine: what is simulated stands behind the seams of `dataflow` and `store`. One seed gives one run, bit for bit.
+//! Owns the world: clock, scheduler, broker, ClickHouse table, object store, and what goes wrong with them. Does not own any behaviour of
+//! the engine: what is simulated stands behind the seams of `dataflow` and `store`. One seed gives one run, bit for bit.
 //!
 //! | module       | what it holds                                                       |
 //! |--------------|---------------------------------------------------------------------|

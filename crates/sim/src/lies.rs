@@ -1,6 +1,7 @@
 //! Seams that lie: what breaks the engine for a [`Variant`](crate::variant::Variant).
 //!
-//! Owns one wrapper for each seam. Each passes everything on but for the one lie of its variant.
+//! Owns one wrapper for each seam. Does not own which variant tells which lie, and in which plan it can show itself (`sim::variant`). Each
+//! wrapper passes everything on but for the one lie of its variant.
 
 mod clock;
 mod items;

@@ -1,7 +1,7 @@
 //! Several tables in one pipeline: which rows a record becomes, and which tables they go to.
 //!
-//! Owns the rule ([`Plan::rows_of`]), and the step and the router that follow it. The oracle asks the rule for one record; the step
-//! and the router apply it to batches.
+//! Owns the rule ([`Plan::rows_of`]), and the step and the router that follow it. Does not own how many tables a seed has (`sim::plan`),
+//! nor what they hold (`sim::server`). The oracle asks the rule for one record; the step and the router apply it to batches.
 
 use dataflow::{Batch, Operator, OperatorError, Output, Probed, Router, Selected, State};
 

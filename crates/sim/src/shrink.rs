@@ -1,7 +1,8 @@
 //! A failing seed with as few faults as can be found.
 //!
-//! Owns the search: faults are left out, half of them first and then fewer at a time, as long as the same rule is still broken. Does
-//! not change the plan otherwise, so what is left is a run of the same records in the same pipeline.
+//! Owns the search: faults are left out, half of them first and then fewer at a time, as long as the same rule is still broken. Does not
+//! own a run (`sim::drive`), nor the rest of the plan, which it leaves as it is: what is left is a run of the same records in the same
+//! pipeline.
 
 use crate::drive::{Report, run};
 use crate::plan::{Fault, Plan};

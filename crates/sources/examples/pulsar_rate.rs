@@ -1,5 +1,8 @@
 //! Messages per CPU-second of the Pulsar source alone.
 //!
+//! Owns the messages and the measurement. Does not own the rate of a whole pipeline from Pulsar (`bench flink`), nor that of a decoder, for
+//! which `formats` has examples.
+//!
 //! `cargo run --release -p sources --example pulsar_rate -- [messages] [codec]`, by default 5,000,000 in batches of 1,000 that are not packed.
 //! The codec is `none`, `lz4`, `zlib`, `zstd` or `snappy`. Needs what `scripts/setup test` fetches: it starts a Pulsar of its own.
 //!

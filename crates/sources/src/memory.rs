@@ -1,8 +1,8 @@
 //! Records in memory: the source of tests, and the example to copy for a new source.
 //!
-//! Owns partitions that a [`MemoryHandle`] fills, thins out, ends and creates again while they are read. Keeps every rule of
-//! [`Source`] in the plainest way that there is: all state behind one lock, a version number that wakes readers, and
-//! nothing else.
+//! Owns partitions that a [`MemoryHandle`] fills, thins out, ends and creates again while they are read. Does not own the rules, which are
+//! those of [`Source`] and of `dataflow::conformance`: it keeps each in the plainest way that there is. All state is behind one lock, a
+//! version number wakes readers, and there is nothing else.
 //!
 //! | what a new source has to decide       | here                                             |
 //! |---------------------------------------|--------------------------------------------------|

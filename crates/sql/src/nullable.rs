@@ -2,7 +2,8 @@
 //!
 //! Owns the functions of which it is known that they have a value for all arguments that are not NULL; DataFusion says of most only that
 //! they may be NULL, and then a column without NULL could not be filled with `lower(host)`. Were one here by mistake, a record that it
-//! gives NULL for would be rejected, so nothing wrong would be written.
+//! gives NULL for would be rejected, so nothing wrong would be written. Does not own whether a column of the input may be NULL (its
+//! schema), nor which functions there are (`sql::names`).
 
 use datafusion_common::{DFSchema, DataFusionError};
 use datafusion_expr::expr::InList;

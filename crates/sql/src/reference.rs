@@ -1,6 +1,7 @@
 //! The page that lists every function.
 //!
-//! Owns its layout. The words are DataFusion's for its functions and ours for ours; a test holds the committed page to this one.
+//! Owns its layout. Does not own the words, which are DataFusion's for its functions and ours for ours (`sql::functions`). A test holds the
+//! committed page to this one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

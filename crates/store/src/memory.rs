@@ -1,7 +1,8 @@
 //! A store in the process's memory, for tests and `memory://`.
 //!
-//! Owns a sorted map with a bound on its bytes. Does not outlive the process, and knows nothing of crashes: "durable"
-//! here means as long as one clone is alive. Clones share their content.
+//! Owns a sorted map with a bound on its bytes. Does not own faults: a store that loses answers or forgets what was not durable is the
+//! simulation's (`sim::objects`). Does not outlive the process, and knows nothing of crashes: "durable" here means as long as one clone is
+//! alive. Clones share their content.
 
 use std::collections::BTreeMap;
 use std::fmt;

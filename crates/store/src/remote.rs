@@ -1,7 +1,8 @@
 //! How to reach object storage: endpoint, region, credentials.
 //!
-//! Owns the settings alone, so that they exist in a build without any object storage too. What is left out comes from the
-//! environment, as each provider's own tools read it (see [`crate::url`]). Secrets do not show in `Debug`.
+//! Owns the settings alone, so that they exist in a build without any object storage too. Does not own what is made of them
+//! (`object::connect`). What is left out comes from the environment, as each provider's own tools read it (see [`crate::url`]). Secrets do
+//! not show in `Debug`.
 
 use std::fmt;
 

@@ -1,5 +1,7 @@
 //! Starts a broker, runs a command with its address in `FOREBAY_BROKERS`, and ends both.
 //!
+//! Owns the broker's life around one command. Does not own the broker (`testkit::Kafka`), nor what the command does.
+//!
 //! ```text
 //! cargo run -p testkit --example with-kafka -- target/release/forebay bench glassflow
 //! ```

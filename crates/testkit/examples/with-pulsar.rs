@@ -1,5 +1,7 @@
 //! Starts a Pulsar with an empty topic, runs a command with `FOREBAY_PULSAR` and `FOREBAY_PULSAR_TOPIC`, and ends both.
 //!
+//! Owns the life of a Pulsar around one command. Does not own the Pulsar (`testkit::Pulsar`), nor what the command does.
+//!
 //! ```text
 //! cargo run -p testkit --example with-pulsar -- target/release/forebay bench flink
 //! ```

@@ -1,5 +1,7 @@
 //! Starts S3 with an empty bucket, runs a command with its address and keys, and ends both.
 //!
+//! Owns the life of an S3 around one command. Does not own the S3 (`testkit::S3`), nor what the command does.
+//!
 //! ```text
 //! cargo run -p testkit --example with-s3 -- target/release/forebay bench buffer
 //! ```

@@ -1,6 +1,7 @@
 //! A blocking HTTP/1.1 client for tests: one connection a request, bodies in memory.
 //!
-//! Owns requests and answers. Their bytes on the wire, shared with the proxy, are in `http::wire`. Does not speak TLS.
+//! Owns requests and answers. Does not own their bytes on the wire, which it shares with the proxy (`http::wire`), nor encryption: it
+//! speaks no TLS.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

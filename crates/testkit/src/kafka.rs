@@ -1,7 +1,7 @@
 //! A real Kafka broker: one node that is broker and controller (KRaft), on loopback ports and a directory of its own.
 //!
-//! Owns the broker's process, its settings and data. Topics are managed by Kafka's own tools (`kafka::admin`), which cost
-//! 0.6 s a call. Does not produce or consume: tests use the client that they test.
+//! Owns the broker's process, its settings and data. Does not own records, which tests write and read by the client that they test; nor
+//! topics, which Kafka's own tools manage at 0.6 s a call (`kafka::admin`), nor who is let in (`kafka::security`).
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Child processes: started with their output in log files, signalled, awaited with an end, and never left behind.
 //!
-//! Owns spawning, signals, exit and resource usage. Does not know what a child does.
+//! Owns spawning, signals, exit and resource usage. Does not own what a child does, nor when it is ready: each service's module knows that.
 //!
 //! A child dies in three ways at the latest: its handle is dropped (its whole process group is killed), the test process ends
 //! for any reason (the kernel kills the child), or the child was born after the test process died (it exits at once).

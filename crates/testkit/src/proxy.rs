@@ -1,8 +1,8 @@
 //! A proxy before an HTTP server (ClickHouse, S3) that misbehaves on order.
 //!
-//! Owns the listening port, the rules and the record of what went by. What a rule may do is in `proxy::rule`, how a
-//! connection is served in `proxy::relay`. Does not change a request or an answer that no rule speaks of, except for
-//! `Connection`, since each request goes to the server on a connection of its own.
+//! Owns the listening port, the rules and the record of what went by. Does not own what a rule may do (`proxy::rule`), nor how a connection
+//! is served (`proxy::relay`). Does not change a request or an answer that no rule speaks of, except for `Connection`, since each request
+//! goes to the server on a connection of its own.
 //!
 //! ```text
 //! client ── keep-alive ──▶ FaultProxy ── one connection a request ──▶ server

@@ -1,7 +1,7 @@
 //! A real Pulsar: broker, bookie and metadata in one process, on loopback ports and a directory of its own.
 //!
-//! Owns the process, its settings and data, and the requests of its admin API that tests need. Does not produce or consume: tests use the
-//! client that they test.
+//! Owns the process, its settings and data, and the requests of its admin API that tests need. Does not own messages, which tests write and
+//! read by the client that they test.
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,7 @@
 //! The published experiments as pure generators: the same seed gives the same bytes, from any position, on any machine.
 //!
-//! Owns what is sent and what must be in the table afterwards. Does not own brokers, tables, clocks or rates: those
-//! belong to the runners in `forebay`'s bench and to `sources::generator`. Nothing here reads a clock or any randomness
-//! but the seed's.
+//! Owns what is sent and what must be in the table afterwards. Does not own brokers, tables, clocks or rates: those belong to the runners
+//! in `bench` and to `sources::generator`. Nothing here reads a clock or any randomness but the seed's.
 //!
 //! | module        | experiment                                                        |
 //! |---------------|-------------------------------------------------------------------|

@@ -1,6 +1,7 @@
 //! Numbers from counters: each is a hash of what it is for, so that any of them can be had without those before it.
 //!
-//! Owns the mixing function. It is part of every workload's identity: changing it changes every published byte.
+//! Owns the mixing function. It is part of every workload's identity: changing it changes every published byte. Does not own the randomness
+//! of tests (`testkit::random`) or of the simulation (`sim::random`).
 
 /// The odd 64-bit constant nearest to 2^64 divided by the golden ratio: steps by it visit all values, far apart.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;

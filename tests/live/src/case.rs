@@ -1,7 +1,8 @@
 //! One test: the services that it may use and the names that are its own.
 //!
-//! Owns the broker and the server that all tests of the process share, for a broker takes seconds to start. They end with
-//! the process. A test that kills, freezes or configures a server gets one of its own.
+//! Owns the broker and the server that all tests of the process share, for a broker takes seconds to start. They end with the process. A
+//! test that kills, freezes or configures a server gets one of its own. Does not own how a service is started (`testkit`), nor the topics
+//! and tables of a case (`producer`, `table`).
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

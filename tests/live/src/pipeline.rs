@@ -1,7 +1,7 @@
 //! A pipeline file, runs of the program with it, and what it says of itself.
 //!
-//! Owns the file's text, the arguments and the wait for an end. Defaults differ from the program's where tests would wait:
-//! batches are cut after 100 ms.
+//! Owns the file's text, the arguments and the wait for an end. Does not own what must be in the table afterwards (`table`, and each test).
+//! Defaults differ from the program's where tests would wait: batches are cut after 100 ms.
 
 mod runs;
 mod said;

@@ -1,6 +1,7 @@
 //! Records into the topic of a case.
 //!
-//! Owns the topic's name and the wait for acknowledgements. Everything that is sent is in the log when a call returns.
+//! Owns the topic's name and the wait for acknowledgements. Does not own what the records say (each test). Everything that is sent is in
+//! the log when a call returns.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

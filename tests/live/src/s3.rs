@@ -1,4 +1,7 @@
 //! A store on S3 for pipelines: a gateway, and a proxy before it that misbehaves on order.
+//!
+//! Owns that both start together, the gateway first. Does not own the faults (`testkit::proxy`), the gateway (`testkit::S3`), nor what a
+//! pipeline file says of a store (`pipeline`).
 
 use anyhow::Result;
 use testkit::{FaultProxy, S3};

@@ -1,6 +1,7 @@
 //! Tables of a case, and what they hold.
 //!
-//! Owns the statements. Asks the server directly, never through the proxy that a pipeline may have to pass.
+//! Owns the statements. Does not own what the rows must be (each test). Asks the server directly, never through the proxy that a pipeline
+//! may have to pass.
 
 use std::time::Duration;
 

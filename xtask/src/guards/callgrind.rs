@@ -1,7 +1,8 @@
 //! One run under callgrind, and its file.
 //!
-//! Owns the flags and what is read of the file: instructions by object file. The format is `callgrind-format` of valgrind's
-//! manual; names and positions are asked for uncompressed.
+//! Owns the flags and what is read of the file: instructions by object file. Does not own the baseline and the verdict (`xtask::guards`),
+//! nor what a step does (the crate `guards`). The format is `callgrind-format` of valgrind's manual; names and positions are asked for
+//! uncompressed.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,6 +1,7 @@
 //! A world small enough to look into: a table that behaves as ClickHouse does with tokens, and numbers as records.
 //!
-//! Owns the table's faults. The engine, the store, the source and the dedup step are the real ones.
+//! Owns the table and its faults, and numbers as records. Does not own the engine, the store, the source and the dedup step, which are the
+//! real ones; nor a world whose faults come from a seed (`sim`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;

@@ -1,7 +1,8 @@
 //! A place in a record's bytes.
 //!
 //! Owns Avro's binary encoding of single values, and the rule that nothing is believed about bytes that are not there: a length is compared
-//! with what is left of the record before anything is done with it.
+//! with what is left of the record before anything is done with it. Does not own the order of the values (`avro::plan`), nor what a column
+//! makes of one (`columns::typed`).
 //!
 //! Eight bytes are read together where the block has them, beyond the record's end too; what was read is then checked against that end.
 

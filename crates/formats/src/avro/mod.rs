@@ -1,8 +1,10 @@
 //! Avro data, one a record, straight into Arrow columns of the target's types: of one schema without a header, of any with the number of
 //! the schema in front, or of any that the block names.
 //!
-//! Owns the decoder, its options and the form of its rejects. A plan is compiled once from the writer's schema and the columns; the record's bytes
-//! are then read once, from left to right, into the columns. There is no tree of values in between and no allocation a record.
+//! Owns the decoder, its options and the form of its rejects. Does not own the columns and what they make of a value ([`crate::columns`]),
+//! nor how a schema with a number or a name is fetched (the crate `registry`). A plan is compiled once from the writer's schema and the
+//! columns; the record's bytes are then read once, from left to right, into the columns. There is no tree of values in between and no
+//! allocation a record.
 //!
 //! | module   | what it owns                                                              |
 //! |----------|---------------------------------------------------------------------------|

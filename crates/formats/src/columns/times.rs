@@ -1,7 +1,8 @@
 //! Dates and times: Date, Date32, DateTime, DateTime64.
 //!
-//! Owns their text forms, unix numbers and zones. The result never depends on the process: the zone of a text is its
-//! own, else the column's, else the option's, and zones come from the database inside the binary.
+//! Owns their text forms, unix numbers and zones. Does not own the exact reading of a number's digits (`columns::numbers`), nor a format's
+//! own timestamps before they are ticks and digits. The result never depends on the process: the zone of a text is its own, else the
+//! column's, else the option's, and zones come from the database inside the binary.
 //!
 //! | form                                                    | DateTime, DateTime64              | Date, Date32                        |
 //! |---------------------------------------------------------|-----------------------------------|-------------------------------------|

@@ -1,7 +1,8 @@
 //! Why a record is turned down, and the sentence that says so.
 //!
-//! Owns the error that travels up from a value to its record, and the wording. A [`Fail`] is made only on the way out,
-//! so it may allocate; the good path carries a pointer that is null.
+//! Owns the error that travels up from a value to its record, and the wording. Does not own the rules that are broken (`json::scan`,
+//! [`crate::columns`]), nor the faults of other formats (`formats::fault`, `csv::fault`). A [`Fail`] is made only on the way out, so it may
+//! allocate; the good path carries a pointer that is null.
 //!
 //! | kind         | reason                             | sentence                                                      |
 //! |--------------|------------------------------------|---------------------------------------------------------------|

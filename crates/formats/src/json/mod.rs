@@ -1,8 +1,8 @@
 //! JSON objects, one a record, straight into Arrow columns of the target's types.
 //!
-//! Owns the decoder, its options and the form of its rejects. The record's bytes are read once, from left to right,
-//! into the columns; there is no tree of values in between and no allocation a record. The columns and what they make of a value
-//! are those of all formats ([`crate::columns`]).
+//! Owns the decoder, its options and the form of its rejects. Does not own the columns and what they make of a value, which all formats
+//! share ([`crate::columns`]). The record's bytes are read once, from left to right, into the columns; there is no tree of values in
+//! between and no allocation a record.
 //!
 //! | module       | what it owns                                                    |
 //! |--------------|-----------------------------------------------------------------|

@@ -1,7 +1,8 @@
 //! Protocol Buffers messages, one a record, straight into Arrow columns of the target's types.
 //!
-//! Owns the decoder, its options and the form of its rejects. A plan is compiled once from the message's type and the columns; the record's bytes are
-//! then read once. There is no tree of messages in between.
+//! Owns the decoder, its options and the form of its rejects. Does not own the columns and what they make of a value ([`crate::columns`]),
+//! nor where descriptors and `.proto` texts are read from (`wiring::source`). A plan is compiled once from the message's type and the
+//! columns; the record's bytes are then read once. There is no tree of messages in between.
 //!
 //! | module  | what it owns                                                               |
 //! |---------|----------------------------------------------------------------------------|

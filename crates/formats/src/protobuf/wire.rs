@@ -1,7 +1,8 @@
 //! A place in a message's bytes.
 //!
 //! Owns the encoding of keys and single values, and the rule that nothing is believed about bytes that are not there: a length is compared with
-//! what is left of the message before anything is done with it.
+//! what is left of the message before anything is done with it. Does not own which fields there are (`protobuf::walk`, `protobuf::plan`),
+//! nor the encoding of OTLP's messages, which are read into slots (`otlp::wire`).
 //!
 //! Eight bytes are read together where the block has them, beyond the message's end too; what was read is then checked against that end.
 

@@ -1,6 +1,7 @@
 //! Which requests wait, which the pipeline was given, and which are sealed. Pure.
 //!
-//! Owns the numbers of records. Bounded by the budgets of its streams, which hold each request until it is answered.
+//! Owns the numbers of records. Does not own the bound on what waits, which is that of its streams' budgets: they hold each request until
+//! it is answered (`gateway::budget`). Nor does it own the reader that hands records out (`direct::source`).
 
 use std::collections::VecDeque;
 

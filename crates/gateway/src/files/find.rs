@@ -1,6 +1,8 @@
 //! Which files the patterns mean now, and what else is in a folder.
 //!
-//! Owns listing. What cannot be listed or inspected is reported and left out: a folder that nobody may read must not keep other files from being followed.
+//! Owns listing, and what a name of a copy looks like. Does not own which of the files are known (`files::scan`), nor what is read of them
+//! (`files::pieces`). What cannot be listed or inspected is reported and left out: a folder that nobody may read must not keep other files
+//! from being followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! The note of a stream's log that says where its files are: read at a start, written while they are followed.
 //!
-//! Owns that nothing is deleted from the log whose labels are not noted, also while the gateway follows no files into it any more.
+//! Owns that nothing is deleted from the log whose labels are not noted, also while the gateway follows no files into it any more. Does not
+//! own what the note says (`files::table`), nor its bytes in the store (`object_log::note`).
 
 use object_log::{LogError, LogPartition, Note, Notes, Owner, Pin, Root, labels};
 use tokio::sync::watch;

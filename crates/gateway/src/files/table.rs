@@ -1,7 +1,8 @@
 //! What is known of the files of a stream: which ones, and up to where each is in the log.
 //!
 //! Owns the bytes that stand in the log's note. Each append of a file's lines has a label with the file's number and the offset behind its last line; so the table as it was noted, and the labels
-//! behind the note's position, say exactly what is in the log.
+//! behind the note's position, say exactly what is in the log. Does not own when it is noted (`crate::files`, `files::place`), nor what
+//! makes a file itself (the crate `files`).
 
 use std::collections::BTreeMap;
 

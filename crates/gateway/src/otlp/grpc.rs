@@ -1,7 +1,9 @@
 //! OTLP over gRPC: `Export` of the three services, one message a call; `grpc.health.v1`; and `grpc.reflection`.
 //!
-//! Owns the words of gRPC: a message's prefix and compression ([`frame`]), codes and their details in trailers, and the deadline of a call. The calls come by
-//! HTTP/2 on the ports of the other routes, within their bounds: a message is counted by the budgets before it is kept, which is why no gRPC library stands here.
+//! Owns the words of gRPC: codes and their details in trailers, and the deadline of a call. Does not own a message's prefix ([`frame`]),
+//! calls with several messages ([`stream`]), nor what is done with a request, which is the same over HTTP ([`super`]). The calls come by
+//! HTTP/2 on the ports of the other routes, within their bounds: a message is counted by the budgets before it is kept, which is why no
+//! gRPC library stands here.
 //!
 //! | a call that                              | ends with                                                            |
 //! |------------------------------------------|----------------------------------------------------------------------|

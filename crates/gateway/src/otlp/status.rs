@@ -1,6 +1,7 @@
 //! The words of OTLP over HTTP: responses of the services, and `google.rpc.Status` for what was not done.
 //!
-//! Owns the encodings and the codes. A response and a status are in the encoding of the request.
+//! Owns the encodings and the codes. Does not own why a request is refused (`gateway::refusal`), nor the statuses of gRPC, which stand in
+//! trailers (`otlp::grpc`). A response and a status are in the encoding of the request.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Native histograms: buckets in spans, as counts or as deltas between them, become two lists of equal length for each sign. Pure.
 //!
-//! Owns what makes a histogram one. The bounds of a bucket follow from its index and the schema: for schema `s` its upper bound is `2^(index / 2^s)`, and for
-//! schema -53 it is the item of `custom_bounds` at that index.
+//! Owns what makes a histogram one. Does not own the record that it stands in (`prometheus::series`), nor classic histograms, whose buckets
+//! are series of their own. The bounds of a bucket follow from its index and the schema: for schema `s` its upper bound is
+//! `2^(index / 2^s)`, and for schema -53 it is the item of `custom_bounds` at that index.
 
 use std::io::Write;
 

@@ -1,6 +1,7 @@
 //! Labels: pairs of texts, as they stand in 1.0 or as numbers of a table in 2.0, and their JSON. Pure.
 //!
-//! Owns their bounds, and what makes labels good. Nothing is copied before a record is written.
+//! Owns their bounds, and what makes labels good. Does not own the escapes of JSON (`gateway::quoting`), nor the labels of Loki
+//! (`loki::labels`). Nothing is copied before a record is written.
 
 use crate::quoting::{quote, quoted_bytes};
 use crate::refusal::Refusal;

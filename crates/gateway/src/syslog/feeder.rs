@@ -1,7 +1,9 @@
 //! Gathers records and appends them, one append at a time.
 //!
-//! Owns the order: while an append is under way the next records gather, so those of one connection stay in their order, and one commit of the log takes as many
-//! as have come. Owns what is counted. Nothing is appended twice: what an append has come to is not known only if the log was lost, and then the gateway ends.
+//! Owns the order: while an append is under way the next records gather, so those of one connection stay in their order, and one commit of
+//! the log takes as many as have come. Owns what is counted. Does not own what a message becomes (`syslog::parse`), nor what is done where
+//! there is no room, which each transport decides (`syslog::tcp`, `syslog::udp`). Nothing is appended twice: what an append has come to is
+//! not known only if the log was lost, and then the gateway ends.
 
 use std::future::pending;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! From the bytes of a connection to messages (RFC 6587). Pure.
 //!
-//! Owns both framings, which may change from message to message, and the bound on one message.
+//! Owns both framings, which may change from message to message, and the bound on one message. Does not own what a message says
+//! (`syslog::parse`), nor datagrams, of which each is one message (`syslog::udp`).
 //!
 //! | a message begins with        | ends                                                      |
 //! |------------------------------|-----------------------------------------------------------|

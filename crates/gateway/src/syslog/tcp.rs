@@ -1,6 +1,7 @@
 //! Syslog in connections.
 //!
-//! Owns the bounds on connections and on their time and memory. A connection whose messages find no room is not read, so its sender waits.
+//! Owns the bounds on connections and on their time and memory. Does not own where a message ends (`syslog::frames`), nor connections of
+//! HTTP (`listener`). A connection whose messages find no room is not read, so its sender waits.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

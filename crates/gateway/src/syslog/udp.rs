@@ -1,6 +1,7 @@
 //! Syslog in datagrams, a message in each.
 //!
-//! Owns the socket. Nobody can be asked to wait here: what finds no room is dropped and counted, and so is what the kernel drops because it is not read fast enough.
+//! Owns the socket. Does not own what a message says (`syslog::parse`), nor the appends (`syslog::feeder`). Nobody can be asked to wait
+//! here: what finds no room is dropped and counted, and so is what the kernel drops because it is not read fast enough.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

@@ -1,4 +1,7 @@
-//! Messages for tests, field by field: the writing half, which no gateway needs. Owns nothing that ships.
+//! Messages for tests, field by field: the writing half, which no gateway needs. Built for tests alone.
+//!
+//! Owns the encoding of a field. Does not own the reading (`gateway::wire`), nor which fields a message has: each protocol's tests say
+//! that.
 
 /// A number of up to ten bytes.
 pub(crate) fn varint(mut number: u64) -> Vec<u8> {

@@ -1,4 +1,7 @@
 //! Who uses the log: owners, producers, consumers.
+//!
+//! Owns what each of them does next, and which of their settings a seed draws. Does not own the log, which is the real one, nor what must
+//! hold (`oracle`).
 
 use std::sync::Arc;
 use std::time::Duration;

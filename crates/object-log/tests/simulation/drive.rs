@@ -1,4 +1,6 @@
 //! One run: from a seed to a plan, its faults, and the end in which everything must come right.
+//!
+//! Owns the drawing of a plan, and the end. Does not own the store and its faults (`store`), nor those who use the log (`actors`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,8 @@
 //! The simulated store, and the world around it: what is there, and what goes wrong on the way.
 //!
+//! Owns time, what is there, and what goes wrong on the way. Does not own which faults a run has (`drive`), nor the rules of a store
+//! (`store::conformance`).
+//!
 //! A request takes its time there and back. Its answer may be lost although it was done; it may be done long after the caller has given up
 //! ("a sleeper in the network"); or it may be lost on the way there. A process that dies does not take its requests with it.
 

@@ -1,4 +1,7 @@
 //! Logs that are broken on purpose, to show that the oracle would notice.
+//!
+//! Owns the list, and the bytes that lie. Does not own where a variant takes hold (`store`, `actors`), nor the rules that catch it
+//! (`oracle`).
 
 use bytes::Bytes;
 use object_log::Root;

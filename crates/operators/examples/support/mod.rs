@@ -1,4 +1,7 @@
 //! What the measurements of the dedup step share: keys, batches, clocks and memory.
+//!
+//! Owns the keys and the clocks, so that figures of different programs compare. Does not own what is measured with them (each program), nor
+//! the workloads of whole pipelines (`workloads`).
 
 // Each program uses a part of it.
 #![allow(dead_code, reason = "shared by several programs")]

@@ -1,7 +1,8 @@
 //! From key columns to 128-bit hashes.
 //!
-//! Owns the canonical form of a key and the hash function. **Both are for ever**: hashes are compared with those that earlier
-//! versions wrote. Golden values in the tests hold them.
+//! Owns the canonical form of a key and the hash function. Does not own what is kept of a hash (`dedup::kept`), nor the keys of windows,
+//! whose bytes are kept whole (`window::key`). **Both are for ever**: hashes are compared with those that earlier versions wrote. Golden
+//! values in the tests hold them.
 //!
 //! - A value is hashed by XXH3-128 with a seed that stands for its kind (the table). So the number 1, the text `1` and the
 //!   date 1970-01-02 differ.

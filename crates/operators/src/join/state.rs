@@ -1,7 +1,8 @@
 //! The bytes of deltas and snapshots.
 //!
-//! Owns their form, which later versions must read (golden bytes in the tests), and every check on the way in: the checksum before anything is believed,
-//! lengths before anything is allocated. Both kinds have one form; numbers are little-endian.
+//! Owns their form, which later versions must read (golden bytes in the tests), and every check on the way in: the checksum before anything
+//! is believed, lengths before anything is allocated. Does not own the bytes of one column (`join::codec`), nor which rows are held
+//! (`join::store`). Both kinds have one form; numbers are little-endian.
 //!
 //! | field      | bytes | meaning                                                                            |
 //! |------------|-------|------------------------------------------------------------------------------------|

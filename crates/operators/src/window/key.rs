@@ -2,7 +2,8 @@
 //!
 //! Owns the form, which seals hold and later versions must read: the key's columns one after the other, each with a byte in front that is 1
 //! for a null if the column may hold one. Values of 8 and 16 bytes are little-endian; bytes of any length stand behind their length, 4
-//! bytes little-endian. A null has its value's bytes as zeros, or the length 0, so that a key without texts has one length.
+//! bytes little-endian. A null has its value's bytes as zeros, or the length 0, so that a key without texts has one length. Does not own
+//! the search for a key (`window::index`), nor keys of which only a hash is kept (`dedup::key`).
 //!
 //! Floats are keys as numbers: -0 is 0, and every NaN the same.
 

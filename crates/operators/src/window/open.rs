@@ -1,6 +1,7 @@
 //! What open windows hold, whichever their kind.
 //!
-//! Owns which of the two forms that is, and what the step asks of both. A record comes to `fresh` and, with a seal, from there to `base`.
+//! Owns which of the two forms that is, and what the step asks of both. Does not own the forms (`window::panes`, `window::sessions`), nor
+//! which windows there are (`window::kinds`). A record comes to `fresh` and, with a seal, from there to `base`.
 
 use dataflow::{Batch, StateError};
 

@@ -1,6 +1,8 @@
 //! What a window step is, apart from its state.
 //!
-//! Owns the checks of its settings, the columns of its results, and the words that its state is known by.
+//! Owns the checks of its settings, the columns of its results, and the words that its state is known by. Does not own which windows a time
+//! lies in (`window::kinds`), the functions (`window::aggregate`), nor how a pipeline file's words become these settings
+//! (`pipeline::plan`).
 
 use std::time::Duration;
 

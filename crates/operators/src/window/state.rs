@@ -1,7 +1,8 @@
 //! The bytes of deltas and snapshots.
 //!
 //! Owns their form, which later versions must read (golden bytes in the tests), and every check on the way in: lengths before anything is
-//! allocated, the checksum before anything is believed. Both kinds have one form; numbers are little-endian.
+//! allocated, the checksum before anything is believed. Both kinds have one form; numbers are little-endian. Does not own what is in the
+//! windows (`window::open`), the bytes of an accumulator (`window::accumulator`), nor those of files (`spilled::file`).
 //!
 //! | field      | bytes | meaning                                                                        |
 //! |------------|-------|--------------------------------------------------------------------------------|

@@ -1,6 +1,7 @@
 //! The reference pages of the pipeline file and of the gateway's, from their schemas.
 //!
-//! Owns the page's form. Every word on it comes from `model`, so it cannot go stale without its test noticing.
+//! Owns the page's form. Does not own its words: each comes from `config::model`, so the page cannot go stale without its test noticing.
+//! The page of SQL functions is made by `sql::reference`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

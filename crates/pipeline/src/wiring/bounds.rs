@@ -1,6 +1,7 @@
 //! Sizes and times of a pipeline file to the engine's bounds.
 //!
-//! Owns how `memory` is shared out. What the file does not speak of keeps the engine's default.
+//! Owns how `memory` is shared out. Does not own the engine's defaults, which what the file does not speak of keeps (`engine::settings`),
+//! nor the keeping of a bound, which is each part's.
 //!
 //! | part                                   | share at the defaults      | bounded where                          |
 //! |----------------------------------------|----------------------------|----------------------------------------|

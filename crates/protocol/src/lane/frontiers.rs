@@ -1,6 +1,7 @@
 //! Which frames are settled, and what was seen of the server meanwhile.
 //!
-//! Owns that a frontier moves forward only, over frames that are answered (C4), and that the window is kept (C8).
+//! Owns that a frontier moves forward only, over frames that are answered (C4), and that the window is kept (C8). Does not own how wide the
+//! window is (`protocol::window`), nor the decision that a frame is settled (`protocol::doubt`).
 
 use super::{Lane, TableState, Violation, ledger, violation};
 use crate::record::{Frontier, Record, SettledAbove, Sighting};

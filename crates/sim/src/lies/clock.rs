@@ -1,7 +1,8 @@
 //! Steps that hide from the watermark what goes no further.
 //!
 //! Owns the hiding between the step that takes a row's event time and the one that keeps keys: the watermark observes the times in between.
-//! The second step gets them back, so that what it keeps is as it was.
+//! The second step gets them back, so that what it keeps is as it was. Does not own the watermark (`engine::watermark`), nor the rule that
+//! notices (`oracle::clock`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,7 @@
 //! Lies about which item of its record a row is of.
 //!
-//! Owns a step that gives all rows of a record the number of the item that is asked for, and origins of neighbours that change places.
+//! Owns a step that gives all rows of a record the number of the item that is asked for, and origins of neighbours that change places. Does
+//! not own the honest steps (`sim::items`).
 
 use std::sync::Arc;
 

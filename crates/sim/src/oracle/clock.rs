@@ -1,8 +1,8 @@
 //! How far the watermark must have come: what stands still for ever frees no state.
 //!
-//! Owns an account of its own of the published rule of the lane's clock (`engine::watermark`), from below: the half of a partition's
-//! newest records that is older moves its clock, whatever becomes of them, and a partition that yields nothing with a time holds the
-//! watermark only for so long. That it does not come too far is looked at elsewhere (`fold`).
+//! Owns an account of its own of the published rule of the lane's clock (`engine::watermark`), from below: the half of a partition's newest
+//! records that is older moves its clock, whatever becomes of them, and a partition that yields nothing with a time holds the watermark
+//! only for so long. Does not own that the watermark does not come too far (`oracle::fold`).
 
 use std::collections::{BTreeMap, VecDeque};
 

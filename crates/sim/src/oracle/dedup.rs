@@ -1,7 +1,8 @@
 //! The rule of dedup, as a relation: given what each record became, was that right?
 //!
-//! Owns an independent account of which keys are held. It is not told in which order the records of one seal were taken, so it
-//! checks what must hold in any order. Does not use the operator, nor its arithmetic.
+//! Owns an independent account of which keys are held. Does not own the counts of a seal (`oracle::fold`), nor windows and joins
+//! (`oracle::windows`, `oracle::joins`). It is not told in which order the records of one seal were taken, so it checks what must hold in
+//! any order. Does not use the operator, nor its arithmetic.
 
 use std::collections::BTreeMap;
 

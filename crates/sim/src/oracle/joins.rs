@@ -1,7 +1,7 @@
 //! The rules of joins, computed from the records alone: of rows near in time, and of each row with the version at its time.
 //!
-//! Owns an account of its own of the published rule: which pairs a seal must hold, and what becomes of each record. Does not use the
-//! operator, nor its arithmetic.
+//! Owns an account of its own of the published rule: which pairs a seal must hold, and what becomes of each record. Does not own which
+//! joins are drawn (`plan::joined`), nor the join in the simulated pipeline (`sim::pairs`). Does not use the operator, nor its arithmetic.
 
 use protocol::record::Seal;
 

@@ -1,7 +1,7 @@
 //! The rule of a window, computed from the records alone.
 //!
-//! Owns an account of its own of the published rule: which results a seal must hold, and what becomes of each record. Does not use the
-//! operator, nor its arithmetic.
+//! Owns an account of its own of the published rule: which results a seal must hold, and what becomes of each record. Does not own the
+//! window in the simulated pipeline (`sim::results`). Does not use the operator, nor its arithmetic.
 
 use std::collections::BTreeMap;
 

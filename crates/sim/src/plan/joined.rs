@@ -1,6 +1,7 @@
 //! Pipelines with a join of their two inputs in place of dedup.
 //!
-//! Owns the drawing, from numbers of its own, so that all other seeds are what they were.
+//! Owns the drawing, from numbers of its own, so that all other seeds are what they were. Does not own the join and its rows
+//! (`sim::pairs`), nor what they must be (`oracle::joins`).
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Seeds whose records hold several items, of which a step before dedup makes rows ([`crate::items`]).
 //!
 //! Owns the drawing: which items the server refuses, from numbers of its own, and which faults such a run leaves out: those after which the record of a refused
-//! item cannot be read again. Then its key stays known, which the dead letter says and the rules of dedup do not.
+//! item cannot be read again. Then its key stays known, which the dead letter says and the rules of dedup do not. Does not own the items
+//! and the steps (`sim::items`).
 
 use super::{Fault, Plan};
 use crate::items;

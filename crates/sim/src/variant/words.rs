@@ -1,6 +1,6 @@
 //! The variants in words: the name on the command line, what is broken, and within how many seeds it is caught.
 //!
-//! Owns that table alone, in which every variant has one row.
+//! Owns that table alone, in which every variant has one row. Does not own how a variant is broken (`sim::variant`, `sim::lies`).
 
 use super::Variant;
 

@@ -1,7 +1,8 @@
 //! The threads that read files, and the reader in front of them.
 //!
-//! Owns the list of files to read, and which of them are paused or taken away. A thread works on one file at a time and puts it back when
-//! it is paused, so that paused files never keep the threads from the others.
+//! Owns the list of files to read, and which of them are paused or taken away. Does not own what a line or a record is (`file::lines`,
+//! `file::quoted`), the way to a position (`file::inflate`), nor the search for a file that was renamed (`file::place`). A thread works on
+//! one file at a time and puts it back when it is paused, so that paused files never keep the threads from the others.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;

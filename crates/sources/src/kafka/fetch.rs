@@ -1,7 +1,8 @@
 //! The thread that takes messages from librdkafka and makes blocks of them.
 //!
-//! Owns the hot path: batches of messages, one copy each into the block of their partition, no allocation a record; and
-//! what stops a read. All partitions are forwarded to the one consumer queue by librdkafka itself.
+//! Owns the hot path: batches of messages, one copy each into the block of their partition, no allocation a record; and what stops a read.
+//! Does not own a partition's place (`kafka::slot`), the consumer's handle (`fetch::handle`), nor fetching without librdkafka
+//! ([`super::direct`]). All partitions are forwarded to the one consumer queue by librdkafka itself.
 //!
 //! Blocks are *staged* when they are full, when the queue ran dry or when enough bytes are staged, and leave only after
 //! the ids of all topics were confirmed later than their fetch: librdkafka follows a topic that was created again by itself,

@@ -1,6 +1,6 @@
 //! What a read of Kafka topics may be told.
 //!
-//! Owns the options and their defaults. Does not own what librdkafka is set to because of them (`client`).
+//! Owns the options and their defaults. Does not own what librdkafka is set to because of them (`kafka::config`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Puts records into Kafka: for `forebay generate` and for tests.
 //!
-//! Owns idempotence, back-pressure and the wait for every acknowledgement. Not on the data's path: nothing that a pipeline
-//! delivers goes through here. All calls block.
+//! Owns idempotence, back-pressure and the wait for every acknowledgement. Does not own the records (`workloads`). Not on the data's path:
+//! nothing that a pipeline delivers goes through here. All calls block.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

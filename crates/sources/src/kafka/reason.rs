@@ -1,7 +1,8 @@
 //! Why a broker cannot be used, in words for whoever reads the log. Pure.
 //!
-//! Owns the translation of librdkafka's sentences about connections, and which of its log lines they are. Its own words guess at wrong
-//! settings or an old broker where the broker is merely away, and its log reports one failure up to three times.
+//! Owns the translation of librdkafka's sentences about connections, and which of its log lines they are. Does not own what an error means
+//! for a read (`kafka::fault`). Its own words guess at wrong settings or an old broker where the broker is merely away, and its log reports
+//! one failure up to three times.
 //!
 //! | librdkafka says                                   | said here                                        |
 //! |---------------------------------------------------|--------------------------------------------------|

@@ -1,6 +1,7 @@
 //! Makes and deletes topics: for `forebay bench` and for tools.
 //!
-//! Owns the two calls and their bound. Not on the data's path: a pipeline never makes or deletes what it reads.
+//! Owns the two calls and their bound. Does not own the topics that a pipeline reads (`sources::kafka`). Not on the data's path: a pipeline
+//! never makes or deletes what it reads.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
 //! Addresses of brokers.
 //!
-//! Owns the meaning of `pulsar://host:port` and `pulsar+ssl://host:port`. Pure.
+//! Owns the meaning of `pulsar://host:port` and `pulsar+ssl://host:port`. Does not own which broker serves a topic (`pulsar::client`), nor
+//! connections (`pulsar::connection`). Pure.
 
 /// The host and the port of a broker, or of a proxy before brokers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,7 @@
 //! Protocol Buffers, read field by field from bytes that came over the network.
 //!
-//! Owns tags, numbers and lengths. Nothing is copied, and nothing is allocated.
+//! Owns tags, numbers and lengths. Does not own which message has which fields (`pulsar::frame`), nor records in Protocol Buffers, which
+//! are decoded by `formats::protobuf`. Nothing is copied, and nothing is allocated.
 
 /// Bytes that are no message of Protocol Buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

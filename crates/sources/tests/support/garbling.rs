@@ -1,7 +1,8 @@
 //! A proxy in front of a broker that garbles entries on order, as a broker under load has been seen to do.
 //!
 //! Owns the copying of bytes and the order. A garbled entry has one byte changed behind its checksum. A broker's answers name its own address;
-//! the proxy puts its own in place of that, so that clients come to it for everything.
+//! the proxy puts its own in place of that, so that clients come to it for everything. Does not own the broker, nor the proxy of HTTP that
+//! `testkit` has.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,4 +1,6 @@
 //! A runtime for this crate's tests: tokio's clock and threads.
+//!
+//! Owns that alone. Does not own a clock that can be moved: these tests run in real time.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

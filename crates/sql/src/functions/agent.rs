@@ -1,6 +1,6 @@
 //! User agents, read by the crate `woothee`.
 //!
-//! Owns the names of what it finds. What it does not know is NULL.
+//! Owns the names of what it finds. Does not own the patterns, which are the crate's. What it does not know is NULL.
 
 use std::borrow::Cow;
 

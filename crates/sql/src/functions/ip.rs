@@ -1,7 +1,8 @@
 //! Addresses and networks.
 //!
-//! Owns the reading of `10.0.0.0/8`. IPv4 and IPv6 columns come as their text; an IPv4 address within IPv6 (`::ffff:10.1.2.3`) counts as
-//! the IPv4 address that it is. A text that is not an address fails its record; `ip_version(text)` is NULL for one, so that a CASE can ask first.
+//! Owns the reading of `10.0.0.0/8`. Does not own how a column of addresses becomes text (`sql::operand`). IPv4 and IPv6 columns come as
+//! their text; an IPv4 address within IPv6 (`::ffff:10.1.2.3`) counts as the IPv4 address that it is. A text that is not an address fails
+//! its record; `ip_version(text)` is NULL for one, so that a CASE can ask first.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

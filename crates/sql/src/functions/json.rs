@@ -1,6 +1,7 @@
 //! Values within JSON text.
 //!
-//! Owns the walk along a path, without building what lies beside it. Numbers and keys are those of the text: nothing is rounded.
+//! Owns the walk along a path, without building what lies beside it. Does not own records in JSON (`formats::json`), nor what a column of
+//! type JSON may hold (`dataflow::json_object`). Numbers and keys are those of the text: nothing is rounded.
 //!
 //! A path that leads nowhere, `null`, and a value of another kind give NULL. A text that is not JSON, and a number that the type does not hold, fail
 //! their record: `CASE WHEN json_valid(body) THEN …` keeps it.

@@ -1,7 +1,7 @@
 //! Parts of URLs.
 //!
-//! Owns the split of a text into the parts that RFC 3986 names. The host is checked and normalized by the crate `url`; path, query and
-//! parameters are also read from a text that begins with the path, as a web server logs it. A part that is not there is NULL.
+//! Owns the split of a text into the parts that RFC 3986 names. Does not own hosts, which the crate `url` checks and normalizes. Path,
+//! query and parameters are also read from a text that begins with the path, as a web server logs it. A part that is not there is NULL.
 
 use std::borrow::Cow;
 

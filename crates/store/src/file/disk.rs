@@ -1,6 +1,7 @@
 //! The system calls of one store's root, each blocking.
 //!
-//! Owns the order of fsync and link, and which failure leaves which effect:
+//! Owns the order of fsync and link, and which failure leaves which effect. Does not own the threads that may block in here ([`super`]),
+//! the names of temporary files (`file::temp`), nor registers (`file::register`).
 //!
 //! | step of a put              | if it fails                                                     |
 //! |----------------------------|------------------------------------------------------------------|

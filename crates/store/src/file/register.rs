@@ -1,8 +1,9 @@
 //! Registers: small values that are replaced, on a disk that has no compare-and-set.
 //!
-//! Owns the names in a register's folder and the order of the system calls. Uses no lock to decide: the *name* of an empty file, the
-//! pointer, says which value is current, and a rename of that name is the compare-and-set, because of any number of renames of one name
-//! exactly one finds it.
+//! Owns the names in a register's folder and the order of the system calls. Does not own objects (`file::disk`), nor what a register says
+//! (`object_log::root`, `object_log::acks`, `object_log::note`). Uses no lock to decide: the *name* of an empty file, the pointer, says
+//! which value is current, and a rename of that name is the compare-and-set, because of any number of renames of one name exactly one finds
+//! it.
 //!
 //! ```text
 //! root/orders/.root/p.7-90312-1f…      the pointer: value 7 is current

@@ -1,6 +1,7 @@
 //! What an answer of object storage means: exists, absent, and for all else whether it may have happened.
 //!
-//! Owns the sorting of statuses and error codes. Pure.
+//! Owns the sorting of statuses and error codes. Does not own the requests (`store::object`), nor what a caller does when the effect is
+//! unknown. Pure.
 //!
 //! | status and code                                       | put               | effect of a put  |
 //! |-------------------------------------------------------|-------------------|------------------|

@@ -1,7 +1,8 @@
 //! From a URL and settings to a client of the provider.
 //!
-//! Owns which settings each provider takes and where the rest comes from. Settings of the pipeline file come first, then
-//! the environment as the provider's own tools read it, then what the machine gives (roles, metadata servers).
+//! Owns which settings each provider takes and where the rest comes from. Does not own the settings' names in a file (`model::storage`),
+//! nor a request's bounds (`store::object`). Settings of the pipeline file come first, then the environment as the provider's own tools
+//! read it, then what the machine gives (roles, metadata servers).
 //!
 //! | scheme | feature | environment                                                        |
 //! |--------|---------|--------------------------------------------------------------------|

@@ -1,7 +1,7 @@
 //! A broker that lets in only those with a password, over TLS.
 //!
-//! Owns the certificate, the users and the lines of `server.properties` for both. The broker listens in clear as well, on a
-//! port of its own, for Kafka's tools; the clients under test are never told of it.
+//! Owns the certificate, the users and the lines of `server.properties` for both. Does not own the broker's other settings ([`super`]). The
+//! broker listens in clear as well, on a port of its own, for Kafka's tools; the clients under test are never told of it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Requests in Protocol Buffers, as `opentelemetry/proto/logs/v1` numbers their fields.
 //!
-//! Owns the bytes. A message's length is known once its content is written, so that each level is written apart and copied behind its length.
+//! Owns the bytes. A message's length is known once its content is written, so that each level is written apart and copied behind its
+//! length. Does not own the values (`workloads::buffer`), nor the reading of such requests (`formats::otlp`).
 
 use super::Record;
 

@@ -1,6 +1,7 @@
 //! An event of a flow, as intrusion detectors write them: JSON of 650 bytes.
 //!
-//! Owns its text. What it says agrees with no other column but in its numbers' kind: it is weight, as in the experiment.
+//! Owns its text. What it says agrees with no other column but in its numbers' kind: it is weight, as in the experiment. Does not own the
+//! other columns of a row (`workloads::clients`).
 
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
 //! The words that names are made of: ASCII letters only, chosen for their lengths.
 //!
 //! Owns the lists. Their order and content are part of the workload's identity: changing a word changes the records of
-//! every seed.
+//! every seed. Does not own how a record is made of them (`glassflow::record`).
 
 /// 3 to 11 bytes, 5.7 in the mean.
 #[rustfmt::skip] // One word a line would be three hundred lines.

@@ -1,6 +1,6 @@
 //! The three kinds of events as JSON.
 //!
-//! Owns their words. No text in them needs escaping.
+//! Owns their words. No text in them needs escaping. Does not own the numbers in them and their order (`workloads::nexmark`).
 
 use std::io::Write;
 

@@ -1,7 +1,8 @@
 //! What the tables of some queries must hold, and the queries that say what they hold.
 //!
-//! Owns q5, q7 and q8, which are measured. Of q5 and q7 the window and its number are compared: which of several auctions or bids that are equal stands
-//! beside them is free.
+//! Owns q5, q7 and q8, which are measured. Does not own the other queries, whose right rows DuckDB computes (`tests/nexmark`), nor asking
+//! the table (`bench::nexmark`). Of q5 and q7 the window and its number are compared: which of several auctions or bids that are equal
+//! stands beside them is free.
 //!
 //! A row's hash is XXH64 (seed 0) over its values, joined by `|`; times are milliseconds since 1970.
 

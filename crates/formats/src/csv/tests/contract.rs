@@ -1,3 +1,7 @@
+//! What holds for whole records and blocks, and what is refused when a decoder is made.
+//!
+//! Owns the cases. Does not own changed bytes (`fuzz`), nor records of another writer (`random`).
+
 use arrow_array::Array;
 use dataflow::{BlockBuilder, Decoder, Partition, Reason, Schema};
 

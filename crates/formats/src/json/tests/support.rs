@@ -1,4 +1,6 @@
 //! What the tests of this format share: decoders, and tables of cases.
+//!
+//! Owns what is JSON's alone. Does not own types, blocks and rows as text, which the tests of all formats share (`formats::testing`).
 
 use dataflow::{Decoded, Decoder};
 

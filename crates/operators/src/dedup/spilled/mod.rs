@@ -1,7 +1,8 @@
 //! Kept records that left memory: immutable sorted files, of which filters and indices stay in memory.
 //!
 //! Owns the spilled half of the set of (key hash, bucket): what may hold a key, what must be read to be sure, which runs are merged, and
-//! the work of writing them. Does no I/O: it says what must be read and written, and the engine does it.
+//! the work of writing them. Does not own reads and writes: it says what must be read and written, and the engine does it
+//! (`engine::state_files`). Nor does it own the half in memory (`dedup::kept`).
 //!
 //! A *run* is what was spilled at one time, or several runs merged; its hashes are cut into *parts*, one file each, so that
 //! neither writing nor merging ever holds more than one part in memory. A new key is asked of one filter a run, hence few runs.

@@ -1,8 +1,8 @@
 //! Spilling and merging, one part at a time.
 //!
-//! Owns what is read, computed and written for a new run. Runs beside the lane: it works on copies (of pairs) and on what never
-//! changes (files), and what it made counts only once the step has adopted it. If the process ends before, the files are nobody's
-//! and are collected.
+//! Owns what is read, computed and written for a new run. Does not own the bytes of a file (`part`), the choice of the runs to merge
+//! (`runs`), nor when work begins (`durable`). Runs beside the lane: it works on copies (of pairs) and on what never changes (files), and
+//! what it made counts only once the step has adopted it. If the process ends before, the files are nobody's and are collected.
 
 use std::any::Any;
 use std::sync::Arc;

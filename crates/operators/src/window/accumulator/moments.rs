@@ -1,7 +1,8 @@
 //! Variance and standard deviation.
 //!
 //! Owns their computing by the mean and the squares of the distances from it: one value at a time as Welford has it, groups as Chan and others do.
-//! So values that are large and close together keep their digits, which sums of squares lose.
+//! So values that are large and close together keep their digits, which sums of squares lose. Does not own sums and averages
+//! (`accumulator::totals`).
 
 use arrow_array::ArrayRef;
 use dataflow::StateError;

@@ -1,6 +1,8 @@
 //! One value of all: the least, the first, any, and that where another column is least.
 //!
-//! Owns which value stays when two could: unless a rule below says other, the one that was read first.
+//! Owns which value stays when two could: unless a rule below says other, the one that was read first. Does not own how values of each form
+//! are held and compared (`window::values`), nor the shorter way for numbers whose sum, least and greatest value are asked for together
+//! (`accumulator::fused`).
 //!
 //! | aggregate | of two values stays                                                              |
 //! |-----------|----------------------------------------------------------------------------------|

@@ -1,7 +1,8 @@
 //! About how many values differ: HyperLogLog with 4096 registers, so with a standard error of 1.6 %.
 //!
 //! Owns the registers, each the longest run of zeros among the hashes that fall to it, and the estimate by them, as Ertl has shown it to be without
-//! bias from none to all. They merge exactly: the result does not depend on how rows were cut into batches.
+//! bias from none to all. They merge exactly: the result does not depend on how rows were cut into batches. Does not own ClickHouse's
+//! `uniq`, whose state the server goes on with (`accumulator::uniques`).
 //!
 //! A group keeps the registers that are not zero as pairs in 4 bytes each, up to 1024 of them; from then on all of them, in 4096 bytes.
 

@@ -2,7 +2,8 @@
 //!
 //! Owns the ranges: 128 for each doubling, cut from the bits of the number itself. So a range is found without a logarithm, is the same on every
 //! machine, and a quantile is the end of a range that is nearer to zero: at most 1/129 too near to it, and right for whole numbers up to 256. Sketches
-//! merge exactly: the result does not depend on how rows were cut into batches.
+//! merge exactly: the result does not depend on how rows were cut into batches. Does not own ClickHouse's digests, whose states the server
+//! goes on with (`accumulator::digests`).
 //!
 //! A range with values in it takes 16 bytes, and 5 to 11 in an index: values between 1 and 1000 have 1276.
 

@@ -1,7 +1,8 @@
 //! From the files of a window's panes to pieces of its results.
 //!
-//! Owns the merging in the order of keys, block by block. In memory are a piece, a block of each generation, and what was read ahead. Runs beside
-//! the lane; a piece leaves with the seal that says so, and until then it can be made again.
+//! Owns the merging in the order of keys, block by block. Does not own which generations a window has, nor when its pieces leave
+//! (`window::spilled`), nor the bytes of a block (`spilled::file`). In memory are a piece, a block of each generation, and what was read
+//! ahead. Runs beside the lane; a piece leaves with the seal that says so, and until then it can be made again.
 
 use std::any::Any;
 use std::collections::VecDeque;

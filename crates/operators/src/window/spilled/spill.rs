@@ -1,7 +1,7 @@
 //! From frozen generations to files, one file at a time.
 //!
-//! Owns the sorting and the cutting into files and sections. Runs beside the lane, on generations that never change; what it made counts once
-//! the step has adopted it.
+//! Owns the sorting and the cutting into files and sections. Does not own when a pane is frozen (`window::spilled`), nor the bytes of a
+//! file (`spilled::file`). Runs beside the lane, on generations that never change; what it made counts once the step has adopted it.
 
 use std::any::Any;
 use std::collections::VecDeque;

@@ -1,6 +1,7 @@
 //! What fills streams beside requests of their own: OTLP, syslog, and files that are followed.
 //!
-//! Owns their keys, defaults and bounds. Doc comments are the reference page.
+//! Owns their keys, defaults and bounds. Does not own rules over several keys (`gateway::rules`), nor what receivers do (the crate
+//! `gateway`). Doc comments are the reference page.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

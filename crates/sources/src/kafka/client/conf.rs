@@ -1,6 +1,6 @@
 //! librdkafka's settings until a handle takes them.
 //!
-//! Owns the pointer to them. Does not own which settings there are (`options`).
+//! Owns the pointer to them. Does not own which settings there are (`kafka::config`).
 
 use std::ffi::{CString, c_char};
 use std::ptr::NonNull;

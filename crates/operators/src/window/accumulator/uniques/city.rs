@@ -1,7 +1,8 @@
 //! CityHash64 in the version 1.0.2, which ClickHouse has kept, for states that it shall go on with.
 //!
-//! Owns the function, by the lengths of what is hashed. The library that the native protocol's checksums use has it with 128 bits only. The tests
-//! compare it with what the server says.
+//! Owns the function, by the lengths of what is hashed. The library that the native protocol's checksums use has it with 128 bits only. The
+//! tests compare it with what the server says. Does not own what is kept of a hash (`accumulator::uniques`), nor the hashes by which keys
+//! are found (`dedup::key`, `window::groups`).
 
 const K0: u64 = 0xc3a5_c85c_97cb_3127;
 const K1: u64 = 0xb492_b66f_be98_f273;
