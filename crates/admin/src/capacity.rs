@@ -40,7 +40,7 @@ const SEALED_SHARE: f64 = 0.3;
 const HOURS_A_MONTH: f64 = 730.0;
 const SECONDS_A_DAY: f64 = 86_400.0;
 
-/// What is asked.
+/// The load that hardware is computed for.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Records a second, of all inputs together.

@@ -37,7 +37,7 @@ pub enum End {
 }
 
 impl End {
-    /// The command's word.
+    /// The word of the command that ends a pipeline so: `reset` or `delete`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Reset => "reset",

@@ -115,7 +115,7 @@ pub struct Now {
     pub rss_bytes: u64,
 }
 
-/// A running child.
+/// A child process that runs, or has not been waited for yet.
 #[derive(Debug)]
 pub struct Child {
     name: &'static str,

@@ -30,7 +30,7 @@ pub enum Shown {
 }
 
 impl Figure {
-    /// A figure.
+    /// A figure with its name in JSON, its name in tables, and how it is shown.
     pub const fn new(key: &'static str, label: &'static str, shown: Shown) -> Self {
         Self { key, label, shown }
     }
@@ -86,12 +86,12 @@ impl Shown {
 pub struct Figures(Vec<(Figure, f64)>);
 
 impl Figures {
-    /// One more.
+    /// Adds a figure's value.
     pub fn put(&mut self, figure: Figure, value: f64) {
         self.0.push((figure, value));
     }
 
-    /// One more, if it is known.
+    /// Adds a figure's value, if it is known.
     pub fn put_if(&mut self, figure: Figure, value: Option<f64>) {
         self.0.extend(value.map(|value| (figure, value)));
     }

@@ -20,7 +20,7 @@ const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:76rem;ma
     figure{margin:0}figcaption{font-weight:600}svg{width:100%;height:auto}svg text{font-size:11px;fill:#555}\
     .grid{stroke:#e4e4e4}.legend{margin:.2rem 0;font-size:.8rem}.wrong{color:#b00020;font-weight:600}";
 
-/// The page.
+/// The report as a whole page of HTML.
 pub fn page(report: &Report) -> String {
     let mut out = String::new();
     write(&mut out, report).expect("a String takes all that is written");

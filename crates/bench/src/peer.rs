@@ -22,7 +22,7 @@ const SOURCES: [(&str, &str); 9] = [
     ("consumer/main.go", include_str!("../peers/consumer/main.go")),
 ];
 
-/// Somebody else's program.
+/// A program of others that is measured beside ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::enum_variant_names, reason = "the names are their own")]
 pub enum Peer {

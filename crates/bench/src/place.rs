@@ -69,7 +69,7 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Makes the folder.
+    /// Makes the folder of a new measurement.
     ///
     /// # Errors
     /// When it is there or cannot be made.
@@ -87,7 +87,7 @@ impl<'a> Place<'a> {
         Self { common, name: name.to_owned(), dir: "/var/tmp/bench".into(), say }
     }
 
-    /// Tells progress.
+    /// Reports progress.
     pub fn say(&self, line: &str) {
         (self.say)(line);
     }

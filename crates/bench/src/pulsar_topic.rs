@@ -15,7 +15,7 @@ use crate::topic::Records;
 /// Messages of a batch, as producers pack them at a high rate.
 const BATCH: usize = 1_000;
 
-/// The topic.
+/// An empty topic of a Pulsar, to be filled by this benchmark.
 #[derive(Clone)]
 pub struct PulsarTopic {
     service: String,

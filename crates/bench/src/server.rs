@@ -26,7 +26,7 @@ const READY: &str = "listens at ";
 /// What the child says before its token, on a line of its own before that one.
 const TOKEN: &str = "token ";
 
-/// A server.
+/// The ClickHouse of a measurement.
 pub struct Server {
     url: String,
     token: Option<String>,
@@ -164,7 +164,7 @@ impl Server {
         Ok(Content { rows, ids, checksum })
     }
 
-    /// One number.
+    /// Asks for one number.
     ///
     /// # Errors
     /// When the server answers something else.

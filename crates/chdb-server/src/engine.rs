@@ -59,7 +59,7 @@ pub enum StartError {
     },
 }
 
-/// The running engine.
+/// The engine in this process, with its data folder locked.
 pub struct Engine {
     api: Arc<Api>,
     path: PathBuf,

@@ -15,6 +15,9 @@
 //!
 //! | module        | what it does                                              |
 //! |---------------|-----------------------------------------------------------|
+//! | `serve`       | start, listen, stop: the server as a whole                |
+//! | `http`        | paths, bounds, and the reading of a body                  |
+//! | `shared`      | what all requests share                                   |
 //! | `auth`        | the token that clients must know                          |
 //! | `gate`        | refuses what reaches files or the network                 |
 //! | `wall`        | has the kernel refuse it too                              |

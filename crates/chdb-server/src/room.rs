@@ -13,7 +13,7 @@ use crate::response::Failure;
 /// Permits are counted in units of this size, since a semaphore's counts are small.
 const UNIT_BYTES: u64 = 4096;
 
-/// All bodies together.
+/// The memory that the bodies of all requests may take together.
 pub struct Budget {
     units: Arc<Semaphore>,
     body_bytes_max: u64,

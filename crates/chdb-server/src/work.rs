@@ -60,7 +60,7 @@ pub fn random_id() -> String {
     })
 }
 
-/// Does the work.
+/// Does a request's work and gives the whole response. Blocks.
 pub fn run(server: &Server, mut work: Work) -> Result<Response<Body>, Failure> {
     unpack(server, &mut work)?;
     let statement = find_statement(&work.asked.query, std::mem::take(&mut work.body))?;

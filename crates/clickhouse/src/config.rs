@@ -11,7 +11,7 @@ use crate::compress::Method;
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides `text`.
+    /// A secret with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

@@ -12,6 +12,7 @@
 //! | [`compress`]     | the framing of compressed chunks                            | no       |
 //! | [`partition`]    | rows to groups of one table partition                       | no       |
 //! | [`sort`]         | rows into the order of the sorting key                      | no       |
+//! | [`upsert`]       | rows that later ones of their key replace                   | no       |
 //! | [`response`]     | answers to effects and remedies                             | no       |
 //! | [`settings`]     | the settings that requests name, and who forbids them       | no       |
 //! | [`config`]       | plain values: server, table, secrets                        | no       |

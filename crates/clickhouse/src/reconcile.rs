@@ -87,7 +87,7 @@ impl TableKeys {
         self
     }
 
-    /// Rows now.
+    /// How many rows the table has now.
     ///
     /// # Errors
     /// When the server does not answer.

@@ -13,9 +13,9 @@
 //! | [`batch`]    | [`Batch`]: Arrow rows with their origin; [`Selected`]: some of them | passed along |
 //! | [`metadata`] | [`Metadata`]: what the source says of a record, as columns | -                  |
 //! | [`operator`] | [`Operator`], [`State`]: batch to batch       | `operators`               |
-//! | [`transform`]| [`Transform`]: batch to batch without state        | `sql`                     |
+//! | [`transform`]| [`Transform`]: batch to batch without state        | `sql`, `operators`        |
 //! | [`intake`]   | [`Intake`]: block to rows for the lane             | -                         |
-//! | [`router`]   | [`Router`]: which tables the rows go to            | `sim`                     |
+//! | [`router`]   | [`Router`]: which tables the rows go to            | `operators`               |
 //! | [`table`]    | [`Table`]: rows to frames, frames to a server      | `clickhouse`              |
 //! | [`sighting`] | [`Sighting`], [`Tokens`]: what was seen of a table, and how it remembers inserts | `tokens` |
 //! | [`json_object`] | which texts a column of type `JSON` takes       | -                         |
@@ -24,7 +24,9 @@
 //! | [`types`]    | [`ColumnType`], [`Column`], [`Schema`]             | -                         |
 //! | [`effect`]   | [`Effect`], [`Remedy`]: what a failure did, what now | -                       |
 //! | [`spare`]    | [`Spares`]: memory of large bodies, used again     | -                         |
+//! | [`printing`] | text from outside, fit for logs and terminals      | -                         |
 //! | [`runtime`]  | [`Runtime`]: clock, sleep, spawn, compute, random  | `engine`                  |
+//! | `conformance` | the rules of [`Source`] as tests                   | run by every source       |
 
 pub mod batch;
 pub mod block;

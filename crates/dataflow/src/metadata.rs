@@ -56,7 +56,7 @@ impl Metadata {
         Self::Ingested,
     ];
 
-    /// The column's name.
+    /// The column's name, which begins with `_`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Key => "_key",
@@ -75,7 +75,7 @@ impl Metadata {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// The column.
+    /// The column with its type, as steps see it.
     pub fn column(self) -> Column {
         let text = || Box::new(ColumnType::String);
         let time = || ColumnType::DateTime64 { precision: 3, timezone: Some("UTC".into()) };

@@ -61,7 +61,7 @@ impl Reason {
     }
 }
 
-/// One rejected record.
+/// A record, or one row of it, that cannot go on: where it was, why, and all that a dead letter needs to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reject {
     /// Where the record comes from.

@@ -262,7 +262,7 @@ pub async fn first_record(
     }
 }
 
-/// A running read.
+/// A running read of some partitions of a source.
 ///
 /// 1. [`Reader::next`] may be dropped at any await without losing a record.
 /// 2. A reader holds a bounded number of bytes ahead of the caller; not calling `next` is the back-pressure.

@@ -54,7 +54,7 @@ pub enum RowsFrom {
 }
 
 impl RowsFrom {
-    /// How many rows.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         match self {
             Self::Run(range) => range.len(),

@@ -105,7 +105,7 @@ struct Absorbed {
     replayed: u64,
 }
 
-/// The reading side.
+/// The task that reads a lane's inputs and keeps blocks, steps and cuts in order.
 pub struct LaneTask {
     context: Arc<Context>,
     pipeline: Arc<str>,

@@ -41,6 +41,7 @@
 //! | [`forget`]     | a stream that a person takes out of the pipeline                             |
 //! | [`rename`]     | a lane goes on under another name                                            |
 //! | [`renamed`]    | whether a lane is under the name by which it is asked for                    |
+//! | [`remove`]     | a lane that is taken out of its store: reset or deleted                      |
 //! | [`rewind`]     | partitions of a stopped pipeline that a person moves                         |
 //! | [`refuse`]     | a frame refused for its content: bisected down to the rows                   |
 //! | [`refused`]    | a row that the server does not take, on its way to the lane                  |

@@ -67,7 +67,7 @@ pub struct SplitTurn<'a> {
 }
 
 impl SplitTurn<'_> {
-    /// The next number.
+    /// Takes the next number; each call gives another one.
     pub fn number(&self) -> u64 {
         self.splits.next.fetch_add(1, Ordering::Relaxed)
     }

@@ -29,7 +29,7 @@ use crate::origins::Origins;
 use crate::retry::Backoff;
 use crate::segment::{self, Segment};
 
-/// Makes segments again.
+/// Makes segments again that were sealed and never written.
 pub struct Remaker {
     inputs: Arc<[Arc<Inlet>]>,
     /// By place, as `inputs`.

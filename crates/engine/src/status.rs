@@ -90,7 +90,7 @@ impl Phase {
     }
 }
 
-/// One partition.
+/// How far a partition was read and sealed, and where it ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartitionStatus {
     /// Next position to read.
@@ -103,7 +103,7 @@ pub struct PartitionStatus {
     pub expired: u64,
 }
 
-/// One table.
+/// What was sealed for a table, and what of it was settled or refused.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableStatus {
     /// Frames sealed.

@@ -34,7 +34,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Counts one object.
+    /// Counts one object of a folder.
     pub fn add(&mut self, folder: &'static str, standing: Standing, bytes: u64) {
         let tally = self.tallies.entry((folder, standing)).or_default();
         tally.objects += 1;
@@ -50,7 +50,7 @@ impl Survey {
         })
     }
 
-    /// Sets the metrics.
+    /// Sets the gauges of objects and bytes, those of kinds without an object to 0.
     pub fn tell(&self) {
         for folder in FOLDERS.into_iter().chain(LOGS) {
             for standing in [Standing::Needed, Standing::UnderWay, Standing::Garbage, Standing::Foreign] {

@@ -29,7 +29,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// These tables.
+    /// The tables for rows, in the order of their places, and the one for dead letters.
     ///
     /// # Errors
     /// When there is none for rows, or two have the same name.

@@ -99,7 +99,7 @@ impl Identity {
         Self { node, prints }
     }
 
-    /// Its node.
+    /// The device and inode that the file had.
     pub fn node(&self) -> Node {
         self.node
     }

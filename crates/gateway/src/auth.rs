@@ -62,7 +62,7 @@ struct Secret {
 }
 
 impl Auth {
-    /// Reads the files.
+    /// Reads the secrets of all clients from their files.
     ///
     /// # Errors
     /// When one cannot be read, holds no secret, or one that another client has too.

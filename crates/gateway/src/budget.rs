@@ -16,7 +16,7 @@ use crate::refusal::{Kind, Refusal};
 /// Bytes that one permit stands for.
 const PERMIT_BYTES: usize = 1 << 10;
 
-/// Room for bytes.
+/// A bound on bytes in memory, of which requests hold parts.
 #[derive(Clone, Debug)]
 pub struct Budget {
     room: Arc<Semaphore>,
@@ -33,7 +33,7 @@ pub struct Held {
 }
 
 impl Budget {
-    /// Room for `bytes`.
+    /// A budget of `bytes`; `of` names what it is for in messages.
     pub fn new(of: &str, bytes: usize) -> Self {
         let permits = bytes.div_ceil(PERMIT_BYTES).min(Semaphore::MAX_PERMITS);
         Self { room: Arc::new(Semaphore::new(permits)), bytes, of: of.into() }
@@ -70,7 +70,7 @@ impl Held {
         Self::none(&self.all.0, &self.own.0)
     }
 
-    /// Holds `bytes` more.
+    /// Holds `bytes` more, of both budgets.
     ///
     /// # Errors
     /// [`Kind::Busy`] when one of the two has no room; what was held stays so.

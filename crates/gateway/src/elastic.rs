@@ -37,7 +37,7 @@ const VERSION: &str = "8.17.0";
 /// Senders use the one or the other.
 const BULK: MethodFilter = MethodFilter::POST.or(MethodFilter::PUT);
 
-/// The routes.
+/// The routes of `_bulk`, and of the version that clients ask for first.
 pub fn routes(gate: Gate) -> Router {
     Router::new()
         .route("/", get(about))

@@ -24,7 +24,7 @@ use crate::stream::{Packed, Stream};
 /// The name by which a client's retry is recognised.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The routes.
+/// The routes of streams, and those of health.
 pub fn routes(gate: Gate) -> Router {
     Router::new()
         .route("/v1/streams/{name}", post(ingest))

@@ -28,6 +28,8 @@
 //! | [`syslog`]  | messages over TCP and UDP, which nobody answers                       |
 //! | [`files`]   | files of this host, whose lines are followed                          |
 //! | [`refusal`] | what a client is told                                                 |
+//! | `quoting`   | texts as JSON strings, straight into a record                         |
+//! | `wire`      | Protocol Buffers, field by field                                      |
 //! | [`options`] | what a gateway is made of                                             |
 //!
 //! **Another protocol** is one more [`axum::Router`], made from a [`Gate`] and given to [`Server::serve`]: it admits a request, finds its stream, reads the

@@ -32,7 +32,7 @@ use crate::stream::Stream;
 /// The stream of a push that names none.
 const STREAM: &str = "loki";
 
-/// The routes.
+/// The routes of Loki's push, and of `/ready`.
 pub fn routes(gate: Gate) -> Router {
     Router::new()
         .route(

@@ -17,7 +17,7 @@ use store::Store;
 
 use crate::direct::Direct;
 
-/// A gateway.
+/// Everything that a gateway is made of.
 pub struct Options {
     /// Its name, for the owners of the logs.
     pub name: String,
@@ -172,7 +172,7 @@ pub struct SyslogOptions {
     pub message_bytes_max: usize,
 }
 
-/// How messages come.
+/// How messages of syslog reach an address.
 #[derive(Clone)]
 pub enum Transport {
     /// In connections, each message with its length before it or a line break behind it.

@@ -52,7 +52,7 @@ enum Version {
     Two,
 }
 
-/// The routes.
+/// The routes of remote write.
 pub fn routes(gate: Gate) -> Router {
     Router::new()
         .route(

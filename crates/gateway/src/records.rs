@@ -54,7 +54,7 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// One more.
+    /// Counts a line that is no record. The first ones are kept with their reasons.
     pub fn add(&mut self, line: u64, why: impl Into<String>) {
         self.count += 1;
         if self.shown.len() < ERRORS_SHOWN {
@@ -62,7 +62,7 @@ impl Errors {
         }
     }
 
-    /// For an answer.
+    /// The lines that are kept, as an answer lists them.
     pub fn to_json(&self) -> Value {
         self.shown.iter().map(|(line, why)| json!({ "line": line, "error": why })).collect()
     }

@@ -32,7 +32,7 @@ use crate::stream::Stream;
 /// The stream of events without an index.
 const STREAM: &str = "splunk";
 
-/// The routes.
+/// The routes of the event collector.
 pub fn routes(gate: Gate) -> Router {
     Router::new()
         .route("/services/collector", post(events))

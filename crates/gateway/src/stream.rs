@@ -55,7 +55,7 @@ impl Destination {
     }
 }
 
-/// A stream.
+/// A stream that requests fill: its format and bounds, where its records become durable, and the names of its requests.
 pub struct Stream {
     /// Its whole name.
     pub name: String,

@@ -82,7 +82,7 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the files.
+    /// Reads certificate, key and authorities.
     ///
     /// # Errors
     /// When one cannot be read, holds something else, or they do not fit together.

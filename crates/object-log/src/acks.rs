@@ -43,12 +43,12 @@ pub struct Ack {
 }
 
 impl Ack {
-    /// Its bytes.
+    /// The bytes of the register.
     pub fn to_bytes(&self) -> Vec<u8> {
         framing::encode(MAGIC, self)
     }
 
-    /// Reads one.
+    /// Reads an acknowledgement from the bytes of its register.
     ///
     /// # Errors
     /// When the bytes are damaged or of another format.

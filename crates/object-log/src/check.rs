@@ -21,7 +21,7 @@ const READS_AT_ONCE: usize = 8;
 /// Findings that are named; more are counted.
 const NAMED_MAX: usize = 20;
 
-/// What was found.
+/// What a check of a partition has read, and what it found missing or damaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Data objects that were read and are intact.

@@ -10,6 +10,8 @@
 //! | [`root`]      | the one small register that says what the log holds, and its edits    | L1 L3 L4 L8 |
 //! | [`segment`]   | manifest segments: entries or references that the root has moved out  | L1          |
 //! | [`object`]    | data objects: records of many appends, compressed                     | L2          |
+//! | [`entry`]     | a data object as the manifest names it                                | L1          |
+//! | `framing`     | magic and checksum of what is stored                                  |             |
 //! | [`names`]     | what everything is called                                             | L9          |
 //! | [`decide`]    | admit an append, cut, commit, seal, fence, retain, sweep              | L4–L7       |
 //! | [`partition`] | one partition in a store: read, swap, walk                            | L2 L4       |
@@ -20,6 +22,7 @@
 //! | [`reader`]    | records from a position on, fetched ahead in parallel                 | L9 L10      |
 //! | [`acks`]      | how far each consumer has come                                        | L7          |
 //! | [`check`]     | whether everything that the root names is there and whole             |             |
+//! | [`error`]     | what went wrong, whether it may have happened, and the way out        |             |
 
 pub mod acks;
 pub mod check;

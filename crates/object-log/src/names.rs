@@ -80,17 +80,17 @@ impl Names {
         &self.base
     }
 
-    /// The root.
+    /// The key of the root.
     pub fn root(&self) -> Key {
         self.key("root")
     }
 
-    /// What the owner notes beside its appends.
+    /// The key of what the owner notes beside its appends.
     pub fn note(&self) -> Key {
         self.key("note")
     }
 
-    /// A consumer's acknowledgement; the name has been checked by [`is_consumer`].
+    /// The key of a consumer's acknowledgement; the name has been checked by [`is_consumer`].
     pub fn ack(&self, consumer: &str) -> Key {
         self.key(&format!("acks/{consumer}"))
     }
@@ -105,12 +105,12 @@ impl Names {
         self.key("segments").into()
     }
 
-    /// A data object.
+    /// The key of a data object.
     pub fn object(&self, queue: QueueId, written: Written) -> Key {
         self.written("data", queue, written)
     }
 
-    /// A manifest segment.
+    /// The key of a manifest segment.
     pub fn segment(&self, queue: QueueId, written: Written) -> Key {
         self.written("segments", queue, written)
     }

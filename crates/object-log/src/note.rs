@@ -65,7 +65,7 @@ impl Register {
     }
 }
 
-/// What was noted.
+/// What an owner has noted: all labels below a position, as it understands them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// It stands for all labels of appends below.
@@ -74,7 +74,7 @@ pub struct Note {
     pub body: Vec<u8>,
 }
 
-/// An owner's notes.
+/// The register that the present owner notes in.
 #[derive(Debug)]
 pub struct Notes {
     partition: LogPartition,

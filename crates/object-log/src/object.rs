@@ -52,7 +52,7 @@ const ABSENT: u32 = u32::MAX;
 /// zstd's level: 1 takes a third of the time of its default for a tenth more bytes.
 const LEVEL: i32 = 1;
 
-/// Records to append.
+/// Records that become durable together, and who sends them.
 #[derive(Debug)]
 pub struct Append {
     /// Who sends it and which of its appends it is: from 0 and without a gap. Without it a repeat is not recognised. From
@@ -75,7 +75,7 @@ pub struct AppendMark {
     pub rows: u32,
 }
 
-/// A decoded object.
+/// A data object as it is read again.
 #[derive(Debug)]
 pub struct Object {
     /// Its records, with their positions.

@@ -197,7 +197,7 @@ impl Owner {
         Ok(Self { appender: Appender { messages, memory, memory_bytes }, root, pinned, done, _task: task })
     }
 
-    /// Where to append.
+    /// A handle by which records are appended; it may be cloned.
     pub fn appender(&self) -> Appender {
         self.appender.clone()
     }

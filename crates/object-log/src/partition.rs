@@ -32,7 +32,7 @@ pub struct Seen {
     pub tag: Tag,
 }
 
-/// One partition.
+/// A partition of a log in a store, for owners, readers and checks alike.
 #[derive(Clone)]
 pub struct LogPartition {
     store: Arc<dyn Store>,
@@ -89,7 +89,7 @@ impl LogPartition {
         &self.names
     }
 
-    /// Its number.
+    /// The partition's number in its log.
     pub fn index(&self) -> u32 {
         self.index
     }
@@ -99,7 +99,7 @@ impl LogPartition {
         &self.runtime
     }
 
-    /// The store.
+    /// The store that holds the log.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }

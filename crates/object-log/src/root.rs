@@ -129,7 +129,7 @@ pub struct Producer {
     pub stamp_ms: i64,
 }
 
-/// An earlier owner.
+/// An earlier owner of the partition, and how far it came.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Past {
     /// Its epoch.
@@ -174,12 +174,12 @@ impl Root {
         }
     }
 
-    /// The partition's identity.
+    /// The identity of the partition: one that is created again under the same name has another.
     pub fn queue_id(&self) -> QueueId {
         QueueId(id_of(&self.queue))
     }
 
-    /// The present owner.
+    /// The claim of the present owner.
     pub fn claim(&self) -> Claim {
         Claim { epoch: self.epoch, run: self.run }
     }
@@ -354,12 +354,12 @@ impl Root {
         references.chain(self.tail.iter().map(Span::of_entry))
     }
 
-    /// The root's bytes.
+    /// The bytes of the register.
     pub fn to_bytes(&self) -> Vec<u8> {
         framing::encode(MAGIC, self)
     }
 
-    /// Reads a root.
+    /// Reads a root from the bytes of its register.
     ///
     /// # Errors
     /// When the bytes are damaged, of another format, or say what cannot be.

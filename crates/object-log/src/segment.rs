@@ -175,7 +175,7 @@ impl Segment {
         }
     }
 
-    /// The segment's bytes.
+    /// The bytes of the object.
     pub fn to_bytes(&self) -> Vec<u8> {
         framing::encode(MAGIC, self)
     }

@@ -1,5 +1,5 @@
 //! The log in a world made from a seed: producers, owners, consumers, collectors, lost answers, sleepers, logs that are created again, clocks
-//! that jump; and an oracle that checks L1 to L10 at every change of the store. docs/design/log.md has the invariants.
+//! that jump; and an oracle that checks L1 to L9 at every change of the store. docs/design/log.md has the invariants.
 //!
 //! ```sh
 //! cargo test -p object-log --test simulation                                       # the short form

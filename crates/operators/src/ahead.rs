@@ -31,7 +31,7 @@ pub struct Segment {
     pub flag: String,
 }
 
-/// The step.
+/// Steps without state that stand behind steps with state, as one step before these.
 pub struct Ahead {
     segments: Vec<Segment>,
     schema: Schema,

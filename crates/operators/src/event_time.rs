@@ -30,7 +30,7 @@ const NAME: &str = "event_time";
 const SETTING: &str = "time";
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// The step.
+/// The step that takes a record's time from a column.
 pub struct EventTime {
     column: String,
     arrow: DataType,

@@ -11,7 +11,7 @@ use dataflow::{Batch, Operator, OperatorError, Output, Probed, Schema, State};
 
 const NAME: &str = "gate";
 
-/// The step.
+/// The step that removes rows which a step has dropped ahead of time.
 #[derive(Clone, Debug)]
 pub struct Gate {
     flag: usize,

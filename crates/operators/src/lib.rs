@@ -11,9 +11,12 @@
 //! | [`gate`]       | ends rows that a step has dropped ahead of time   | none               |
 //! | [`join`]       | pairs rows of two inputs by key and interval of event time | the rows that can still match |
 //! | [`join::temporal`] | gives each row the version of another input that held at its time | the rows that wait, and versions |
+//! | [`lookup`]     | adds columns of a row elsewhere with the same key | none: rows come beside each block |
 //! | [`mapping`]    | brings rows to the columns of their tables        | none               |
 //! | [`stateless`]  | any step without state, behind a window           | none               |
 //! | [`window`]     | aggregates rows by key and window of event time   | aggregates         |
+//!
+//! They share the errors of settings ([`config`]) and the envelope of files of state (`runs`).
 
 pub mod ahead;
 pub mod config;

@@ -31,7 +31,7 @@ const NAME: &str = "lookup";
 /// Pairs of key columns at the most: beyond it somebody meant something else.
 pub const KEY_COLUMNS_MAX: usize = 16;
 
-/// The step's settings.
+/// The settings of a `lookup` step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupConfig {
     /// The number by which it finds the rows of the other side beside a block.
@@ -63,7 +63,7 @@ pub struct Repeated {
     pub second: usize,
 }
 
-/// Makes [`LookupTable`]s.
+/// Makes [`LookupTable`]s of rows of the other side, by its key.
 #[derive(Clone, Debug)]
 pub struct LookupKeyer(Keyer);
 
@@ -177,7 +177,7 @@ impl LookupTable {
 /// Says how many rows of a batch found no match.
 pub type Unmatched = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// The step.
+/// The `lookup` step. It has no state: the other side's rows come beside each block.
 #[derive(Clone)]
 pub struct Lookup {
     number: u32,

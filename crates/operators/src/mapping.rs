@@ -77,7 +77,7 @@ impl Fill {
     }
 }
 
-/// The step.
+/// The step that brings rows to the columns of their tables.
 pub struct Mapping {
     schema: Schema,
     /// The same columns, each with room for NULL: what they are before bad rows are taken out.

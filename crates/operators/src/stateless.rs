@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use dataflow::{Operator, OperatorError, Output, Probed, State, Transform, Transformed};
 
-/// The step.
+/// A step without state, as a step of the lane.
 pub struct Stateless(pub Arc<dyn Transform>);
 
 impl Operator for Stateless {

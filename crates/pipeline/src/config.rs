@@ -12,6 +12,8 @@
 //! | [`schema_walk`] | the tree along the schema: every fault at once                        |
 //! | `queries`       | `sql` steps that are windows or joins, as `window` and `join` steps   |
 //! | `keep_last`     | `dedup` steps that keep the last record, as `upsert` of the tables    |
+//! | `windows`       | the meaning of the settings of `window`                               |
+//! | `nearest`       | the known word that a misspelt one was meant to be                    |
 //! | [`rules`]       | rules that span several keys                                          |
 //! | [`gateway`]     | the gateway's settings as types, and their rules                      |
 //! | [`faults`]      | faults with line and column                                           |

@@ -59,7 +59,7 @@ impl fmt::Debug for Server {
     }
 }
 
-/// What is read.
+/// Which rows are read: those of a table, or of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// A table or view.

@@ -39,7 +39,7 @@ pub enum Next {
     Appended,
 }
 
-/// The first decision.
+/// The first decision: what follows from the store's answer to the put.
 pub fn after_put(answer: PutAnswer) -> Next {
     match answer {
         PutAnswer::Created => Next::Floor,

@@ -244,7 +244,7 @@ impl StopReason {
     }
 }
 
-/// The decision.
+/// Decides what is done with a frame in doubt, by the module's table.
 pub fn decide(facts: &Facts) -> Decision {
     if let Some((verdict, of_table)) = &facts.answer
         && *of_table == facts.table

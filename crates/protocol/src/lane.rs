@@ -117,7 +117,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The frame's name.
+    /// The name of the piece's frame, as the provenance column and query ids have it.
     pub fn id(&self) -> u128 {
         self.frame.id.as_slice().try_into().map_or(0, u128::from_le_bytes)
     }

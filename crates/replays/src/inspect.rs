@@ -15,7 +15,7 @@ use super::{Log, LogError, STREAM};
 
 const WAY_OUT: &str = "restore the object from a copy of the store that was made while the pipeline was stopped. Nothing was guessed";
 
-/// What was found.
+/// What was read of a replay log, and what of it is damaged or missing.
 #[derive(Debug, Default)]
 pub struct Inspected {
     /// Objects that were read.

@@ -126,7 +126,7 @@ pub enum ReplayError {
 }
 
 impl Replay {
-    /// The object's bytes.
+    /// The bytes of the object.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD_BYTES + 4 + self.encoded_len());
         bytes.extend_from_slice(&MAGIC);

@@ -56,7 +56,7 @@ pub fn input_of(block: &RecordBlock) -> Option<&str> {
     }
 }
 
-/// The log's partition.
+/// The partition that the replay log is to the lane: `@replays/0`.
 pub fn partition() -> Partition {
     Partition::new(STREAM, 0)
 }

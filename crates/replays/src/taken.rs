@@ -114,7 +114,7 @@ impl Taken {
         }
     }
 
-    /// Letters.
+    /// The number of letters in the set.
     pub fn count(&self) -> u64 {
         self.runs.values().flatten().map(|(from, end)| end - from).fold(0, u64::saturating_add)
     }
@@ -140,7 +140,7 @@ fn place(letter: &Letter) -> Place {
 }
 
 impl Snapshot {
-    /// The object's bytes.
+    /// The bytes of the object.
     pub fn to_bytes(&self) -> Vec<u8> {
         let places = self.taken.runs.iter().map(|((source, partition, print), runs)| {
             let mut before = 0;

@@ -23,7 +23,7 @@ pub const REPLAYS: usize = 1 << 20;
 /// The topic's name.
 pub const TOPIC: &str = "events";
 
-/// All partitions.
+/// The simulated source: all of its partitions, and who reads them.
 pub struct Broker {
     /// By number.
     pub streams: Vec<Stream>,

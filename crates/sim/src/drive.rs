@@ -133,7 +133,7 @@ struct Drive {
     is_stopped: bool,
 }
 
-/// Runs a plan.
+/// Runs a plan to its end, with the engine or one that `variant` has broken, and says what the oracle found.
 pub fn run(plan: &Plan, variant: Option<Variant>, with_trace: bool) -> Report {
     let world = World::new(plan.clone(), with_trace);
     let mut drive = Drive {

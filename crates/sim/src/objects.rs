@@ -30,7 +30,7 @@ struct Object {
     is_durable: bool,
 }
 
-/// All objects.
+/// The simulated store: objects, and which of them a loss of power would take.
 #[derive(Debug, Default)]
 pub struct Objects {
     all: BTreeMap<String, Object>,

@@ -46,7 +46,7 @@ const CHECKED: [usize; 2] = [0, MORE[0]];
 /// How long a server waits for the rest of a request, microseconds.
 pub const TAIL_US_MAX: u64 = 30_000_000;
 
-/// One table.
+/// A table of the simulated server: its rows, and the tokens that it remembers.
 #[derive(Debug, Default)]
 pub struct Table {
     /// Every insert that was committed: the frame and its rows.
@@ -84,7 +84,7 @@ struct Running {
     token: String,
 }
 
-/// The server.
+/// The simulated ClickHouse: tables, running inserts, a clock of its own.
 pub struct Server {
     /// All tables, by place.
     pub tables: [Table; PLACES],

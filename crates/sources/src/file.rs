@@ -86,7 +86,7 @@ impl FileOptions {
     }
 }
 
-/// Files as partitions.
+/// A source of files, each of which is a partition.
 #[derive(Debug)]
 pub struct FileSource {
     options: FileOptions,

@@ -60,7 +60,7 @@ const RANGES_AT_ONCE: usize = 8;
 /// A broker that does not answer within this is away. Longer than a leader's election.
 const CALL_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Topics as partitions.
+/// A source of topics of Kafka.
 pub struct KafkaSource {
     shared: Arc<Shared>,
 }

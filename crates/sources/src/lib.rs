@@ -2,7 +2,7 @@
 //!
 //! Owns the connection to each kind of source, the meaning of a position there, and the refusal of a position that no
 //! longer stands for the same records. Does not own what has been read (the journal does), how it is decoded (`formats`) or the
-//! choice of a source by name (the binary does).
+//! choice of a source by name (`pipeline::wiring`).
 //!
 //! | module        | partition        | position                                | ends |
 //! |---------------|------------------|-----------------------------------------|------|
@@ -12,6 +12,9 @@
 //! | [`mod@log`]   | a log's partition | number of the record                   | never |
 //! | `kafka`       | a topic's partition | offset                               | never |
 //! | `pulsar`      | a topic's partition | ledger; entry and index in the batch | when the topic is terminated |
+//!
+//! They share the way from threads to an async reader (`queue`, `thread`), and those with brokers also encryption (`tls`) and tokens
+//! (`token`).
 
 pub mod file;
 pub mod generator;

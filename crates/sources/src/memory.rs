@@ -73,7 +73,7 @@ impl Shared {
     }
 }
 
-/// Partitions in memory.
+/// A source whose partitions are in memory.
 #[derive(Clone, Debug)]
 pub struct MemorySource {
     shared: Arc<Shared>,

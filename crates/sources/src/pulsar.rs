@@ -22,6 +22,7 @@
 //! | module       | what it holds                                            |
 //! |--------------|----------------------------------------------------------|
 //! | `supervisor` | which broker serves what; new partitions, failures       |
+//! | `reader`     | the reader in front of the threads                       |
 //! | `broker`     | one thread a broker: receive, read, return               |
 //! | `lead`       | what is known of a partition that is read, and when that must stop |
 //! | `entry`      | entries into blocks                                      |
@@ -33,6 +34,8 @@
 //! | `schema`     | the names of schemas, and questions for them             |
 //! | `inflate`    | LZ4, zlib, Zstandard, Snappy                             |
 //! | `place`      | positions                                                |
+//! | `address`, `topic` | addresses of brokers, names of topics                    |
+//! | `errors`     | what errors of brokers mean                              |
 //! | `produce`    | a producer, for tests and measurements                   |
 
 mod address;
@@ -204,7 +207,7 @@ impl fmt::Debug for PulsarOptions {
     }
 }
 
-/// Topics as partitions.
+/// A source of topics of Pulsar.
 pub struct PulsarSource {
     shared: Arc<Shared>,
 }

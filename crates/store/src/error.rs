@@ -37,7 +37,7 @@ pub enum ErrorKind {
     Io,
 }
 
-/// What was tried.
+/// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Opening the store.

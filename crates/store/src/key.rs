@@ -81,7 +81,7 @@ impl Key {
         self.0.split('/')
     }
 
-    /// The last segment.
+    /// The last segment: the object's name in its folder.
     pub fn name(&self) -> &str {
         self.0.rsplit('/').next().expect("a key has at least one segment")
     }

@@ -14,6 +14,7 @@
 //! | `object`        | S3, Google Cloud Storage, Azure: one feature each                     |
 //! | [`remote`]      | endpoint, region and credentials of object storage                    |
 //! | [`url`]         | from `file:///…`, `s3://…` or `memory://` to a store                  |
+//! | `limits`        | the bounds of objects and ranges                                     |
 //! | [`conformance`] | the rules below as tests that any implementation can run              |
 
 pub mod conformance;

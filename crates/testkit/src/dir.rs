@@ -53,7 +53,7 @@ impl TestDir {
         Ok(TestDir { path, keep: false })
     }
 
-    /// The directory.
+    /// The path of the directory, which exists.
     pub fn path(&self) -> &Path {
         &self.path
     }

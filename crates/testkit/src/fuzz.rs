@@ -30,7 +30,7 @@ const ONE_INPUT_MAX: Duration = Duration::from_secs(20);
 /// Tries to make a failing input smaller.
 const SHRINKS_MAX: u32 = 400;
 
-/// One parser's examples.
+/// A loop that changes good inputs of one parser.
 #[derive(Debug, Clone)]
 pub struct Fuzz {
     name: String,

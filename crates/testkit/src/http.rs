@@ -40,7 +40,7 @@ impl std::error::Error for HttpError {
     }
 }
 
-/// An answer.
+/// A server's answer, with its whole body.
 #[derive(Debug, Clone)]
 pub struct HttpResponse {
     /// The status code.

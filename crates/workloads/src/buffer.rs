@@ -25,7 +25,7 @@ const STEP_NS: u64 = 1_000;
 /// What a record holds apart from its body's words, about: ids, attributes, times.
 const BYTES_BESIDE_WORDS: usize = 255;
 
-/// What is sent.
+/// The size and shape of the workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// The same seed gives the same bytes.
@@ -72,7 +72,7 @@ pub enum SpecError {
 }
 
 impl Workload {
-    /// A workload.
+    /// Checks the spec.
     ///
     /// # Errors
     /// When the sizes are beyond their bounds.

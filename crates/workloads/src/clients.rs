@@ -61,7 +61,7 @@ pub const ABSENT_COLUMNS: usize = 657;
 /// Bytes of a row in the Native format.
 pub const ROW_BYTES: u64 = 793 + 16 + 7 * 4 + 10 * 8;
 
-/// A column.
+/// A column of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
     /// Its name.
@@ -70,7 +70,7 @@ pub struct Column {
     pub kind: Kind,
 }
 
-/// A column's type.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `String`, every value of so many bytes.
@@ -81,7 +81,7 @@ pub enum Kind {
     Int64,
 }
 
-/// Which rows.
+/// Which rows are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// Row 0, again and again.

@@ -124,7 +124,7 @@ pub enum SpecError {
     TooLong,
 }
 
-/// One reading.
+/// One reading of a sensor, before it is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// Its sensor.

@@ -12,6 +12,8 @@
 //! | [`buffer`]    | log records of OpenTelemetry, in requests                         |
 //! | [`nexmark`]   | people, auctions and bids, for Nexmark's queries                  |
 //!
+//! They share numbers from counters (`random`), times as text (`text`), and what a table holds as three numbers ([`content`]).
+//!
 //! The next workload is one more folder with the same three parts: a checked `Spec`, a `Workload` that writes the record at a
 //! position, and an `oracle` with what the table must hold ([`content::Content`]) and the query that says what it holds.
 

@@ -38,7 +38,7 @@ const ACTIVE_PEOPLE: u64 = 1_000;
 /// One of so many ids is hot: it gets most of what happens.
 const HOT_EVERY: u64 = 100;
 
-/// A stream.
+/// One of the three streams of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stream {
     /// People.

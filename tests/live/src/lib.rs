@@ -10,6 +10,8 @@
 //! | [`producer`] | records into partitions of the case's topic                          |
 //! | [`s3`]       | a store on S3 and a proxy before it                                  |
 //! | [`table`]    | tables and what they hold                                            |
+//! | [`issuer`]   | an issuer of OAuth 2.0                                               |
+//! | [`tls`]      | certificates, and a door that speaks TLS                             |
 //!
 //! The binary is the one that cargo built beside the tests, or the one that `FOREBAY_BIN` names:
 //! ```text

@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-/// Prices in USD.
+/// Prices in USD of cores, storage and requests.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {

@@ -37,7 +37,7 @@ pub struct Head {
     pub raw_bytes: u64,
 }
 
-/// A letter whole.
+/// A letter with its record: key, headers and body.
 #[derive(Clone, Debug)]
 pub struct Whole {
     /// What is told of it in lists.

@@ -58,7 +58,7 @@ impl Outcome {
     }
 }
 
-/// One letter's result.
+/// What became of one letter that a replay took.
 #[derive(Clone, Debug)]
 pub struct Results {
     /// The letter.

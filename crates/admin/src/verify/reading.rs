@@ -71,7 +71,7 @@ pub struct DryInput {
     pub intake: Intake,
 }
 
-/// A dry run.
+/// A second reading of the source through the pipeline's steps, which keeps and publishes nothing.
 pub struct DryRun {
     /// The inputs, which are read one after the other.
     pub inputs: Vec<DryInput>,

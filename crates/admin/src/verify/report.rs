@@ -130,7 +130,7 @@ pub struct Letters {
     pub is_compared: bool,
 }
 
-/// What was found.
+/// What a comparison of a table with its source has found.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The pipeline's name.
@@ -192,7 +192,7 @@ impl Report {
             && self.letters.duplicate.is_empty()
     }
 
-    /// As JSON.
+    /// The report as JSON, for programs.
     pub fn json(&self) -> String {
         let kind = |kind: &Kind| {
             let named: Vec<Value> = kind
@@ -247,7 +247,7 @@ impl Report {
         format!("{report:#}\n")
     }
 
-    /// For people.
+    /// The report as text, for people.
     pub fn text(&self) -> String {
         let mut out = String::new();
         self.write(&mut out).expect("a String takes all that is written");

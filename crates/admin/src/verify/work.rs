@@ -85,7 +85,7 @@ pub struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Compares.
+    /// Compares the table with the source. Only reads, and may run beside the pipeline.
     ///
     /// # Errors
     /// When the journal, the source or the table cannot be read, or what is sealed does not settle in time.

@@ -25,7 +25,7 @@ pub struct Selected {
 }
 
 impl Selected {
-    /// Every row.
+    /// A selection of every row.
     pub fn all(batch: RecordBatch) -> Self {
         Self::without(batch, &[])
     }

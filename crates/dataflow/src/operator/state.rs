@@ -61,7 +61,7 @@ impl Duplicates {
     /// Places that are named: enough to find the others by, few enough for a message.
     pub const PLACES_MAX: usize = 8;
 
-    /// Counts one more.
+    /// Counts one more duplicate, and keeps its place if there is room.
     pub fn add(&mut self, partition: &Partition, position: Position) {
         self.count += 1;
         if self.places.len() < Self::PLACES_MAX {

@@ -60,7 +60,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Of this lane.
+    /// The parts of this lane that a source is checked against.
     pub fn of(lane: &Lane) -> Self {
         Self {
             lane: Lane {
@@ -205,7 +205,7 @@ impl Asking {
         shown
     }
 
-    /// Both in turn.
+    /// Asks the source what it has, and opens it for reading.
     ///
     /// # Errors
     /// As each.

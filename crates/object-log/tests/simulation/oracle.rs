@@ -1,6 +1,6 @@
 //! What must hold, checked whenever the store changes and whenever anybody is told something.
 //!
-//! Owns an account of its own of what was promised, and the rules L1 to L10. Does not own what happens (`drive`, `actors`), nor any code of
+//! Owns an account of its own of what was promised, and the rules L1 to L9. Does not own what happens (`drive`, `actors`), nor any code of
 //! the log but its names and the reading of its bytes.
 
 use std::collections::{BTreeMap, BTreeSet};

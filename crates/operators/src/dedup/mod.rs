@@ -134,7 +134,7 @@ pub enum Late {
     Drop,
 }
 
-/// The step's settings.
+/// The settings of a `dedup` step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DedupConfig {
     /// The columns of the key, 1 to [`key::KEY_COLUMNS_MAX`]; their order matters to the state.
@@ -145,7 +145,7 @@ pub struct DedupConfig {
     pub late: Late,
 }
 
-/// The step.
+/// The `dedup` step, with the keys that it has seen.
 pub struct Dedup {
     keyer: Keyer,
     window: Window,

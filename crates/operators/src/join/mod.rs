@@ -98,7 +98,7 @@ const DUE_SHARE: u64 = 2;
 /// And if what is held takes at least one in so many bytes of the step's memory.
 const MEMORY_SHARE: u64 = 4;
 
-/// The step.
+/// The interval join, with the rows that can still match.
 pub struct Join {
     plan: Arc<Plan>,
     store: Store,

@@ -45,7 +45,7 @@ pub const QUANTILE_ONE: u64 = 1_000_000;
 /// Quantiles of one aggregate at the most.
 pub const QUANTILES_MAX: usize = 32;
 
-/// The functions.
+/// The functions that a window can compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the table above says what they are")]
 pub enum Function {
@@ -307,7 +307,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Binds it.
+    /// Binds an aggregate to the columns of a schema.
     ///
     /// # Errors
     /// When there is no such column, or the function does not take its type.

@@ -94,7 +94,7 @@ const NAME: &str = "window";
 /// Memory for open windows unless the step is given another: some two million pairs of key and window.
 pub const MEMORY_DEFAULT: u64 = 256 << 20;
 
-/// The step.
+/// The `window` step, with what its open windows hold.
 pub struct Window {
     plan: Arc<Plan>,
     /// What earlier seals brought.

@@ -25,7 +25,7 @@ pub const END: &str = "window_end";
 /// Columns of a key at the most, and aggregates: beyond it somebody meant something else.
 pub const COLUMNS_MAX: usize = 64;
 
-/// The step's settings.
+/// The settings of a `window` step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowConfig {
     /// The columns of the key; without one there is one result a window.

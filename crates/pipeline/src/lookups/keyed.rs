@@ -59,7 +59,7 @@ pub struct Known {
     asked: Option<(Duration, Arc<Asked>)>,
 }
 
-/// One side.
+/// The other side of one lookup, asked for the keys that records need.
 pub struct Keyed {
     /// The step, for people.
     name: String,

@@ -102,7 +102,7 @@ impl Version {
     }
 }
 
-/// What was read.
+/// What a read of the other side gave.
 pub enum Rows {
     /// What was there before.
     Same,

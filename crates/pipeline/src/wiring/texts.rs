@@ -8,7 +8,7 @@ use dataflow::Schema;
 use crate::config::model::join::JoinQuery;
 use crate::plan::{Bound, TextFault, Texts};
 
-/// SQL.
+/// Gives the planner's texts the meaning of SQL.
 pub struct Sql;
 
 #[cfg(feature = "sql")]

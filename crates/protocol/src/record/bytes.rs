@@ -40,7 +40,7 @@ pub enum RecordError {
 }
 
 impl Record {
-    /// The record's bytes.
+    /// The bytes of the record's object.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(8 + self.encoded_len());
         bytes.extend_from_slice(&MAGIC);

@@ -127,7 +127,7 @@ impl Move {
         Self { partition, from_low, next_low, leader_epoch, from_era, next_era }
     }
 
-    /// Where it stood.
+    /// The position at which the partition stood.
     pub fn from(&self) -> Position {
         joined(self.from_era, self.from_low)
     }

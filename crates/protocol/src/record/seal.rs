@@ -109,7 +109,7 @@ impl RecordPlace {
         Self { partition, position_low, position_era }
     }
 
-    /// Its position.
+    /// The record's position in its partition.
     pub fn position(&self) -> Position {
         joined(self.position_era, self.position_low)
     }

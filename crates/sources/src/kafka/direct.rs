@@ -17,6 +17,7 @@
 //! | `login`      | logging in, and staying logged in                                          |
 //! | `scram`      | the proofs of SCRAM                                                        |
 //! | `wire`       | requests and answers as bytes                                              |
+//! | `cursor`     | primitive types out of the bytes of a broker                               |
 //! | `batch`      | record batches into blocks                                                 |
 //! | `inflate`    | gzip, Snappy, LZ4, Zstandard                                               |
 //! | `errors`     | what error codes mean                                                      |

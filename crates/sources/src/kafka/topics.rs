@@ -13,7 +13,7 @@ use rdkafka::config::ClientConfig;
 use super::CALL_WAIT_MAX;
 use super::config::config;
 
-/// Who manages topics.
+/// A client that creates and deletes topics.
 pub struct Topics {
     client: AdminClient<DefaultClientContext>,
     options: AdminOptions,

@@ -6,9 +6,15 @@
 //! | [`kill`]       | the events workload under many kills of the program and the server                |
 //! | [`faults`]     | faults that were found in other programs, by their numbers                        |
 //! | [`lookups`]    | rows of a table and of a file, with kills, and while they are away                |
+//! | [`lookups_by_key`] | lookups that ask for keys, of sides that are larger than the memory               |
 //! | [`postgres`]   | the same of a PostgreSQL server: all types, an update, away, refused              |
 //! | [`inputs`]     | several inputs in one pipeline, with kills, and while one of them is away          |
+//! | [`joins`]      | a join of two topics, with kills                                                  |
+//! | [`windows`]    | windows of all kinds, with kills                                                  |
+//! | [`nexmark`]    | Nexmark's queries, each compared with a batch reading                             |
+//! | [`unnest`]     | records that become several rows, with kills and refused rows                     |
 //! | [`csv`]        | lines of CSV from a topic, and files with headers                                 |
+//! | [`registry`]   | Avro records that name their schemas, with a registry                             |
 //! | [`otlp`]       | requests of OTLP from topics, into the tables of the collector's exporter         |
 //! | [`objects`]    | columns of type JSON: from records, steps and OTLP                                 |
 //! | [`keys`]       | keys and nested values that other programs took apart or glued together wrongly    |
@@ -17,11 +23,14 @@
 //! | [`poison`]     | records that are not what they should be, and times                               |
 //! | [`doubts`]     | inserts in doubt: tails that come late, questions and answers                     |
 //! | [`problems`]   | what a running program waits for, as states; tokens that are forgotten too soon  |
+//! | [`told`]       | what the program says of a run, a check and letters                               |
 //! | [`outages`]    | lost answers, servers that refuse, are away, or lost rows                         |
 //! | [`s3`]         | the store on S3: slow, lossy, away, refusing                                      |
 //! | [`fencing`]    | two owners of one lane, on local disk and on S3                                   |
 //! | [`refused`]    | rows that the server turns down, tables that change under a running program       |
 //! | [`senders`]    | what other people's clients send to a gateway                                       |
+//! | [`otel`]       | OpenTelemetry's SDK sends to a gateway                                            |
+//! | [`collector`]  | a collector of OpenTelemetry sends to a gateway; on request                       |
 //! | [`stopping`]   | signals and drains                                                                |
 //! | [`tls`]        | whom the program trusts, and how it shows who it is                                |
 //! | [`topics`]     | topics with gaps, transactions, a new identity, several readers, a dead broker    |

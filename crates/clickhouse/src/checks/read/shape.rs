@@ -7,7 +7,7 @@ use crate::checks::Place;
 use crate::settings::Known;
 use crate::types::identifier;
 
-/// A server.
+/// What a server says of itself, as far as it decides how a table is written.
 #[derive(Clone, Debug, Default)]
 pub struct Server {
     /// Year and month of its version.

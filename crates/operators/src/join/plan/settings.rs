@@ -93,7 +93,7 @@ pub struct JoinColumn {
     pub is_of_side_alone: bool,
 }
 
-/// The step's settings.
+/// The settings of an interval join.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinConfig {
     /// The key: pairs of a column of the left side and one of the right; 1 to [`KEY_COLUMNS_MAX`].

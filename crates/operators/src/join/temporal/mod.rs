@@ -63,7 +63,7 @@ use versions::Versions;
 /// in time is not read in step.
 pub const DELETED_MS: i64 = 24 * 3600 * 1_000;
 
-/// The step's settings.
+/// The settings of a temporal join.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemporalConfig {
     /// The key: pairs of a column of the left side and one of the right; 1 to [`super::KEY_COLUMNS_MAX`].
@@ -95,7 +95,7 @@ impl TemporalConfig {
     }
 }
 
-/// The step.
+/// The temporal join, with the left rows that wait and the versions of the right side.
 pub struct TemporalJoin {
     plan: Arc<Plan>,
     /// The rows that wait. They are in no chain.
