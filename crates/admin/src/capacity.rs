@@ -58,11 +58,11 @@ pub struct Load {
 pub struct Line {
     /// What it is, for programs; the unit stands last.
     pub key: &'static str,
-    /// What it is, for people.
+    /// What it is, for users.
     pub what: &'static str,
     /// How much.
     pub value: f64,
-    /// The unit, for people; empty for a count.
+    /// The unit, for users; empty for a count.
     pub unit: &'static str,
     /// The formula with its numbers, and what it takes for granted.
     pub because: String,

@@ -36,7 +36,7 @@ pub struct Table {
     pub client: Client,
     /// `database.table`, quoted for a statement.
     pub quoted: String,
-    /// The same, for people.
+    /// The same, for messages.
     pub name: String,
     /// The pipeline's name.
     pub pipeline: String,

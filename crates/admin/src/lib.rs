@@ -1,4 +1,4 @@
-//! What people do to a pipeline beside running it.
+//! What operators do with a pipeline besides running it.
 //!
 //! Owns the questions and their order: each module is a command's work without its words on the command line. Does not own options and what is
 //! printed (the program does), nor the decisions behind an answer, a forgotten stream or another name (`engine`).
@@ -10,7 +10,7 @@
 //! | [`fields`]      | what several answers say in the same JSON fields                      |
 //! | [`pipelines`]   | the pipelines of a store, and their end                               |
 //! | [`plan`]        | what the next run would change                                        |
-//! | [`rewind`]      | where a stopped pipeline is told to read on                           |
+//! | [`rewind`]      | where a stopped pipeline is moved to                                  |
 //! | [`running`]     | what the process that runs a pipeline says of it                      |
 //! | [`status`]      | what is known of a pipeline, running or not                           |
 //! | [`store`]       | everything of a pipeline in its store, read and verified              |

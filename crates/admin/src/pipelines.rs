@@ -1,6 +1,6 @@
 //! The pipelines of a store, and their end.
 //!
-//! Owns what is told of each, and which objects go. Does not own a pipeline's table or its source: neither is ever touched here.
+//! Owns what is reported of each, and which objects go. Does not own a pipeline's table or its source: neither is ever touched here.
 //!
 //! A process that runs the pipeline without being seen from here is refused if it writes; if it is idle or sleeps, it is fenced, and ends
 //! without another write (`engine::remove`).

@@ -1,4 +1,4 @@
-//! Where a stopped pipeline is told to read on: words, times and positions, as the partitions of its inputs.
+//! Where a stopped pipeline is moved to: words, times and positions, as the partitions of its inputs.
 //!
 //! Owns what `earliest`, `latest`, a time and positions lead to, and which partitions are meant. Does not own the conditions under which
 //! partitions are moved, nor the record (`engine::rewind`).

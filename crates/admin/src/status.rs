@@ -114,7 +114,7 @@ fn in_flight(lane: &Lane) -> Value {
     json!({ "frames": frames, "rows": rows })
 }
 
-/// What waits for a person, or was answered and waits for the next run.
+/// What waits for an operator, or was answered and waits for the next run.
 fn questions(lane: &Lane) -> Vec<Value> {
     let pieces = lane.tables.iter().flat_map(|t| t.pending.iter().flatten().map(move |p| (t, p)));
     let asked = pieces.filter_map(|(table, piece)| {

@@ -1,4 +1,4 @@
-//! What a benchmark measures: a name for programs, a name for people, and how the number is shown.
+//! What a benchmark measures: a name for programs, a name for users, and how the number is shown.
 //!
 //! Owns the figures that several workloads have, and the form of a number. Does not own a workload's own figures, which stand in its file,
 //! nor medians and goals (`crate::report`).
@@ -12,7 +12,7 @@ pub struct Figure {
     pub key: &'static str,
     /// In tables and plots.
     pub label: &'static str,
-    /// How people see it.
+    /// How it is shown.
     pub shown: Shown,
 }
 
@@ -70,7 +70,7 @@ pub const FIRST_TOUCH_MS: Figure = Figure::new(
 );
 
 impl Shown {
-    /// The number as people read it.
+    /// The number as text.
     pub fn text(self, value: f64) -> String {
         match self {
             Self::Whole => whole(value),

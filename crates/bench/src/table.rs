@@ -1,4 +1,4 @@
-//! A report as a table for people.
+//! A report as a table for the terminal.
 //!
 //! Owns the layout. Does not own the numbers (`report`).
 

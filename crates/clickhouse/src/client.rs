@@ -122,7 +122,7 @@ impl Client {
         Ok(Self { http, url, password: config.password.clone(), runtime, config, denied })
     }
 
-    /// The server's address, for people.
+    /// The server's address, for messages.
     pub fn url(&self) -> &str {
         self.url.as_str()
     }
@@ -366,7 +366,7 @@ impl Unread {
     }
 }
 
-/// An answer as a text. Bytes that are not UTF-8 are replaced: it is for people.
+/// An answer as a text. Bytes that are not UTF-8 are replaced: it is for messages.
 fn text(body: Vec<u8>) -> String {
     String::from_utf8(body).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

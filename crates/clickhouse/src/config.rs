@@ -140,7 +140,7 @@ impl TableConfig {
         }
     }
 
-    /// `database.table`, for people.
+    /// `database.table`, for messages.
     pub fn name(&self) -> String {
         format!("{}.{}", self.database, self.table)
     }

@@ -1,4 +1,4 @@
-//! One row as a JSON object, for people and for a later replay.
+//! One row as a JSON object, for readers and for a later replay.
 //!
 //! Owns the text of each type: integers and decimals exact, times in UTC, enums by name. Does not own the reading of JSON
 //! (`formats`), which takes every form that is written here.

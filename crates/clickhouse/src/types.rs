@@ -1,7 +1,8 @@
 //! ClickHouse's names of column types, read into [`ColumnType`] and written back.
 //!
-//! Owns the names of all types that a pipeline writes, as the server has them in `system.columns` and people in a pipeline file (read by `grammar`),
-//! and the quoting of texts and identifiers. Does not own how a type is held in memory (`dataflow::types`) or on the wire ([`crate::native`]).
+//! Owns the names of all types that a pipeline writes, as the server has them in `system.columns` and users in a pipeline file (read by
+//! `grammar`), and the quoting of texts and identifiers. Does not own how a type is held in memory (`dataflow::types`) or on the wire
+//! ([`crate::native`]).
 //!
 //! | name                                          | read as                                   |
 //! |-----------------------------------------------|-------------------------------------------|

@@ -35,7 +35,7 @@ pub struct Request {
     pub frames: Vec<String>,
     /// The answer.
     pub verdict: Verdict,
-    /// Who answers, for people who read the journal.
+    /// Who answers, for operators who read the journal.
     pub by: String,
     /// Answer although a process has claimed the lane since the question was asked.
     pub take_over: bool,

@@ -26,10 +26,10 @@ use crate::target::{Target, seen};
 use crate::{EngineError, accounts, layouts, refuse};
 use gate::{Decided, ResendGate};
 
-/// Pause while a person has to change something on the server: often enough to go on within a minute.
+/// Pause while an operator has to change something on the server: often enough to go on within a minute.
 const PERSON_PAUSE: Duration = Duration::from_secs(15);
 
-/// Pause between two looks at whether a refused row was sealed as a dead letter.
+/// Pause between two checks whether a refused row was sealed as a dead letter.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
 /// A decision to send again is not acted on after this long: reading the frame's bytes may take longer, for the store may be away, and
@@ -47,7 +47,7 @@ pub struct Task {
     pub pieces: Vec<Piece>,
     /// True if an earlier owner may have sent it.
     pub doubtful: bool,
-    /// The identity of a later table of this name that a person has accepted; empty if there is none.
+    /// The identity of a later table of this name that the operator has accepted; empty if there is none.
     pub accepted_uuid: String,
 }
 
@@ -64,9 +64,9 @@ pub struct Rows {
 /// Tables in which the order of inserts shows have one insert in flight: their pieces go in the order of their rows.
 ///
 /// # Errors
-/// When a person must decide, another owner took over, the store refuses, or rows do not add up (C9).
+/// When an operator must decide, another owner took over, the store refuses, or rows do not add up (C9).
 pub async fn settle(context: &Arc<Context>, task: Task) -> Result<Rows, EngineError> {
-    // What a person has said is looked at where doubts are.
+    // The operator's answer is read where doubts are decided.
     let live = task.pieces.iter().filter(|p| p.is_live());
     let mut waiting: VecDeque<(Piece, bool)> =
         live.map(|p| (p.clone(), task.doubtful || p.verdict.is_some())).collect();
@@ -231,7 +231,7 @@ impl Sending<'_> {
                 Err(Unsent::Failed(error)) => error,
             };
             self.tell_error(&error);
-            // A dead letter that is turned down has nowhere else to go: it waits until a person has mended its table.
+            // A dead letter that is turned down has nowhere else to go: it waits until the operator has fixed its table.
             let is_refused = error.remedy == Remedy::Divert
                 && error.effect == Effect::None
                 && !self.target.takes_dead_letters;
@@ -334,7 +334,7 @@ impl Sending<'_> {
         self.refused || self.misfit && matches!(self.fit(), Fit::Again { .. })
     }
 
-    /// Waits for a person to give the table columns that the piece fits.
+    /// Waits for the operator to give the table columns that the piece fits.
     async fn wait_for_columns(&mut self, words: &str) -> Result<(), EngineError> {
         self.tell_problem(State::TableDiffers, words, Effect::None);
         if self.backoff.should_log() {
@@ -461,7 +461,7 @@ impl Sending<'_> {
         }
     }
 
-    /// After an insert without a positive answer: remembers the doubt, waits, looks at the server again.
+    /// After an insert without a positive answer: remembers the doubt, waits, polls the server again.
     async fn after(&mut self, error: InsertError) -> Result<(), EngineError> {
         if error.effect == Effect::Unknown {
             self.in_doubt = true;

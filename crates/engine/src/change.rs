@@ -1,7 +1,7 @@
 //! What may change under a pipeline's name: what the journal holds state of, beside what the pipeline file says.
 //!
 //! Owns the rule, as pure functions. Does not own what a change does to a lane (`protocol::lane`), what is refused for a table, an input or a
-//! stream ([`crate::start`]), nor the comparison that is shown to people (`admin::plan`).
+//! stream ([`crate::start`]), nor the comparison that is shown to users (`admin::plan`).
 //!
 //! | what the file says now, beside the journal                    | what follows                                                   |
 //! |----------------------------------------------------------------|----------------------------------------------------------------|
@@ -94,7 +94,7 @@ pub enum Fate {
 /// A step with state, and what becomes of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepFate {
-    /// The step, as people name it.
+    /// The step, as users name it.
     pub label: String,
     /// What becomes of its state.
     pub fate: Fate,
@@ -102,7 +102,7 @@ pub struct StepFate {
     pub loss: String,
 }
 
-/// The steps' names as people give them: a name that several steps have stands with its place among them, `dedup.2`.
+/// The steps' names as users give them: a name that several steps have stands with its place among them, `dedup.2`.
 pub fn labels(steps: &[StepShape]) -> Vec<String> {
     let label = |(n, step): (usize, &StepShape)| {
         let place = steps[..n].iter().filter(|other| other.name == step.name).count();
@@ -185,7 +185,7 @@ fn unused(name: &str, fates: &[StepFate]) -> String {
 /// the states that go on.
 ///
 /// # Errors
-/// When a person must decide, with the ways out.
+/// When the operator must decide, with the ways out.
 pub fn decide(
     lane: &Lane,
     made: &Composition,

@@ -40,7 +40,7 @@ pub struct Context {
     pub objects: Arc<Objects>,
     /// The bounds.
     pub settings: Settings,
-    /// What is told.
+    /// What is reported.
     pub status: Arc<Status>,
     /// The journal; held while a record is appended.
     pub journal: Arc<Mutex<Journal>>,
@@ -140,7 +140,7 @@ impl Context {
         *self.stopping.borrow() || self.is_reopening()
     }
 
-    /// The server or a table could not be seen; `effect` is that of the frame for which it was looked at.
+    /// The server or a table could not be seen; `effect` is that of the frame for which it was polled.
     pub fn not_seen(&self, place: usize, error: &TableError, effect: Effect) {
         let (name, now_ms) = (self.targets[place].table.name(), self.runtime.wall_ms());
         self.status.unanswered(name, error.kind, &error.message, effect, now_ms);

@@ -25,7 +25,7 @@ use crate::problem::{Noticed, State};
 use crate::tasks::{on_a_task, until};
 use crate::{EngineError, layouts, start};
 
-/// Once a frame needs a person, the other frames in doubt get this long to be settled or to need one too, so that all is
+/// Once a frame needs the operator, the other frames in doubt get this long to be settled or to need one too, so that all is
 /// asked at once. More would hide the stop while the server is away.
 const ASK_OTHERS_MAX: Duration = Duration::from_secs(30);
 
@@ -44,7 +44,7 @@ struct View {
     accepted_uuid: String,
 }
 
-/// Frames that only a person can settle.
+/// Frames that only the operator can settle.
 #[derive(Default)]
 struct Asked {
     ordinals: BTreeSet<u64>,
@@ -71,11 +71,11 @@ impl Asked {
     }
 }
 
-/// Delivers the frames of one table until the lane closes and all is settled. A frame that needs a person does not stop the other tables: the
-/// error comes once they are done or the spool is full.
+/// Delivers the frames of one table until the lane closes and all is settled. A frame that needs the operator does not stop the other
+/// tables: the error comes once they are done or the spool is full.
 ///
 /// # Errors
-/// When a frame needs a person, another owner took over, or the store refuses.
+/// When a frame needs the operator, another owner took over, or the store refuses.
 pub async fn run(context: Arc<Context>, place: usize) -> Result<(), EngineError> {
     let delivered = deliver(&context, place).await;
     if let Err(error @ EngineError::Doubt { .. }) = &delivered
@@ -218,7 +218,7 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
                 in_flight.remove(&ordinal);
                 let rows = match result {
                     Ok(rows) => rows,
-                    // Where the order of inserts shows, nothing overtakes a frame that waits for a person.
+                    // Where the order of inserts shows, nothing overtakes a frame that waits for the operator.
                     Err(error @ EngineError::Doubt { .. }) if context.settings.in_flight_max > 1 => {
                         asked.add(ordinal, error, context.runtime.elapsed());
                         continue;

@@ -62,7 +62,7 @@ pub struct Request {
     pub named: Vec<Named>,
     /// Whether their positions do not count either: added again, they begin where the pipeline file says.
     pub from_start: bool,
-    /// Who says so, for people who read the journal.
+    /// Who says so, for operators who read the journal.
     pub by: String,
     /// Do it although a process writes into the journal; that process ends.
     pub take_over: bool,

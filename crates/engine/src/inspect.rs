@@ -4,7 +4,7 @@
 //! to, and what nobody points to. Reads only, claims nothing, and may run beside the owner. Does not own what a frame's bytes
 //! mean: the caller brings a [`Reader`] for them.
 //!
-//! A living owner retires objects while they are looked at. What is missing is therefore judged by the journal as it stands
+//! A living owner retires objects while they are read. What is missing is therefore judged by the journal as it stands
 //! *after* the look, and the look at the journal begins again when its floor rises under it.
 
 mod look;
@@ -144,7 +144,7 @@ pub async fn lanes(store: &dyn Store, pipeline: Option<&str>) -> Result<Vec<Stri
     Ok(lanes)
 }
 
-/// Reads everything of the lane in `folder`. `progress` is told the bytes read so far and all that lie there, as far as they
+/// Reads everything of the lane in `folder`. `progress` gets the bytes read so far and all that lie there, as far as they
 /// are known.
 ///
 /// # Errors
@@ -184,7 +184,7 @@ pub async fn inspect(
     Ok(report)
 }
 
-/// Reads and folds the journal. After damage the rest is only looked at record by record.
+/// Reads and folds the journal. After damage the rest is only read record by record.
 async fn journal(
     store: &dyn Store,
     report: &mut Report,

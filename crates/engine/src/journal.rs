@@ -351,7 +351,7 @@ impl Journal {
         }
     }
 
-    /// Puts the record until it is known to be in the journal; true if the first put was answered. What no other try can mend ends
+    /// Puts the record until it is known to be in the journal; true if the first put was answered. What no other try can fix ends
     /// it, the effect known or not: after an fsync that failed nobody knows what is durable, and the next start finds out.
     async fn put_bytes(&self, seq: u64, bytes: Bytes) -> Result<bool, EngineError> {
         let key = key(names::journal(&self.folder, seq));

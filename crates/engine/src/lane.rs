@@ -57,7 +57,7 @@ use pressure::Pressure;
 /// Blocks decoded or decoding ahead of the steps, for each compute thread: one to work on, one to follow.
 const BLOCKS_AHEAD: usize = 2;
 
-/// How often the lane looks at things that no event brings: idleness, skew, state.
+/// How often the lane checks what no event brings: idleness, skew, state.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Why reading ended.

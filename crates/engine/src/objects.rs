@@ -19,7 +19,7 @@ use crate::retry::Backoff;
 use crate::segment;
 use crate::unwritten::{Unwritten, WRITE_AFTER};
 
-/// How often segments that wait are looked at.
+/// How often segments that wait are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Who reads an object next.

@@ -77,7 +77,7 @@ pub struct Pipeline {
     pub runtime: Arc<dyn Runtime>,
     /// The bounds.
     pub settings: Settings,
-    /// Where progress is told.
+    /// Where progress is reported.
     pub status: Arc<Status>,
     /// Stop when everything that is there at the start has been read.
     pub drain: bool,
@@ -219,7 +219,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         false => (beginning.askings(journal.lane()), opened.iter().map(|_| Err(None)).collect()),
     };
     for (_, opened) in opened.iter().filter_map(|opened| opened.as_ref().ok()) {
-        // The store may have been exchanged for an older copy since it was looked at.
+        // The store may have been exchanged for an older copy since it was read.
         check_store(journal.lane(), &opened.shown)?;
     }
     let inlets: Vec<Arc<Inlet>> = askings.iter().map(|asking| asking.input.clone()).collect();

@@ -179,7 +179,7 @@ impl State {
         }
     }
 
-    /// The way out, for a person.
+    /// The way out, for the operator.
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Access => {

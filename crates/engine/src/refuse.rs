@@ -30,13 +30,13 @@ pub enum Outcome {
     Split,
     /// It is a single row, handed to the lane.
     Refused,
-    /// It would take more pieces than a frame may have: a person has to look at the table.
+    /// It would take more pieces than a frame may have: an operator has to inspect the table.
     TooMany,
-    /// It holds values that the table's columns of now cannot take, with the words for a person.
+    /// It holds values that the table's columns of now cannot take, with the words for the operator.
     Differs(String),
 }
 
-/// What a person reads when a frame has too many bad rows.
+/// What the operator reads when a frame has too many bad rows.
 pub fn too_many(words: &str) -> String {
     format!(
         "too many rows of one insert are refused: splitting it into {PIECES_MAX} pieces did not isolate them. Nothing is lost, and \

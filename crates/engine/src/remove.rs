@@ -50,7 +50,7 @@ pub struct Request {
     pub pipeline: String,
     /// The number of its lane.
     pub lane: u32,
-    /// Who says so, for people who read the journal.
+    /// Who says so, for operators who read the journal.
     pub by: String,
     /// How long the journal must stand still before the lane is taken.
     pub quiet_min: Duration,

@@ -1,6 +1,6 @@
-//! A pipeline that a person gives another name.
+//! A pipeline that gets another name.
 //!
-//! Owns the steps of a rename, each of which may be the last one before a crash, and what a start under either name is told meanwhile.
+//! Owns the steps of a rename, each of which may be the last one before a crash, and how a start under either name is refused meanwhile.
 //! Does not own which step is next (`protocol::lane::rename`).
 //!
 //! | step      | what is durable afterwards                                  | a start under the old name | under the new name |
@@ -53,7 +53,7 @@ pub struct Request {
     pub to: String,
     /// The number of the lane, which keeps it.
     pub lane: u32,
-    /// Who says so, for people who read the journal.
+    /// Who says so, for operators who read the journal.
     pub by: String,
     /// How long the journal must stand still before the lane is taken.
     pub quiet_min: Duration,

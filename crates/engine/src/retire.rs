@@ -1,6 +1,6 @@
 //! Raises the floor and deletes what nobody needs any more.
 //!
-//! Owns the order (the floor is durable before the first delete, C7), what a round costs, and what is told about garbage. Does
+//! Owns the order (the floor is durable before the first delete, C7), what a round costs, and what is reported about garbage. Does
 //! not own the choice (`protocol::retire`) or when a round is due ([`crate::checkpoint`]).
 //!
 //! | round                                   | finds what may go by             | requests that cost (put and list)     |
@@ -59,7 +59,7 @@ struct Known {
 }
 
 impl Retirement {
-    /// Something was left behind that no owner remembers: the next round looks at everything.
+    /// Something was left behind that no owner remembers: the next round lists everything.
     pub fn sweep_soon(&self) {
         self.sweep_soon.store(true, Ordering::Release);
     }

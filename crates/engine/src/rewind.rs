@@ -43,7 +43,7 @@ pub struct Request {
     pub targets: Vec<Target>,
     /// Steps whose state is given up, as [`change::labels`] names them.
     pub new_state: Vec<String>,
-    /// Who says so, for people who read the journal.
+    /// Who says so, for operators who read the journal.
     pub by: String,
     /// Do it although a process writes into the journal; that process ends.
     pub take_over: bool,

@@ -39,7 +39,7 @@ const FRAME_BITS: u32 = 20;
 /// below the largest journal record however small frames are and however long the table is away.
 const SPOOL_FRAMES_MAX: usize = 100_000;
 
-/// Published positions are for people's lag tools; more often would cost the broker for nothing.
+/// Published positions are for lag tools; more often would cost the broker for nothing.
 const PUBLISH_EVERY: Duration = Duration::from_secs(5);
 
 /// A cut on its way to the seal, its frames being encoded.
@@ -127,7 +127,7 @@ pub async fn run(context: Arc<Context>, mut cuts: mpsc::Receiver<Encoding>) -> R
     while let Some(Encoding { mut cut, frames }) = cuts.recv().await {
         let frames = frames.await.ok_or(EngineError::Internal("encode"))?;
         // A row that cannot be encoded was checked by the decoder already: this is a fault of the program or a table that
-        // changed its columns under our feet, and either needs a person.
+        // changed its columns under our feet, and either needs the operator.
         let frames = frames.map_err(|error| EngineError::Mismatch(error.message))?;
         let snapshots = cut.snapshots.take();
         let seq = seal(&context, cut, frames).await?;
@@ -165,9 +165,9 @@ fn read_to(lane: &Lane, input: u32) -> Vec<(Partition, Position)> {
     own.map(|(_, p)| (Partition::new(p.stream.as_str(), p.index).of_input(p.input), p.next)).collect()
 }
 
-/// Tells the source of every input how far is sealed, or settled where it lets go of records. Best effort: people's tools and retention read it,
-/// nothing else does. A source that was never opened is
-/// left alone: it is away or refuses, and asking it would only hold up the end.
+/// Tells the source of every input how far is sealed, or settled where it lets go of records. Best effort: monitoring tools and retention
+/// read it, nothing else does. A source that was never opened is left alone: it is away or refuses, and asking it would only hold up the
+/// end.
 async fn publish(context: &Context) {
     let open = context.inputs.iter().filter(|input| input.is_open());
     futures::future::join_all(open.map(|input| publish_of(context, input))).await;

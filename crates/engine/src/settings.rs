@@ -52,7 +52,7 @@ pub struct Settings {
     pub checkpoint_bytes_min: u64,
     /// … or this many records were appended.
     pub checkpoint_records_max: u64,
-    /// How often the server is looked at while all goes well: until it was seen again, every insert by anyone counts
+    /// How often the server is polled while all goes well: until it was seen again, every insert by anyone counts
     /// against the tokens that certainly stand.
     pub facts_every: Duration,
     /// The longest that an insert can be without an answer (the table's own limit).

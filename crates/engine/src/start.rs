@@ -35,7 +35,7 @@ const FILES_AT_ONCE: usize = 8;
 /// Waits while the table does not answer.
 ///
 /// # Errors
-/// When a person must decide about rows that are there.
+/// When the operator must decide about rows that are there.
 pub async fn check_rows(
     runtime: &dyn Runtime,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! What people and machines are told about a running lane.
+//! What a running lane reports to users and programs.
 //!
 //! Owns the shared snapshot (for `/status`, progress and readiness) and the names of the metrics. Updated once a block or
 //! a seal, never once a record. Does not own how it is shown.
@@ -118,7 +118,7 @@ pub struct TableStatus {
     pub rows_refused: u64,
     /// Frames that may be sent before the next frontier is recorded.
     pub window: u64,
-    /// How long the table remembers tokens; `None` before it was looked at.
+    /// How long the table remembers tokens; `None` before the first poll.
     pub tokens: Option<Budget>,
 }
 

@@ -155,7 +155,7 @@ impl Target {
         self.suspect.store(false, Ordering::Release);
     }
 
-    /// The table was seen, and a person has to mend it: nothing is sent to it until it was [seen](Self::see) again.
+    /// The table was seen, and the operator has to fix it: nothing is sent to it until it was [seen](Self::see) again.
     pub fn suspect(&self) {
         self.suspect.store(true, Ordering::Release);
     }

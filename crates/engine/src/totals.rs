@@ -1,11 +1,11 @@
-//! What became of the records and rows of a lane, in four numbers that people read.
+//! What became of the records and rows of a lane, in four numbers that users read.
 //!
 //! Owns the sums and the difference of two of them. Does not own whether they add up ([`crate::accounts`]).
 
 use protocol::Lane;
 use protocol::record::Counts;
 
-/// Both ledgers, as people read them together. `read` is the sum of what the records became; where every record is one row of one
+/// Both ledgers, as users read them together. `read` is the sum of what the records became; where every record is one row of one
 /// table it is also what was dropped, `written` and `dead_letters`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {

@@ -31,7 +31,7 @@ pub enum Exit {
     Fault = 2,
     /// Another process has taken the pipeline over.
     Fenced = 3,
-    /// A person must decide.
+    /// The operator must decide.
     Person = 4,
     /// More records became dead letters than the pipeline file allows.
     DeadLetters = 5,
@@ -47,7 +47,7 @@ pub struct PipelineFile {
     pub file: PathBuf,
 }
 
-/// Tells a person something beside the output: a line on standard error. Where that cannot be written (a full disk), the work goes on
+/// Tells the user something beside the output: a line on standard error. Where that cannot be written (a full disk), the work goes on
 /// without it.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", printing::escaped_lines(text));

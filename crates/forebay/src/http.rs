@@ -1,6 +1,6 @@
 //! Metrics, health and status over HTTP.
 //!
-//! Owns the paths and who may ask. Does not own what is told ([`View`] and [`crate::recorder`]), nor how connections are
+//! Owns the paths and who may ask. Does not own what is answered ([`View`] and [`crate::recorder`]), nor how connections are
 //! bounded (`listener`). There is no authentication, nothing can be changed here, and nothing secret is shown.
 //!
 //! | path       | answer                                                                          |

@@ -173,7 +173,7 @@ fn word(level: LogLevel) -> &'static str {
     }
 }
 
-/// Colour only for people who look at a terminal and did not say no (`NO_COLOR`).
+/// Colour only on a terminal, and only if `NO_COLOR` does not forbid it.
 fn is_coloured() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

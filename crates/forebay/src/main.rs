@@ -1,6 +1,6 @@
 //! The `forebay` program: command line, HTTP, logs.
 //!
-//! Owns everything that a person or a machine outside meets. Does not own the pipeline file and what is made from it (`pipeline`), nor
+//! Owns everything that users and other programs meet. Does not own the pipeline file and what is made from it (`pipeline`), nor
 //! the work of the commands (`admin`), nor what the parts do: every other crate of the workspace does its own.
 //!
 //! | module       | what it owns                                              |

@@ -23,7 +23,7 @@ use ring::digest::{SHA256, digest};
 use crate::options::{ClientOptions, SecretFile};
 use crate::refusal::{Kind, Refusal};
 
-/// How often the files are looked at.
+/// How often the files are read again.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Bytes of a file of secrets at the most.

@@ -51,7 +51,7 @@ pub(crate) use table::{file_of, label_id};
 
 /// Pause before files are read again that had no new line.
 const READ_EVERY: Duration = Duration::from_millis(100);
-/// Pause before folders are looked at again.
+/// Pause before folders are listed again.
 const SCAN_EVERY: Duration = Duration::from_secs(1);
 /// Time between two notes of offsets: a start reads the labels of so long.
 const NOTE_EVERY: Duration = Duration::from_secs(30);

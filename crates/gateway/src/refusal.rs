@@ -1,4 +1,4 @@
-//! What a client is told when its request was not done.
+//! How a client is answered whose request was not done.
 //!
 //! Owns the kinds, their words, statuses and headers, in JSON. Does not own the sentence of a refusal (whoever refuses), nor how gRPC tells
 //! a kind (`otlp::grpc`).

@@ -15,7 +15,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-/// How often the files are looked at.
+/// How often the files are read again.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Bytes of a file of certificates at the most: a system's whole bundle has a quarter of it.

@@ -1,7 +1,7 @@
 //! A pipeline as its users write it, and the parts that it is made of.
 //!
 //! Owns the pipeline file and the one `match` from a name in it to a constructor. Does not own what the parts do (every other crate
-//! does its own), nor what people do to a pipeline from outside: commands, HTTP, logs (`forebay`).
+//! does its own), nor what operators do with a pipeline from outside: commands, HTTP, logs (`forebay`).
 //!
 //! | module      | what it owns                                              |
 //! |-------------|-----------------------------------------------------------|

@@ -6,7 +6,7 @@
 //! ```text
 //! source connects, tables open ─▶ plan ─▶ decoder ─▶ steps ─▶ store ─▶ replays
 //! ```
-//! The tables are opened side by side; a fault of one for rows is told before one of the dead letters.
+//! The tables are opened side by side; a fault of one for rows is reported before one of the dead letters.
 //!
 //! | module     | from                    | to                                           |
 //! |------------|-------------------------|----------------------------------------------|
@@ -59,12 +59,12 @@ pub enum WiringError {
     /// The steps do not fit the records, the table or each other; the file must change.
     #[error("{}", one_a_line(.0))]
     Steps(Vec<crate::plan::Fault>),
-    /// The table cannot be written exactly once; a person must change the table.
+    /// The table cannot be written exactly once; the operator must change it.
     #[error("table `{table}` cannot be used:{}", listed(faults))]
     Table {
         /// The table.
         table: String,
-        /// All reasons, each with the statement that mends it.
+        /// All reasons, each with the statement that fixes it.
         faults: Vec<String>,
     },
     /// An address cannot be listened at.
@@ -202,7 +202,7 @@ fn pem(path: &Path, key: &str) -> Result<Vec<u8>, WiringError> {
     std::fs::read(path).map_err(|error| fault(format!("cannot be read: {error}")))
 }
 
-/// Opens the targets and the dead letters side by side. A target that cannot be used is the one to tell of, and waits for nothing.
+/// Opens the targets and the dead letters side by side. A target that cannot be used is reported at once, whatever the others wait for.
 async fn both<T, L, E>(
     target: impl Future<Output = Result<T, E>>,
     letters: impl Future<Output = Result<L, E>>,
@@ -284,7 +284,7 @@ pub fn with_fields(schema: &Schema, target: &Target) -> Result<Schema, WiringErr
     Ok(Schema::new(columns.collect()))
 }
 
-/// Host and process, for people who read the journal's claims.
+/// Host and process, for operators who read the journal's claims.
 pub fn owner() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = host.trim();

@@ -18,7 +18,7 @@ pub enum Fault {
 }
 
 impl Server {
-    /// Which one it is, for people.
+    /// Which one it is, for messages.
     pub(crate) fn place(&self) -> String {
         format!("PostgreSQL at `{}:{}`", self.host, self.port)
     }

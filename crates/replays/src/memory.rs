@@ -29,7 +29,7 @@ pub struct Memory {
     pub taken: Taken,
     /// Where the next object begins.
     pub end: u64,
-    /// Where the lane stood in the log when it was looked at.
+    /// Where the lane stood in the log when it was read.
     pub lane_next: u64,
     /// Objects that are held: where each begins, and where it ends.
     pub objects: Vec<(u64, u64)>,

@@ -254,7 +254,7 @@ fn recognize(
             Place::Finished => {}
         }
     }
-    // A known file that was renamed since names were looked at was shown under the name that it had then. A hard link still leads to it.
+    // A known file that was renamed since names were listed was shown under the name that it had then. A hard link still leads to it.
     let is_renamed = |start: &PartitionStart| {
         Identity::parse(&start.identity).is_some_and(|shown| {
             nodes.iter().any(|node| node.is(&shown.node()))

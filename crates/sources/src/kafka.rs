@@ -1,7 +1,7 @@
 //! Kafka topics as a source: librdkafka asks, [`direct`] or librdkafka reads.
 //!
 //! Owns assignment by explicit offsets, the check of topic ids, and librdkafka's settings. Does not own positions: the
-//! journal does, and what is committed to a group is for people's tools only. No group is ever joined.
+//! journal does, and what is committed to a group is for lag tools only. No group is ever joined.
 //!
 //! | question                  | answer                                                                          |
 //! |---------------------------|---------------------------------------------------------------------------------|

@@ -35,7 +35,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 use reader::LogSourceReader;
 
-/// Tries of a request before the engine is told that the log is away.
+/// Tries of a request before the log counts as away.
 const TRIES_MAX: u32 = 4;
 
 /// Opens the log's store: to read, or to acknowledge too. Blocks. `None` if there is nothing at its address.

@@ -1,7 +1,7 @@
 //! Pulsar topics as a source, read by Pulsar's binary protocol directly.
 //!
 //! Owns the way of messages from brokers into blocks, and the refusal of a position that no longer stands for the same messages. Does not
-//! own positions: the journal does. A reader has no cursor at the broker; the subscription that we acknowledge for is for people's tools,
+//! own positions: the journal does. A reader has no cursor at the broker; the subscription that we acknowledge for is for monitoring tools,
 //! and makes brokers hold what was not read.
 //!
 //! | question                   | answer                                                                                   |
@@ -139,7 +139,7 @@ pub struct PulsarOptions {
     topics: Vec<String>,
     /// For partitions that are there at the first start. Later ones begin at their beginning.
     pub start: Start,
-    /// The subscription by which people's tools see how far the pipeline is; `forebay-<pipeline>` by habit.
+    /// The subscription by which monitoring tools see how far the pipeline is; `forebay-<pipeline>` by convention.
     pub subscription: String,
     /// Encryption; needed if and only if `service` begins with `pulsar+ssl://`.
     pub tls: Option<Tls>,
@@ -158,7 +158,7 @@ pub struct PulsarOptions {
 }
 
 impl PulsarOptions {
-    /// Topics from the earliest message on, with the defaults: 64 MiB ahead, a look for partitions every 10 s. `service` is
+    /// Topics from the earliest message on, with the defaults: 64 MiB ahead, a search for partitions every 10 s. `service` is
     /// `pulsar://host:port` or `pulsar+ssl://host:port`, with further hosts behind commas.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ pub struct Fault {
     pub column: Option<Misnamed>,
 }
 
-/// A name of a column that makes a text wrong: data for callers that can add the way out, as the sentence is for people.
+/// A name of a column that makes a text wrong: data for callers that can add the way out, as the sentence is for users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Misnamed {
     /// The text reads it, and the input does not have it.

@@ -52,7 +52,7 @@ pub fn open_to_read(url: &str, remote: &Remote) -> Result<Option<Arc<dyn Store>>
 const ROOM_MIN: u64 = 1 << 20;
 
 /// Whether a store on local disk at `url` could be written now, as far as that can be seen without writing: the folder, or the nearest one
-/// above it that exists, may be written and has room. Object storage and memory are not looked at.
+/// above it that exists, may be written and has room. Object storage and memory are not checked.
 ///
 /// # Errors
 /// When it could not, with the way out.

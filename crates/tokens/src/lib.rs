@@ -1,6 +1,6 @@
 //! ClickHouse remembers inserts by their tokens, for a while. When may a resend count on it?
 //!
-//! Owns what a look at a server says of its tokens ([`Facts`], which the engine and the journal carry as bytes), the rules over it, and the
+//! Owns what a poll of a server says of its tokens ([`Facts`], which the engine and the journal carry as bytes), the rules over it, and the
 //! forecast. All of it is pure. Does not own the look (`clickhouse::table`), nor what is done with a frame in doubt (`protocol::doubt`): that
 //! knows of all this only whether a token certainly stands.
 //!

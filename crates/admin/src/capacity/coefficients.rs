@@ -20,7 +20,7 @@ pub enum Kind {
 /// Costs, and where they are from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coefficients {
-    /// Where they are from, for people.
+    /// Where they are from, for messages.
     pub from: String,
     /// Bytes of the measured records.
     pub record_bytes: f64,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
-    /// Where they are from, for people.
+    /// Where they are from, for messages.
     #[serde(default = "of_a_file")]
     pub from: String,
     /// A core for an hour, its memory with it.

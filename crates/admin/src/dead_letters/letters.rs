@@ -40,7 +40,7 @@ pub struct Head {
 /// A letter with its record: key, headers and body.
 #[derive(Clone, Debug)]
 pub struct Whole {
-    /// What is told of it in lists.
+    /// What lists show of it.
     pub head: Head,
     /// The record's time from its source, Unix milliseconds.
     pub record_time_ms: Option<i64>,
@@ -110,7 +110,7 @@ pub fn is_letter(letter: &Letter) -> String {
 }
 
 impl Table {
-    /// Asks; the server is told that nothing may change by it.
+    /// Asks; the request is read-only.
     pub async fn ask<T: DeserializeOwned>(&self, sql: &str) -> anyhow::Result<Vec<T>> {
         // `readonly` forbids every change but that of settings, of which the client sends some.
         let sql = format!("{sql}\nSETTINGS readonly = 2");

@@ -1,8 +1,8 @@
 //! How many rows of each key the table may hold, and how what it holds differs.
 //!
 //! Owns the arithmetic, pure. Does not own how the two sides are read (`verify::reading`, `clickhouse::reconcile`), nor which record of a
-//! key is the newest (`verify::newest`). The order in which the partitions were read is not known afterwards, so a key whose copies lie at
-//! the edge of the window has bounds and not one number.
+//! key is the newest (`verify::newest`). The order in which the partitions were read is not known afterwards, so a key whose duplicates lie
+//! at the edge of the window has bounds and not one number.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use super::newest::candidates;
 use super::place::Places;
 use super::spill::Entry;
 
-/// How copies of a key become rows.
+/// How the records of a key become rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Every record is a row.
     EveryCopy,
-    /// Of copies within the window only the first to be read.
+    /// Of the records within the window only the first to be read.
     OneEver,
     /// The same for a window in milliseconds.
     OnePerWindow(i64),
-    /// Of all copies the newest, unless it deletes the key.
+    /// Of all records the newest, unless it deletes the key.
     Newest,
 }
 
@@ -63,7 +63,7 @@ impl Expected {
     }
 }
 
-/// Time is cut into sixteenths of the window: copies farther apart than a window may both stay, those farther apart than
+/// Time is cut into sixteenths of the window: records farther apart than a window may both stay, those farther apart than
 /// 17/16 of it certainly do.
 fn within(window_ms: i64, copies: &[Entry]) -> (u64, u64) {
     let surely = window_ms.saturating_add(window_ms / 16).saturating_add(1);
@@ -185,11 +185,11 @@ pub struct Differences {
     pub duplicate: BTreeMap<u64, (Expected, u64)>,
     /// Rows of keys that are not expected at all.
     pub foreign: BTreeMap<u64, u64>,
-    /// Differences beyond [`DIFFERENCES_MAX`], which are not looked at again.
+    /// Differences beyond [`DIFFERENCES_MAX`], which are not checked again.
     pub more: u64,
 }
 
-/// Differences of each kind that are looked at again; more are no stray rows, but another table.
+/// Differences of each kind that are checked again; more are no stray rows, but another table.
 pub const DIFFERENCES_MAX: usize = 1_000_000;
 
 impl Differences {

@@ -23,10 +23,10 @@ use super::work::Work;
 /// Letters in one answer.
 const PAGE: usize = 10_000;
 
-/// Letters that are looked at; a pipeline with more has another problem than this comparison.
+/// Letters that are read; a pipeline with more has another problem than this comparison.
 const LETTERS_MAX: usize = 2_000_000;
 
-/// Refused rows whose content is looked at.
+/// Refused rows whose content is read.
 const REFUSED_MAX: usize = 200_000;
 
 /// Refused rows in one answer: each is a whole row.
@@ -36,7 +36,7 @@ const REFUSED_PAGE: usize = 500;
 pub struct Letters {
     /// For the report.
     pub report: report::Letters,
-    /// Places of rows that became letters after they were decoded: refused by the server, or too late. Copies of a refused row may
+    /// Places of rows that became letters after they were decoded: refused by the server, or too late. Duplicates of a refused row may
     /// have been dropped as its duplicates, so such a letter explains that its key has no row at all.
     pub places: Places,
     /// Places of records that became letters and have no row of their own, whatever the pipeline would make of them now: it may have

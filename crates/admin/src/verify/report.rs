@@ -1,4 +1,4 @@
-//! What a comparison has found, as text for people and as JSON for programs.
+//! What a comparison has found, as text for users and as JSON for programs.
 //!
 //! Owns the shape of both outputs, and the verdict: which findings make a table wrong. Does not own finding or counting them
 //! (`verify::work`, `verify::frames`, `verify::letters`), nor the exit code (the command).
@@ -171,13 +171,13 @@ pub struct Report {
     pub different: Kind,
     /// By the provenance column; `None` if the table has none.
     pub frames: Option<Frames>,
-    /// Differences beyond those that can be looked at again.
+    /// Differences beyond those that can be checked again.
     pub more: u64,
     /// Dead letters.
     pub letters: Letters,
     /// Keys of rows that replace each other whose newest record is not known, because several partitions have records of them.
     pub without_order: u64,
-    /// What a person should know beside the figures.
+    /// What users should know beside the figures.
     pub notes: Vec<String>,
 }
 
@@ -247,7 +247,7 @@ impl Report {
         format!("{report:#}\n")
     }
 
-    /// The report as text, for people.
+    /// The report as text, for users.
     pub fn text(&self) -> String {
         let mut out = String::new();
         self.write(&mut out).expect("a String takes all that is written");

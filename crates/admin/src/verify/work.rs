@@ -45,7 +45,7 @@ use notes::{in_flight, note_nameless, notes_of_newest};
 /// A question that reads the key columns of a large table takes its time.
 pub const QUERY_MAX: Duration = Duration::from_secs(1_800);
 
-/// How often the journal is looked at while frames are to settle.
+/// How often the journal is polled while frames are to settle.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Where a comparison tells how far it is.

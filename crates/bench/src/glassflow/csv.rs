@@ -31,7 +31,7 @@ const BATCH_ROWS: u64 = 500_000;
 
 /// What was sent, and how: the parameters of a line.
 pub struct Sent {
-    /// Records, copies among them; of both topics where two are joined.
+    /// Records, duplicates among them; of both topics where two are joined.
     records: u64,
     /// Different records.
     uniques: u64,

@@ -1,6 +1,6 @@
 //! A plain consumer of the same backlog: at least once, without deduplication.
 //!
-//! Owns its table and its verdict: every record is there, copies too, and the distinct rows are those of the workload. Does not own the
+//! Owns its table and its verdict: every record is there, duplicates too, and the distinct rows are those of the workload. Does not own the
 //! program, nor its build (`crate::peer`).
 
 use std::path::Path;
@@ -65,7 +65,7 @@ impl Bench<'_> {
         Ok(Run { arm, figures, verdict, not_valid: None, trace: Trace::default() })
     }
 
-    /// The checks of a table that every record went into: the copies are there, and without them it is the workload.
+    /// The checks of a table that every record went into: the duplicates are there, and without them it is the workload.
     pub(super) async fn duplicates_stay(
         &self,
         server: &Server,

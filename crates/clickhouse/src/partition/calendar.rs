@@ -116,7 +116,7 @@ impl Function {
         (value, start..end)
     }
 
-    /// The value as people write it.
+    /// The value as text.
     pub(super) fn show(self, value: i64) -> String {
         match self {
             Self::Second | Self::Step(_) => value.to_string(),

@@ -1,4 +1,4 @@
-//! A frame in doubt, until it is sent again, settled, or a person is asked.
+//! A frame in doubt, until it is sent again, settled, or the operator is asked.
 //!
 //! Owns the questions that [`protocol::doubt`] asks and the carrying out of what it decides. Does not own the decision, nor the sending
 //! ([`super`]).
@@ -196,7 +196,7 @@ impl Sending<'_> {
         Ok(())
     }
 
-    /// Seals the question that only a person can answer, and gives the error to stop with.
+    /// Seals the question that only the operator can answer, and gives the error to stop with.
     pub(super) async fn stop(&self, reason: StopReason, table_uuid: &str) -> EngineError {
         let mut journal = self.context.journal.lock().await;
         let question = Question {
@@ -221,19 +221,19 @@ impl Sending<'_> {
         }
     }
 
-    /// What a person has said of the piece under its present token, and of which table.
+    /// What the operator has said of the piece under its present token, and of which table.
     fn answer(&self) -> Option<(Verdict, String)> {
         let question = self.piece.question.as_ref().filter(|_| self.generation == self.piece.generation)?;
         Some((self.piece.verdict?, question.table_uuid.clone()))
     }
 
-    /// What a person was asked last of the piece under its present token, whatever was answered of another table.
+    /// What the operator was asked last of the piece under its present token, whatever was answered of another table.
     fn asked(&self) -> Option<StopReason> {
         let question = self.piece.question.as_ref().filter(|_| self.generation == self.piece.generation)?;
         StopReason::from_number(question.reason)
     }
 
-    /// True if a person has accepted this table in place of the one that the piece was sealed for.
+    /// True if the operator has accepted this table in place of the one that the piece was sealed for.
     pub(super) fn is_accepted(&self, table_uuid: &str) -> bool {
         !self.accepted_uuid.is_empty() && self.accepted_uuid == table_uuid
     }

@@ -1,6 +1,6 @@
 //! What damage means, and the way out, in words.
 //!
-//! Owns what is lost with each kind of object, by the table, frame or step that needs it, and the remedy. Does not own what is looked at,
+//! Owns what is lost with each kind of object, by the table, frame or step that needs it, and the remedy. Does not own what is read,
 //! or the finding itself (`inspect`).
 
 use protocol::{Lane, names};

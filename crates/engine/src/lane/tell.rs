@@ -1,4 +1,4 @@
-//! What the lane looks at and tells once a second: idleness, skew, state; and beside it the lag, which is told even while the lane
+//! What the lane measures and reports once a second: idleness, skew, state; and beside it the lag, which is reported even while the lane
 //! waits for its store or its table.
 //!
 //! Owns the gauges of state and lag, and the task that asks a source for its ends. Does not own the snapshot they go into

@@ -89,7 +89,7 @@ pub struct Opened {
     pub stops: Vec<(Partition, Position)>,
 }
 
-/// A source that cannot be read before a person has done something.
+/// A source that cannot be read before the operator has done something.
 #[derive(Debug)]
 pub struct Refusal {
     /// Why, with the way out.
@@ -237,7 +237,7 @@ impl Asking {
         }
     }
 
-    /// Waits for the first events: a partition that may be looked at but not read says so only now. One that has given records before
+    /// Waits for the first events: a partition that may be described but not read says so only now. One that has given records before
     /// it refuses lets itself be read up to there, and what it gave is read like any other.
     async fn first_words(
         &self,

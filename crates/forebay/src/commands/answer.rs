@@ -1,4 +1,4 @@
-//! `forebay answer`: a person's word on an insert in doubt.
+//! `forebay answer`: the operator's word on an insert in doubt.
 //!
 //! Owns the command line and what it prints. Does not own when an answer is taken (`engine::answer`).
 

@@ -127,9 +127,9 @@ struct Report {
     checked: Option<Checked>,
     /// What `run` would end with before it has done anything; [`Exit::Done`] if it could start.
     exit: Exit,
-    /// What is wrong, for people.
+    /// What is wrong, for users.
     text: String,
-    /// What a start would do, for people.
+    /// What a start would do, for users.
     notes: String,
     json: serde_json::Value,
 }

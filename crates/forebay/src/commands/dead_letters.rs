@@ -1,4 +1,4 @@
-//! `forebay dead-letters`: looks at records that could not go on, sends them through the pipeline again, deletes them.
+//! `forebay dead-letters`: lists records that could not be written, sends them through the pipeline again, deletes them.
 //!
 //! Owns the words of the command line and what is printed. Does not own what is read of letters ([`admin::dead_letters`]). Only `purge`
 //! changes a table, and only the one of dead letters.

@@ -293,7 +293,7 @@ impl OfInput<'_> {
     }
 }
 
-/// How a column is filled, for people and for programs.
+/// How a column is filled, for users and for programs.
 fn how(mapped: &Mapped, column: &Column) -> (String, &'static str) {
     let default = column.default.as_deref();
     match (&mapped.from, mapped.conversion) {

@@ -1,7 +1,7 @@
 //! `forebay gateway`: takes records over HTTP into logs.
 //!
-//! Owns the way from a gateway's file to a running gateway, and how its end is told. Does not own what a gateway does (`gateway`), nor its file
-//! (`pipeline::config::gateway`).
+//! Owns the way from a gateway's file to a running gateway, and how its end is reported. Does not own what a gateway does (`gateway`), nor
+//! its file (`pipeline::config::gateway`).
 
 use std::io::Write;
 use std::net::SocketAddr;

@@ -19,7 +19,7 @@ use store::{Prefix, Remote, Store};
 
 use crate::console::Exit;
 
-/// Tries of a request before a command gives up, a second or two apart: a person is waiting.
+/// Tries of a request before a command gives up, a second or two apart: a user is waiting.
 const TRIES_MAX: u32 = 8;
 
 /// Examines and changes logs on local disk or object storage.

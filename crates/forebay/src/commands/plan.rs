@@ -18,7 +18,7 @@ use serde_json::json;
 use super::check::connect::{self, Found, Looked, Problem};
 use crate::console::{Exit, PipelineFile, print};
 
-/// Partitions that are shown to people one by one.
+/// Partitions that are shown one by one.
 const SHOWN_MAX: usize = 10;
 
 /// Compares a pipeline file with the journal, the tables and the source, and shows what the next `run` would change. With `--rate`, plans

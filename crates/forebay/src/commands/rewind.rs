@@ -209,7 +209,7 @@ fn meaning(lane: &Lane, rewind: &Rewind) -> Vec<String> {
     lines
 }
 
-/// What is told of a move, made or planned.
+/// What is printed of a move, made or planned.
 struct Told<'a> {
     rewind: &'a Rewind,
     /// Inputs that are not in the file, and so not moved.

@@ -30,7 +30,7 @@ use crate::{logging, progress};
 /// How often a line tells how far the pipeline is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 
-/// Pause between two looks at a table that somebody is changing.
+/// Pause between two polls of a table that somebody is changing.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Runs a pipeline until its source ends or a signal stops it.
@@ -124,7 +124,7 @@ impl Run {
     }
 }
 
-/// Listens before anything else starts, so that a taken address is told at once.
+/// Listens before anything else starts, so that a taken address is reported at once.
 async fn listen(pipeline: &Pipeline) -> anyhow::Result<Option<Server>> {
     let server = bind_http(pipeline).await?;
     if let Some(server) = &server {
@@ -184,7 +184,7 @@ pub(super) async fn lane(
         let assembled = tokio::select! {
             assembled = made => assembled,
             _ = asked.wait_for(|stop| *stop) => match known.is_open_again {
-                // What was read before the table changed is told of; rows may wait in the store.
+                // What was read before the table changed is reported; rows may wait in the store.
                 true => break Ok(Outcome::Interrupted),
                 // Nothing was claimed or read so far, so there is nothing to drain.
                 false => return Exit::Done,
@@ -279,7 +279,7 @@ pub(super) fn exit_of_wiring(error: &WiringError) -> Exit {
         WiringError::Settings(_) | WiringError::Steps(_) => Exit::Fault,
         WiringError::Table { .. } => Exit::Person,
         WiringError::Listen(_) => Exit::Failed,
-        // A store that cannot fence stays so until a person gives another.
+        // A store that cannot fence stays so until the operator gives another.
         WiringError::Store(error) if error.kind == store::ErrorKind::NotSupported => Exit::Person,
         WiringError::Store(_) => Exit::Failed,
     }

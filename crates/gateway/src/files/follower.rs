@@ -144,7 +144,7 @@ pub(super) struct Follower {
     /// The table has files, or patterns, that the note has not.
     must_note: bool,
     is_changed: bool,
-    /// The folders must be looked at again, although it is not time.
+    /// The folders must be listed again, although it is not time.
     is_stale: bool,
     /// Of files that may be copies, and each of their originals by its number: bytes that are known to be the same.
     held: HashMap<(u64, Option<u64>, u64), u64>,
@@ -197,7 +197,7 @@ impl Follower {
         (self.must_note, self.is_changed) = (false, false);
     }
 
-    /// Whether folders should be looked at before it is time.
+    /// Whether folders should be listed before it is time.
     pub fn is_stale(&self) -> bool {
         self.is_stale
     }

@@ -90,7 +90,7 @@ pub(super) fn routes() -> Router<Service> {
         .layer(DefaultBodyLimit::disable())
 }
 
-/// What a call is told that was not done.
+/// What a call is answered that was not done.
 struct Fault {
     code: u32,
     refusal: Refusal,
@@ -261,7 +261,7 @@ fn good(message: &[u8]) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"))], body).into_response()
 }
 
-/// A call that was not done: all it is told stands in the headers.
+/// A call that was not done: its whole answer stands in the headers.
 fn ended(code: u32, message: &str, retry_after: Option<Duration>) -> Response {
     let mut response = StatusCode::OK.into_response();
     let headers = response.headers_mut();

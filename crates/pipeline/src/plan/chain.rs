@@ -213,7 +213,7 @@ impl Planner<'_> {
         Ok(Made { stages, transforms, lane, lane_steps, tables, router })
     }
 
-    /// The steps as people read them: those before the first with state, and then all others in the order of the file.
+    /// The steps as users read them: those before the first with state, and then all others in the order of the file.
     fn stages(&self, first: &[Work], behind: &[Work], lane_steps: &[LaneStep]) -> Vec<Stage> {
         let place = |place| if self.results_of.is_some() { Place::Results } else { place };
         let mut stages: Vec<Stage> = first.iter().map(|work| work.stage(place(Place::DecodeJob))).collect();
@@ -229,7 +229,7 @@ impl Planner<'_> {
         stages
     }
 
-    /// A `dedup` as people read it.
+    /// A `dedup` as users read it.
     pub(super) fn lane_stage(&self, step: &LaneStep) -> Option<Stage> {
         let LaneStep::Dedup { at, columns } = step else { return None };
         let (_, path, dedup) = self.dedups().find(|(step, ..)| self.steps[*step].at == *at)?;

@@ -1,6 +1,6 @@
 //! How the last schema fills the tables.
 //!
-//! Owns the choice of a conversion for each column, and the fault with the cast that mends it where there is none. Does not own the
+//! Owns the choice of a conversion for each column, and the fault with the cast that fixes it where there is none. Does not own the
 //! conversion itself ([`operators::mapping`]).
 
 use dataflow::{Column, ColumnType, Schema};

@@ -24,7 +24,7 @@ use crate::config::model::sink::{ClickHouse, Compression, Create, ExistingRows, 
 use crate::config::model::source::LogStart;
 use crate::config::values::Start;
 
-/// The longest pause between two looks at a server that is away.
+/// The longest pause between two attempts to reach a server that is away.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// A question about the table is small; one that takes longer than this has no answer.

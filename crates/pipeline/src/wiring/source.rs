@@ -95,7 +95,7 @@ pub fn source_beside(
     }
 }
 
-/// Files that the inputs of a pipeline would read twice, of those that are there now: the key in the file and the words for people.
+/// Files that the inputs of a pipeline would read twice, of those that are there now: the key in the file and the message.
 pub fn shared_files(pipeline: &Pipeline) -> Vec<(String, String)> {
     let inputs = pipeline.inputs();
     let of_files = inputs.iter().filter_map(|input| Some((input, input.source.file.as_ref()?)));

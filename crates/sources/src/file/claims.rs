@@ -23,7 +23,7 @@ impl Claims {
     /// Takes these files for an input, in place of those that it had. Files that are not there (any more) are nobody's.
     ///
     /// # Errors
-    /// When another input has one of them, or the input itself by another way to the same name, with the words for people. Then the input has none.
+    /// When another input has one of them, or the input itself by another way to the same name, with the message. Then the input has none.
     pub(super) fn take<'p>(&self, input: &str, paths: impl Iterator<Item = &'p str>) -> Result<(), String> {
         let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         claims.retain(|_, claim| claim.input != input);
@@ -62,8 +62,8 @@ fn is_one_name(one: &str, other: &str) -> bool {
     name(one).is_some_and(|one| Some(one) == name(other))
 }
 
-/// Files that would be read twice: the place of the input, of those given with their names and paths, and the words for people; at most one for each input.
-/// Looks at the files that are there now, and says nothing of what it cannot read.
+/// Files that would be read twice: the place of the input, of those given with their names and paths, and the message; at most one for each
+/// input. Looks at the files that are there now, and says nothing of what it cannot read.
 pub fn shared(inputs: &[(&str, &[String])]) -> Vec<(usize, String)> {
     let claims = Claims::default();
     let taken = inputs.iter().enumerate().filter_map(|(at, (name, paths))| {

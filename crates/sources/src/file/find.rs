@@ -102,11 +102,11 @@ fn regular(path: &str) -> Result<(), SourceError> {
 /// Looks at the names again after so many renames in a row have come between; a rotation is far shorter.
 const LOOKS_MAX: usize = 20;
 
-/// The files of `paths` with what makes each itself, all as they were at one moment: a file that is renamed while names are looked at would
+/// The files of `paths` with what makes each itself, all as they were at one moment: a file that is renamed while names are listed would
 /// stand under two of them, and be read twice.
 ///
 /// # Errors
-/// As [`files`] and the reading of a file's beginning. [`SourceFault::Away`] when names change faster than they can be looked at.
+/// As [`files`] and the reading of a file's beginning. [`SourceFault::Away`] when names change faster than they can be listed.
 pub(super) fn at_one_moment(paths: &[String]) -> Result<Vec<(String, Identity)>, SourceError> {
     steady(|| {
         let mut found = Vec::new();

@@ -154,7 +154,7 @@ pub(super) fn is_being_copied(from: &ReadFrom, copy: &str) -> Result<bool, Sourc
         Ok(is_no_longer && is_alike && identity.compare(&copied)? == Likeness::Copy)
     };
     match compare() {
-        // It has gone since names were looked at.
+        // It has gone since names were listed.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         compared => compared.map_err(|error| failed(copy, "read", &error)),
     }

@@ -254,7 +254,7 @@ impl Client {
         self.offsets(&list, "cannot ask for a position by time")
     }
 
-    /// Commits positions for people's tools.
+    /// Commits positions for lag tools.
     pub(super) fn commit(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         let mut list = List::new(positions.len());
         for (partition, next) in positions {

@@ -56,7 +56,7 @@ pub struct KafkaOptions {
 }
 
 impl KafkaOptions {
-    /// Topics from the earliest record on, with the defaults: 64 MiB ahead, a look for partitions every 10 s.
+    /// Topics from the earliest record on, with the defaults: 64 MiB ahead, a search for partitions every 10 s.
     pub fn new(brokers: Vec<String>, topics: Vec<String>, group: impl Into<String>) -> Self {
         Self {
             brokers,

@@ -282,7 +282,7 @@ impl Client {
         })
     }
 
-    /// Makes the subscription of people's tools, if it is not there: the broker then holds what it has not acknowledged.
+    /// Creates the subscription for monitoring tools, if it is not there: the broker then holds what it has not acknowledged.
     pub(super) fn ensure(&self, name: &str) -> Answer<()> {
         let route = self.route(name)?;
         self.at(&route, |connection| {
@@ -291,7 +291,7 @@ impl Client {
         })
     }
 
-    /// Acknowledges all up to `entry` for people's tools.
+    /// Acknowledges all up to `entry`, for monitoring tools.
     pub(super) fn acknowledge(&self, name: &str, entry: Entry) -> Answer<()> {
         let route = self.route(name)?;
         self.at(&route, |connection| {
@@ -311,8 +311,8 @@ impl Client {
         })
     }
 
-    /// The position after what we have acknowledged for people's tools; `None` if nothing is. We never acknowledge the newest entry, so where it
-    /// is acknowledged somebody else has done so: skipped it, or truncated the topic.
+    /// The position after what we have acknowledged for monitoring tools; `None` if nothing is. We never acknowledge the newest entry, so
+    /// where it is acknowledged somebody else has done so: skipped it, or truncated the topic.
     pub(super) fn acknowledged(&self, name: &str) -> Answer<Option<Position>> {
         let route = self.route(name)?;
         self.at(&route, |connection| {
@@ -337,7 +337,7 @@ impl Client {
         }
     }
 
-    /// A consumer of the subscription of people's tools. Failover, so that two of them do not refuse each other.
+    /// A consumer of the subscription for monitoring tools. Failover, so that two of them do not refuse each other.
     fn own(&self, name: &str) -> Subscribe {
         Subscribe {
             topic: name.to_owned(),

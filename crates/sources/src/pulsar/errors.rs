@@ -34,7 +34,7 @@ pub(super) fn of(code: i32, message: &str) -> Trouble {
     }
 }
 
-/// The error for people. A broker's text may be a stack trace; its first line says what happened.
+/// The error as a message. A broker's text may be a stack trace; its first line says what happened.
 pub(super) fn words(code: i32, message: &str) -> String {
     const CHARS_MAX: usize = 300;
     let name = match code {

@@ -121,7 +121,7 @@ pub(super) fn acknowledged(next: Position) -> Option<Entry> {
     Some(Entry { entry: newest_read.checked_sub(1)?, ..at })
 }
 
-/// A position for people: ledger, entry and index, as Pulsar's tools write them.
+/// A position in words: ledger, entry and index, as Pulsar's tools write them.
 pub(super) fn shown(next: Position) -> String {
     let at = Entry::at(next);
     match low(next) & INDEX_MAX {

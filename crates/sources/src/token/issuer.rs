@@ -9,7 +9,7 @@
 //! | does not answer, or is busy (408, 429, 5xx)   | the kept token if it is still good, else [`TokenError::Away`]             |
 //! | refuses the client, or answers with something else | [`TokenError::Refused`]: the settings have to be changed              |
 //!
-//! After a failure nobody is asked for [`PAUSE`], and the failure is told again: whoever logs in tries every half second.
+//! After a failure nobody is asked for [`PAUSE`], and the failure is reported again: whoever logs in tries every half second.
 
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;

@@ -44,7 +44,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The columns to compare by, and how copies of a key become rows.
+    /// The columns to compare by, and how the records of a key become rows.
     pub(super) fn key_and_rule(&self, target: &Target) -> anyhow::Result<(Vec<String>, Rule)> {
         if let Some(upsert) = &target.upsert {
             let of = (self.pipeline, target, upsert);

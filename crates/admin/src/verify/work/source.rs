@@ -21,7 +21,7 @@ use super::Work;
 /// How often the range is taken further to where the pipeline has come meanwhile.
 const ROUNDS_MAX: u32 = 4;
 
-/// Records by which the pipeline may be ahead when the table is asked: so many keys are then looked at twice at the most.
+/// Records by which the pipeline may be ahead when the table is asked: at most so many keys are then checked twice.
 const AHEAD_MAX: u64 = 100_000;
 
 /// What the source shows now, under the names and identities that the lane has read: files may have been renamed, rotated or have

@@ -170,7 +170,7 @@ pub struct View {
 }
 
 impl View {
-    /// `database.target`, for people.
+    /// `database.target`, for messages.
     pub fn target_name(&self) -> String {
         format!("{}.{}", self.target_path.0, self.target_path.1)
     }

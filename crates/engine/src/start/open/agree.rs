@@ -20,7 +20,7 @@ use super::{Shown, knew, place};
 use crate::EngineError;
 use crate::inputs::Inlet;
 
-/// An input that the lane reads and the pipeline file names no more: a person has to say what that means.
+/// An input that the lane reads and the pipeline file no longer names: the operator has to say what that means.
 pub(super) fn check_inputs(lane: &Lane, names: &[Arc<str>]) -> Result<(), String> {
     for (number, known) in (0..).zip(&lane.inputs) {
         if !names.iter().any(|name| **name == *known.name) && lane.reading().any(|(_, p)| p.input == number) {
@@ -36,7 +36,7 @@ pub(super) fn check_inputs(lane: &Lane, names: &[Arc<str>]) -> Result<(), String
     Ok(())
 }
 
-/// A stream that the lane reads and the pipeline file names no more: a person has to say what that means.
+/// A stream that the lane reads and the pipeline file no longer names: the operator has to say what that means.
 pub(super) fn check_named(lane: &Lane, input: &Inlet) -> Result<(), String> {
     let source = &*input.source;
     let own = lane.reading().filter(|(_, p)| p.input == input.number);

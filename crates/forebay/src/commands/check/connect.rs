@@ -92,7 +92,7 @@ impl Found {
         self.problem(path, run::exit_of(error), error.to_string());
     }
 
-    /// What `run` would end with: with the first of these that a person must change, for it waits for the others.
+    /// What `run` would end with: with the first of these that the operator must change, for it waits for the others.
     pub fn exit(&self) -> Exit {
         let ends = self.problems.iter().find(|problem| problem.exit != Exit::Failed);
         ends.or(self.problems.first()).map_or(Exit::Done, |problem| problem.exit)

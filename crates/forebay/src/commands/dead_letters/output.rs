@@ -1,4 +1,4 @@
-//! Columns for people, and the forms of times and bytes.
+//! Columns for terminals, and the forms of times and bytes.
 //!
 //! Owns the alignment, and the JSON of a letter. Does not own what is shown (`dead_letters::list`, `dead_letters::show`). Text from records
 //! is never let loose on a terminal: what is no printable character is escaped.
@@ -40,7 +40,7 @@ pub fn printable(text: &str) -> String {
     printing::escaped(text, usize::MAX).into_owned()
 }
 
-/// A moment for people and machines.
+/// A moment for users and programs.
 pub fn time(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map_or_else(|_| format!("{ms}ms"), |time| format!("{time:.3}"))
 }

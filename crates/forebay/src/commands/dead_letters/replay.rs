@@ -36,10 +36,10 @@ use crate::commands::run;
 use crate::console::{Exit, PipelineFile, say};
 use inputs::Inputs;
 
-/// How often the journal is looked at.
+/// How often the journal is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
-/// A run that is well takes up a replay within a look at the log and a seal; one that has not moved by then is not there.
+/// A run that is well takes up a replay within a poll of the log and a seal; one that has not moved by then is not there.
 const GRACE: Duration = Duration::from_secs(8);
 
 /// Writers that may come first at one place of the log, each of them another `replay`.

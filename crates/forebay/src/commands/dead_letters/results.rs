@@ -1,4 +1,4 @@
-//! What became of replayed letters, for people and machines.
+//! What became of replayed letters, for users and programs.
 //!
 //! Owns how the results are shown. Does not own where they come from ([`admin::dead_letters::results`]).
 

@@ -85,7 +85,7 @@ impl Cat {
     ) -> std::io::Result<()> {
         match (self.json, is_terminal) {
             (true, _) => writeln!(out, "{}", json_of(block, row)),
-            // What a record holds must not steer a person's terminal; a pipe gets it as it is.
+            // What a record holds must not steer a user's terminal; a pipe gets it as it is.
             (false, true) => {
                 let text = String::from_utf8_lossy(block.payloads.get(row));
                 writeln!(out, "{}", printing::escaped_lines(&text))

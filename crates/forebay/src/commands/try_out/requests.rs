@@ -50,7 +50,7 @@ pub(super) fn of_requests(
     Ok((tried, false))
 }
 
-/// The fields of a row that the pipeline reads, as JSON: its bytes say nothing to people.
+/// The fields of a row that the pipeline reads, as JSON: its bytes say nothing to a reader.
 fn before(own: &InputChain, of_row: &RecordBlock, read_ms: i64) -> anyhow::Result<String> {
     let decoded = own.intake.clone().with_steps(Vec::new());
     let batch = decoded.prepare(of_row, read_ms)?.batch;

@@ -26,7 +26,7 @@ const QUESTIONS_MAX: u32 = 1_000;
 /// The longest wait for a further question; a call that rests keeps a connection.
 const QUESTION_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// How often health is looked at for those who watch it.
+/// How often health is polled for those who watch it.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
 const OK: u32 = 0;

@@ -21,7 +21,7 @@ const ALONE_EVERY: Duration = Duration::from_secs(300);
 /// The port of a broker that is named without one, as librdkafka has it.
 const PORT: u16 = 9092;
 
-/// The newest leaders that anybody told of.
+/// The newest leaders that any broker has named.
 #[derive(Debug, Default)]
 pub(super) struct Known(BTreeMap<([u8; 16], i32), (i32, Option<String>)>);
 

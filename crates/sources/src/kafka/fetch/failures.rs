@@ -1,7 +1,7 @@
 //! What a consumer reports in place of messages.
 //!
-//! Owns which of it ends a read, which is waited out, and what is told meanwhile. Does not own what a broker's answer means to the source
-//! (`kafka::fault`).
+//! Owns which of it ends a read, which is waited out, and what is reported meanwhile. Does not own what a broker's answer means to the
+//! source (`kafka::fault`).
 
 use std::time::Duration;
 

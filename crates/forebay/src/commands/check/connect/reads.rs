@@ -261,7 +261,7 @@ fn from_the_first(shown: &Shown, from: &[ReadFrom]) -> Vec<ReadFrom> {
     from.iter().filter_map(first).collect()
 }
 
-/// Describes the partitions to people, and gives them for programs.
+/// Describes the partitions for users, and gives them for programs.
 fn describe(
     inlet: &Inlet,
     from: &[ReadFrom],

@@ -1,6 +1,6 @@
 //! Some records of the source, taken through the steps.
 //!
-//! Owns how many are taken, and what is told of those that are rejected. Does not own the read ([`super`]).
+//! Owns how many are taken, and what is reported of those that are rejected. Does not own the read ([`super`]).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::commands::check::connect::Found;
 use crate::commands::dead_letters::output::printable;
 use crate::progress::counted;
 
-/// Partitions that are described to people one by one.
+/// Partitions that are described one by one.
 pub(super) const SHOWN_MAX: usize = 10;
 
 /// Decodes the first records that come.
