@@ -20,7 +20,7 @@ use protocol::Lane;
 use protocol::record::Part;
 use serde::Serialize;
 
-/// What becomes of one thing.
+/// What the next run makes of an input, step, state, table, column or partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Becomes {
@@ -55,7 +55,7 @@ pub enum About {
 }
 
 impl About {
-    /// The word in the plan.
+    /// The word for it in the printed plan.
     pub fn word(self) -> &'static str {
         match self {
             Self::Input => "input",

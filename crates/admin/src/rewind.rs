@@ -26,7 +26,7 @@ use pipeline::config::values::Start;
 use pipeline::{replays, wiring};
 use protocol::Lane;
 
-/// Where to read on.
+/// The place that partitions are moved to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum To {
     /// The oldest record, the newest one, or a time.

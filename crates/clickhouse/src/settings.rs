@@ -149,7 +149,7 @@ impl Known {
         self.chosen(INSERT, of)
     }
 
-    /// What a question names.
+    /// The settings that a query of such a table names.
     pub fn look(&self, of: &Of) -> Vec<(&'static str, String)> {
         self.chosen(LOOK, of)
     }

@@ -261,7 +261,7 @@ pub fn time_unit(precision: u8) -> TimeUnit {
     }
 }
 
-/// One column of a target.
+/// A column of a table, or of the rows between two steps, and what fills it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// The column's name in the table.

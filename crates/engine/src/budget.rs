@@ -1,6 +1,6 @@
 //! How long the tables' memories of tokens last, at the rate at which tokens are used: measured, shown, warned of.
 //!
-//! Owns the measuring at each look at a table, the two metrics and the one warning. Does not own the arithmetic
+//! Owns the measuring with each poll of a table, the two metrics and the one warning. Does not own the arithmetic
 //! (`dataflow::Tokens`) or what a doubt does when a token is no proof any more (`protocol::doubt`).
 
 use dataflow::Budget;

@@ -1,11 +1,11 @@
 //! Reads everything of a lane and says what is damaged, what is missing, and what that means.
 //!
-//! Owns the order of the look: floor, journal (bytes, numbers, fold), then every object that the journal or its records point
+//! Owns the order of the reading: floor, journal (bytes, numbers, fold), then every object that the journal or its records point
 //! to, and what nobody points to. Reads only, claims nothing, and may run beside the owner. Does not own what a frame's bytes
 //! mean: the caller brings a [`Reader`] for them.
 //!
-//! A living owner retires objects while they are read. What is missing is therefore judged by the journal as it stands
-//! *after* the look, and the look at the journal begins again when its floor rises under it.
+//! A living owner retires objects while they are read. What is missing is therefore judged by the journal as it stands *afterwards*, and
+//! the journal is read again from its beginning when its floor rises meanwhile.
 
 mod look;
 mod parts;

@@ -46,7 +46,7 @@ pub fn of_step(step: u32) -> u32 {
     OF_STEPS + step
 }
 
-/// Where a row comes from.
+/// The record that a row was made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
     /// The partition's index in the lane.

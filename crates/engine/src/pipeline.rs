@@ -1,8 +1,7 @@
 //! The parts of a pipeline, and its run from start to end.
 //!
-//! Owns the life of a lane: what is before the claim ([`beginning`]), the claim and the restored state, the tasks side by side ([`running`]),
-//! and how it ends. Does not own signals or exit codes (the
-//! binary does).
+//! Owns the life of a lane: what is before the claim ([`beginning`]), the claim and the restored state, the tasks side by side
+//! ([`running`]), and how it ends. Does not own signals or exit codes, which are the program's (`commands::run`).
 
 mod beginning;
 mod running;

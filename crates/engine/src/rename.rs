@@ -59,7 +59,7 @@ pub struct Request {
     pub quiet_min: Duration,
 }
 
-/// What a rename is about.
+/// A rename, as far as it has come: both names, and the next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The name so far.

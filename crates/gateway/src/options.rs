@@ -138,7 +138,7 @@ pub struct Csv {
     pub quote: Option<u8>,
 }
 
-/// Who may fill streams.
+/// A client, how it shows who it is, and which streams it may fill.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientOptions {
     /// Its name in logs and metrics. No secret.
@@ -160,7 +160,7 @@ pub enum SecretFile {
     Passwords(String, PathBuf),
 }
 
-/// Where syslog is listened for.
+/// An address for messages of syslog, and the stream that they fill.
 pub struct SyslogOptions {
     /// The address.
     pub listen: SocketAddr,
@@ -186,7 +186,7 @@ pub enum Transport {
     Udp,
 }
 
-/// Files that are followed.
+/// Files that are followed, and the stream that their lines fill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilesOptions {
     /// Paths, and patterns with `*`, `?`, `[a-z]` and `**`.

@@ -37,7 +37,7 @@ pub struct Refusal {
     pub lines: Option<Box<Value>>,
 }
 
-/// A kind of reason.
+/// The kinds of refusals, each with a status and a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the module's table says it")]
 pub enum Kind {
@@ -55,7 +55,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The status of the answer.
+    /// The HTTP status of the answer.
     pub fn status(self) -> StatusCode {
         match self {
             Self::Malformed => StatusCode::BAD_REQUEST,

@@ -59,7 +59,7 @@ pub struct Bounds {
     pub write_wait_max: Duration,
 }
 
-/// How bytes become requests.
+/// What a listener speaks: TLS or not, HTTP/2 or not.
 #[derive(Debug, Clone, Default)]
 pub struct Edge {
     /// Encrypts connections.

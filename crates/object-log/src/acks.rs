@@ -22,7 +22,7 @@ pub const ACK_BYTES_MAX: u64 = 1 << 10;
 /// Swaps tried in a row: each lost one is another run of the same consumer, of which there is one at the most for long.
 const SWAPS_MAX: u32 = 16;
 
-/// Where a consumer is.
+/// How far a consumer has come: what its register says.
 #[derive(Clone, PartialEq, Message)]
 pub struct Ack {
     /// The queue that it reads, 16 bytes; that of a log that was deleted counts for nothing.

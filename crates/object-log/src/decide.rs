@@ -65,7 +65,7 @@ pub struct Open {
     pub uncommitted: usize,
 }
 
-/// How the linger adapts.
+/// How long appends wait for others, and how large an object gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Linger {
     /// An object is cut at so many raw bytes.

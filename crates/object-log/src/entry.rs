@@ -60,7 +60,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// What names its object.
+    /// Epoch, run and number, by which its object is named.
     pub fn written(&self) -> Written {
         Written { epoch: self.epoch, run: self.run, number: self.number }
     }

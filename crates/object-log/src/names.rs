@@ -50,7 +50,7 @@ pub struct Written {
     pub number: u64,
 }
 
-/// Where one partition lies.
+/// The keys of the objects of one partition.
 #[derive(Clone, Debug)]
 pub struct Names {
     base: Prefix,

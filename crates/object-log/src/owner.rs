@@ -32,7 +32,7 @@ use run::Run;
 /// Bytes of memory that one permit stands for.
 const PERMIT_BYTES: usize = 1 << 10;
 
-/// What an owner may do.
+/// The bounds, waits and housekeeping of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// An object is cut at so many raw bytes; at most half of [`OBJECT_RAW_MAX`].

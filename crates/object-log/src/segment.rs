@@ -116,7 +116,7 @@ impl Span {
 }
 
 impl Reference {
-    /// What names its segment.
+    /// Epoch, run and number, by which its segment is named.
     pub fn written(&self) -> Written {
         Written { epoch: self.epoch, run: self.run, number: self.number }
     }

@@ -10,7 +10,7 @@
 //! | a field of the record                                   | is decoded as                                            |
 //! |---------------------------------------------------------|----------------------------------------------------------|
 //! | declared under `source.fields` or `inputs.NAME.fields`  | the declared type                                        |
-//! | passes every step untouched and fills a column          | that column's type, with its DEFAULT: at today's cost    |
+//! | passes every step untouched and fills a column          | that column's type, with its DEFAULT: no conversion      |
 //! | only expressions read it, and nobody declared it        | nothing: a fault that shows the line to add              |
 //! | nothing reads it                                        | nothing: it is skipped                                   |
 //!

@@ -55,7 +55,7 @@ pub struct Violation {
     pub what: String,
 }
 
-/// One input of the lane.
+/// One input of the lane, and what its records became.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InputState {
     /// Its name in the pipeline file.

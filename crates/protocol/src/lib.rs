@@ -1,9 +1,8 @@
 //! Seal, deliver, settle, recover, doubt, fence, retire: the decisions that make a pipeline exactly once.
 //!
-//! Owns the journal's records and their bytes, the state that a journal folds to, and every decision of the protocol, each
-//! a pure function from facts already read to a decision. Does not own I/O (`store`, `engine`), nor the bytes inside of frames
-//! and state (`clickhouse`, `operators`), nor
-//! what a sink remembers of inserts (`tokens`). Uses no local crate, no clock, no randomness and no executor.
+//! Owns the journal's records and their bytes, the state that a journal folds to, and every decision of the protocol, each a pure function
+//! from facts already read to a decision. Does not own I/O (`store`, `engine`), nor the bytes inside of frames and state (`clickhouse`,
+//! `operators`), nor what a sink remembers of inserts (`tokens`). Uses no local crate, no clock, no randomness and no executor.
 //!
 //! | module      | question                                             | invariants |
 //! |-------------|------------------------------------------------------|------------|

@@ -40,7 +40,7 @@ const MISSING_PAUSE: Duration = Duration::from_secs(1);
 /// What the registry did not have is asked for again after so long.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
 
-/// Whom schemas are asked of.
+/// A place that has the schemas which blocks name: a registry, or Pulsar's brokers.
 ///
 /// 1. [`Registry::named`] gives what a block names, without asking anybody.
 /// 2. [`Registry::schema`] takes seconds at the most, and may be dropped.

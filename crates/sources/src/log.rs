@@ -50,7 +50,7 @@ pub enum Access {
     Acknowledge,
 }
 
-/// How a log is read.
+/// What to read of a log, and how.
 #[derive(Clone)]
 pub struct LogOptions {
     /// Opens the store whose root is the log's folder.

@@ -130,7 +130,7 @@ impl Token {
     }
 }
 
-/// What to read, and how.
+/// Which topics of which cluster are read, from where, and within which bounds.
 #[derive(Clone)]
 pub struct PulsarOptions {
     /// Brokers or proxies, as `service` names them.

@@ -89,7 +89,7 @@ impl Tag {
         Self { e_tag: text.into(), version: String::new() }
     }
 
-    /// What it was made from.
+    /// The tag as text, as the store gave it.
     pub fn as_str(&self) -> &str {
         &self.e_tag
     }

@@ -113,7 +113,7 @@ impl Keyed {
         Self { name: super::name(number), number, refresh, server, load, cache, handed: Handed::default() }
     }
 
-    /// The step, for people.
+    /// The step, for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -128,7 +128,7 @@ impl Keyed {
         self.handed.has_room(bytes, self.load.bytes_max / 4)
     }
 
-    /// Rows are handed out.
+    /// Counts rows of `bytes` as handed out until `table` is dropped.
     pub fn hands_out(&self, table: &Arc<dyn Any + Send + Sync>, bytes: u64) {
         self.handed.put(table, bytes);
     }
@@ -399,7 +399,7 @@ impl Handed {
         all.is_empty() || all.iter().map(|(_, bytes)| bytes).sum::<u64>() + bytes <= bytes_max
     }
 
-    /// Rows are handed out.
+    /// Counts rows of `bytes` as handed out until `table` is dropped.
     pub fn put(&self, table: &Arc<dyn Any + Send + Sync>, bytes: u64) {
         self.all().push((Arc::downgrade(table), bytes));
     }

@@ -30,7 +30,7 @@ pub enum FetchBy {
     Librdkafka,
 }
 
-/// What to read, and how.
+/// Which topics of which cluster are read, from where, and within which bounds.
 #[derive(Clone)]
 pub struct KafkaOptions {
     /// `host:port` of some brokers; at least one.
