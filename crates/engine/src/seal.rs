@@ -1,7 +1,7 @@
 //! From a cut to a durable seal.
 //!
 //! Owns the order: encode (on compute threads, while the lane gathers the next cut), write the segment, append the record, and only then
-//! tell the delivery (C2). Does not own when a cut is made (`lane::cutting`), the sums in it ([`crate::cut`]), the layout of a segment
+//! wake the delivery (C2). Does not own when a cut is made (`lane::cutting`), the sums in it ([`crate::cut`]), the layout of a segment
 //! ([`crate::segment`]), nor the rules of a record (`protocol::lane`). Waits here when the spool is full, which makes the lane and then the
 //! source wait.
 

@@ -1,5 +1,5 @@
-//! The gateway: takes records over HTTP, messages of syslog, and lines of files, appends them to logs, and answers once they are durable there. Or gives them to a pipeline
-//! of the same process, and answers once they are sealed.
+//! The gateway: takes records over HTTP, messages of syslog, and lines of files, appends them to logs, and answers once they are durable
+//! there; or gives them to a pipeline of the same process, and answers once they are sealed.
 //!
 //! Owns the listener's routes, who may use them, the bounds on what is in memory for all requests together, the names of requests
 //! (`Idempotency-Key`), and the order of a start and an end. Does not own the log (`object_log`), connections and TLS (`listener`), the gateway's file

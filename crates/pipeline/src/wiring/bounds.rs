@@ -1,6 +1,6 @@
 //! Sizes and times of a pipeline file to the engine's bounds.
 //!
-//! Owns how `memory` is shared out. Does not own the engine's defaults, which what the file does not speak of keeps (`engine::settings`),
+//! Owns how `memory` is shared out. Does not own the engine's defaults, which hold for all that the file leaves out (`engine::settings`),
 //! nor the keeping of a bound, which is each part's.
 //!
 //! | part                                   | share at the defaults      | bounded where                          |

@@ -1,8 +1,8 @@
 //! From `store:` and `object_storage:` to an opened store.
 //!
 //! Owns the translation of the settings and the wait for a store that is away at the start. Does not own the keys (`model::storage`), what
-//! the environment adds to them (`store::url`), nor the stores. A store that is to be written shows first that it refuses to put an object
-//! twice ([`Store::probe`]); one that is only read is left alone.
+//! the environment adds to them (`object::connect`), nor the stores. A store that is to be written shows first that it refuses to put an
+//! object twice ([`Store::probe`]); one that is only read is left alone.
 
 use std::sync::Arc;
 use std::time::Duration;

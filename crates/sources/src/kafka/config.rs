@@ -1,7 +1,7 @@
 //! From the pipeline file's words to librdkafka's properties.
 //!
 //! Owns which properties are ours and why, and the defaults for throughput and large messages. Does not own the keys of a pipeline file
-//! (`source::kafka` of its model), nor what the direct fetch makes of the same words (`direct::security`). Pure.
+//! (`model::source::kafka`), nor what the direct fetch makes of the same words (`direct::security`). Pure.
 
 use std::collections::BTreeMap;
 

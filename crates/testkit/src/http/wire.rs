@@ -1,7 +1,7 @@
 //! HTTP/1.1 on the wire: heads and framed bodies, for the client and the proxy.
 //!
-//! Owns parsing with bounds. Does not own connections, nor a policy: what is sent and what is refused say the client (`testkit::http`) and
-//! the proxy (`proxy::relay`). Trailers are read and dropped.
+//! Owns parsing with bounds. Does not own connections, nor a policy: the client (`testkit::http`) and the proxy (`proxy::relay`) decide
+//! what is sent and what is refused. Trailers are read and dropped.
 
 use std::io::{self, BufRead, Read, Write};
 

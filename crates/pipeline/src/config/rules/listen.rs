@@ -1,7 +1,7 @@
 //! Rules of inputs that listen, and of `listen` beside `pipeline`.
 //!
 //! Owns what is different from a gateway: the names of streams, and how long an answer takes. Does not own the other rules: they are a
-//! gateway's (`gateway::rules`), told at the key where a pipeline has it.
+//! gateway's (`gateway::rules`), reported at the key where a pipeline has it.
 
 use std::collections::BTreeMap;
 
