@@ -5,11 +5,13 @@
 //! for the published CSV, and one table whose key begins with the country for the published five: a pipeline fills one table, and one state
 //! for all rows is the harder case.
 //!
-//! Beside it, in the same run, the second reading may change every row: with `upsert`, and with a plain client and a ReplacingMergeTree.
+//! Beside it, in the same run, the second reading may change every row: with `upsert`, with a plain client and a ReplacingMergeTree, and
+//! with QuestDB.
 //!
 //! The second reading finds the same files under new names, so that each of them is a partition that was never read. It is
 //! not told that anything was read before: only the keys know.
 
+mod questdb;
 mod replacing;
 mod upsert;
 
@@ -38,6 +40,9 @@ const WALL_RATIO_GOAL: f64 = 0.9;
 /// How often the table is counted during the second reading: a count is read from metadata.
 const COUNT_EVERY: Duration = Duration::from_millis(100);
 
+/// Lines of an insert by a plain client: what costs the server least a row.
+const LINES_OF_AN_INSERT: usize = 100_000;
+
 const FIRST: &str = "first reading";
 const SECOND: &str = "second reading";
 
@@ -63,6 +68,15 @@ pub struct Plan {
     pub upsert: bool,
     /// Has a plain client insert the same rows into a ReplacingMergeTree too.
     pub replacing: bool,
+    /// Has a plain client send the same rows to QuestDB too, which Maven fetches.
+    pub questdb: bool,
+}
+
+impl Plan {
+    /// Some arm reads rows that the second reading changes.
+    fn changes(&self) -> bool {
+        self.upsert || self.replacing || self.questdb
+    }
 }
 
 /// When duplicates are looked for again, after the end of the second reading, and how it is reported.
@@ -97,6 +111,8 @@ struct Bench<'a> {
 /// Files of two readings, and what the table must show after each.
 struct Changes {
     files: [Vec<PathBuf>; 2],
+    /// The same as line protocol, where QuestDB is measured.
+    lines: [Vec<PathBuf>; 2],
     expected: [Content; 2],
 }
 
@@ -116,8 +132,9 @@ impl Bench<'_> {
     async fn measure(&self) -> anyhow::Result<Report> {
         let server = self.place.server().await?;
         let expected = self.plan.workload.expected();
-        let files = self.write_files(&self.plan.workload, "files")?;
+        let files = self.write_files(&self.plan.workload, "files", Workload::write)?;
         let changes = self.changes(&files, expected)?;
+        let questdb = self.questdb()?;
         let setting = self.setting(&server);
         let mut runs = Vec::new();
         for number in 1..=self.plan.common.repeat {
@@ -132,31 +149,56 @@ impl Bench<'_> {
                 let both = replacing::run(self, number, &server, changes).await;
                 runs.extend(both.with_context(|| format!("run {number}, ReplacingMergeTree"))?);
             }
+            if let (Some(changes), Some(questdb)) = (&changes, &questdb) {
+                let both = questdb.run(self, number, changes).await;
+                runs.extend(both.with_context(|| format!("run {number}, QuestDB"))?);
+            }
         }
         server.stop().await?;
         Ok(Report::new(setting, runs, |arms| goals(arms, &self.plan.common)))
     }
 
-    /// The rows of the first reading, and those that the second one changes them to; `None` if nothing asks for them.
-    fn changes(&self, files: &[PathBuf], before: Content) -> anyhow::Result<Option<Changes>> {
-        if !self.plan.upsert && !self.plan.replacing {
+    fn questdb(&self) -> anyhow::Result<Option<questdb::QuestDb>> {
+        if !self.plan.questdb {
             return Ok(None);
         }
-        let changed = self.plan.workload.changed();
-        let after = changed.expected();
+        self.place.say("fetching QuestDB's jar, unless it is here");
+        Ok(Some(questdb::QuestDb::fetch(&std::path::absolute(&self.plan.common.dir)?)?))
+    }
+
+    /// The rows of the first reading, and those that the second one changes them to; `None` if nothing asks for them.
+    fn changes(&self, files: &[PathBuf], before: Content) -> anyhow::Result<Option<Changes>> {
+        if !self.plan.changes() {
+            return Ok(None);
+        }
+        let (same, changed) = (&self.plan.workload, self.plan.workload.changed());
+        let lines = match self.plan.questdb {
+            true => [
+                self.write_files(same, "lines", questdb::write_line)?,
+                self.write_files(&changed, "changed-lines", questdb::write_line)?,
+            ],
+            false => Default::default(),
+        };
         Ok(Some(Changes {
-            files: [files.to_vec(), self.write_files(&changed, "changed")?],
-            expected: [before, after],
+            files: [files.to_vec(), self.write_files(&changed, "changed", Workload::write)?],
+            lines,
+            expected: [before, changed.expected()],
         }))
     }
 
-    fn write_files(&self, workload: &Workload, name: &str) -> anyhow::Result<Vec<PathBuf>> {
+    /// One file after the other; `write` appends a row of a file, without a line end.
+    fn write_files(
+        &self,
+        workload: &Workload,
+        name: &str,
+        write: impl Fn(&Workload, u32, u64, &mut Vec<u8>) -> bool,
+    ) -> anyhow::Result<Vec<PathBuf>> {
         let dir = self.place.folder(name)?;
         self.place.say(&format!("writing {} files", workload.files()));
         (0..workload.files())
             .map(|file| {
                 let path = dir.join(format!("{}.jsonl", workload.file_name(file)));
-                write_file(workload, file, &path)
+                write_file(workload, file, &path, &write)
                     .with_context(|| format!("cannot write `{}`", path.display()))?;
                 Ok(path)
             })
@@ -294,10 +336,7 @@ impl Bench<'_> {
         ];
         let changes =
             "where rows replace each other, the second reading changes the numbers of every row".to_owned();
-        let sentences = sentences
-            .into_iter()
-            .chain((self.plan.upsert || self.plan.replacing).then_some(changes))
-            .collect();
+        let sentences = sentences.into_iter().chain(self.plan.changes().then_some(changes)).collect();
         let facts = json!({
             "rows": workload.rows_total(), "files": workload.files(), "minutes": workload.spec().minutes,
             "format": "json lines",
@@ -322,16 +361,32 @@ async fn count_for_ever(server: &Server, table: &str, rows_max: &Cell<u64>) -> I
     }
 }
 
-fn write_file(workload: &Workload, file: u32, path: &Path) -> std::io::Result<()> {
+fn write_file(
+    workload: &Workload,
+    file: u32,
+    path: &Path,
+    write: &impl Fn(&Workload, u32, u64, &mut Vec<u8>) -> bool,
+) -> std::io::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create_new(path)?);
     let mut line = Vec::with_capacity(ROW_BYTES_MAX);
     for row in 0..workload.rows_per_file() {
         line.clear();
-        workload.write(file, row, &mut line);
+        write(workload, file, row, &mut line);
         line.push(b'\n');
         out.write_all(&line)?;
     }
     out.flush()
+}
+
+/// The text in parts of so many lines, the last one shorter.
+fn parts_of(text: &str, lines: usize) -> impl Iterator<Item = &str> {
+    let mut left = text;
+    std::iter::from_fn(move || {
+        let end = left.match_indices('\n').nth(lines - 1).map_or(left.len(), |(at, _)| at + 1);
+        let (part, behind) = left.split_at(end);
+        left = behind;
+        (!part.is_empty()).then_some(part)
+    })
 }
 
 /// Shows the files in `dir` under names that begin with `prefix`.
@@ -370,6 +425,14 @@ fn pipeline_text(input: &Path, url: &str, table: &str) -> String {
 mod tests {
     use super::*;
     use crate::engine::no_fault;
+
+    #[test]
+    fn a_text_is_cut_at_lines() {
+        assert_eq!(parts_of("a\nb\nc\n", 2).collect::<Vec<_>>(), ["a\nb\n", "c\n"]);
+        assert_eq!(parts_of("a\nb\n", 2).collect::<Vec<_>>(), ["a\nb\n"]);
+        assert_eq!(parts_of("a\nb", 1).collect::<Vec<_>>(), ["a\n", "b"]);
+        assert_eq!(parts_of("", 1).count(), 0);
+    }
 
     #[test]
     fn the_pipeline_file_has_no_fault() {

@@ -47,6 +47,7 @@ pub mod flink;
 pub mod glassflow;
 pub mod html;
 mod latency;
+mod maven;
 pub mod nexmark;
 pub mod options;
 pub mod peer;

@@ -162,6 +162,13 @@ impl Workload {
         true
     }
 
+    /// The same as a line of the line protocol of InfluxDB and QuestDB, for a table of that name.
+    pub fn write_line_protocol(&self, table: &str, file: u32, row: u64, out: &mut Vec<u8>) -> bool {
+        let Some(row) = self.row(file, row) else { return false };
+        row.write_line_protocol(table, out);
+        true
+    }
+
     fn row(&self, file: u32, row: u64) -> Option<Row> {
         if file >= self.files() || row >= self.rows_per_file() {
             return None;
@@ -201,6 +208,19 @@ impl Row {
             out,
             "\", \"country\": \"{country}\", \"category\": \"{category}\", \"visits\": {visits}, \
              \"unique_visitors\": {unique_visitors}, \"sales\": {}.{:04}}}",
+            sales / 10_000,
+            sales % 10_000
+        )
+        .expect("a vector takes every byte");
+    }
+
+    fn write_line_protocol(&self, table: &str, out: &mut Vec<u8>) {
+        use std::io::Write;
+        let Self { time_s, country, category, visits, unique_visitors, sales } = self;
+        write!(
+            out,
+            "{table},country={country},category={category} visits={visits}i,unique_visitors={unique_visitors}i,\
+             sales={}.{:04} {time_s}000000000",
             sales / 10_000,
             sales % 10_000
         )

@@ -12,12 +12,9 @@ use anyhow::Context;
 use workloads::dedup::oracle;
 
 use super::{
-    Bench, Changes, Figure, Figures, ROWS_PER_S, Run, Server, Shown, Verdict, WALL_RATIO, figure, of_content,
-    upsert,
+    Bench, Changes, Figure, Figures, LINES_OF_AN_INSERT, ROWS_PER_S, Run, Server, Shown, Verdict, WALL_RATIO,
+    figure, of_content, parts_of, upsert,
 };
-
-/// Lines of an insert: what costs the server least a row.
-const LINES: usize = 100_000;
 
 const SERVER_CPU_RATIO: Figure =
     Figure::new("clickhouse_cpu_ratio", "ClickHouse CPU, second by first", Shown::Decimals(3));
@@ -80,12 +77,8 @@ async fn send(server: &Server, table: &str, files: &[PathBuf]) -> anyhow::Result
 
 async fn send_file(server: &Server, table: &str, file: &Path) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))?;
-    let mut left = text.as_str();
-    while !left.is_empty() {
-        let end = left.match_indices('\n').nth(LINES - 1).map_or(left.len(), |(at, _)| at + 1);
-        let (lines, behind) = left.split_at(end);
+    for lines in parts_of(&text, LINES_OF_AN_INSERT) {
         server.insert(&format!("INSERT INTO `{table}` FORMAT JSONEachRow\n{lines}"), table).await?;
-        left = behind;
     }
     Ok(())
 }

@@ -13,11 +13,11 @@ use super::{
 };
 
 /// Times that a question is asked; the median counts.
-const ASKED: usize = 7;
+pub(super) const ASKED: usize = 7;
 
-const COUNT_MS: Figure = Figure::new("count_ms", "count(), ms", Shown::Decimals(1));
+pub(super) const COUNT_MS: Figure = Figure::new("count_ms", "count(), ms", Shown::Decimals(1));
 const COUNT_FINAL_MS: Figure = Figure::new("count_final_ms", "count() with FINAL, ms", Shown::Decimals(1));
-const SUM_MS: Figure = Figure::new("sum_ms", "sum of a column, ms", Shown::Decimals(1));
+pub(super) const SUM_MS: Figure = Figure::new("sum_ms", "sum of a column, ms", Shown::Decimals(1));
 const SUM_FINAL_MS: Figure =
     Figure::new("sum_final_ms", "sum of a column with FINAL, ms", Shown::Decimals(1));
 

@@ -1,9 +1,8 @@
 //! Flink SQL over the same backlog: the same windows and aggregates, into files; and what other workloads need to run Flink ([`Flink`]).
 //!
-//! Owns the jars, which Maven fetches by the pom that travels with this program, the process, and the verdict over its files. Does not own
-//! the backlog (`crate::flink`), nor the jobs of other workloads (`crate::nexmark`). Flink has no sink for ClickHouse among its own
-//! modules, and none can be fetched by Maven alone, so it writes CSV by its own connector: it does less than Forebay, whose rows are in the
-//! table.
+//! Owns the job, its process, and the verdict over its files. Does not own the jars (`crate::maven`), the backlog (`crate::flink`), nor the
+//! jobs of other workloads (`crate::nexmark`). Flink has no sink for ClickHouse among its own modules, and none can be fetched by Maven
+//! alone, so it writes CSV by its own connector: it does less than Forebay, whose rows are in the table.
 //!
 //! It is one process with Flink's mini cluster, from the start of the Java machine to the end of the job: in a short run much of its time is the
 //! compiling of its own code. Forty million messages and more show its steady rate.
@@ -20,6 +19,7 @@ use super::Bench;
 use crate::RUN_MAX;
 use crate::child::{Child, End};
 use crate::figure::{self, Figures};
+use crate::maven::{self, Jars};
 use crate::report::{Run, Verdict, of_content};
 use crate::topic::Topic;
 use crate::trace::Trace;
@@ -58,25 +58,13 @@ impl Flink {
     /// # Errors
     /// As [`Self::windows`].
     pub fn build(dir: &Path, class: &'static str, text: &str) -> anyhow::Result<Self> {
-        // By the pom's content: other pins are other jars.
-        let home = dir.join(format!("flink-{:016x}", oracle::hash(POM.as_bytes())));
-        let (libs, complete) = (home.join("libs"), home.join("complete"));
-        std::fs::create_dir_all(&home).with_context(|| format!("cannot make `{}`", home.display()))?;
-        let write = |name: &str, text: &str| {
-            std::fs::write(home.join(name), text).with_context(|| format!("cannot write `{name}`"))
-        };
-        write("pom.xml", POM)?;
+        let jars = Jars::fetch(dir, "flink", POM)?;
         let file = format!("{class}.java");
-        write(&file, text)?;
-        if !complete.exists() {
-            let into = format!("-DoutputDirectory={}", libs.display());
-            let fetch = ["-q", "-B", "dependency:copy-dependencies", &into, "-DincludeScope=runtime"];
-            run(Command::new("mvn").args(fetch).current_dir(&home), "mvn, which fetches Flink's jars")?;
-            write("complete", "")?;
-        }
-        let class_path = format!("{}:{}/*", home.display(), libs.display());
+        std::fs::write(jars.home.join(&file), text).with_context(|| format!("cannot write `{file}`"))?;
+        let class_path = jars.class_path();
         let compile = ["-cp", &class_path, "-d", ".", &file];
-        run(Command::new("javac").args(compile).current_dir(&home), "javac, which compiles Flink's job")?;
+        let javac = &mut Command::new("javac");
+        maven::run(javac.args(compile).current_dir(&jars.home), "javac, which compiles Flink's job")?;
         Ok(Self { class_path, class })
     }
 
@@ -97,17 +85,6 @@ impl Flink {
         }
         Ok(end)
     }
-}
-
-fn run(command: &mut Command, what: &str) -> anyhow::Result<()> {
-    let output = command
-        .output()
-        .with_context(|| format!("cannot run {what}: install it, or leave `--against` out"))?;
-    if !output.status.success() {
-        let words = [output.stdout, output.stderr].concat();
-        bail!("{what}, failed: {}", String::from_utf8_lossy(&words).trim());
-    }
-    Ok(())
 }
 
 impl Bench<'_> {

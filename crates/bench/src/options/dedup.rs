@@ -25,6 +25,7 @@ Examples:
   forebay bench dedup --minutes 210240 --repeat 1      # a tenth
   forebay bench dedup --look-again                     # looks for duplicates again after 10 s and 60 s
   forebay bench dedup --upsert --replacing             # beside it, a second reading that changes every row
+  forebay bench dedup --against questdb                # the same with QuestDB; needs Maven and Java 17
   forebay bench dedup --json > report.json
 
 Ends with code 1 when a table is wrong, or more rows were ever visible than there are keys."
@@ -54,6 +55,10 @@ pub struct Dedup {
     #[arg(long)]
     replacing: bool,
 
+    /// Sends the same changed rows to QuestDB too, in alternation; Maven fetches it to this machine, and Java 17 runs it.
+    #[arg(long, value_name = "PEER", value_parser = ["questdb"])]
+    against: Option<String>,
+
     /// The pipeline's `memory`, such as `256MiB`; its default if left out.
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
@@ -68,7 +73,8 @@ impl Dedup {
     /// # Errors
     /// When a part does not start or the engine fails.
     pub fn execute(&self, print: Print) -> anyhow::Result<bool> {
-        let Self { minutes, files_per_country, seed, look_again, upsert, replacing, memory, shared } = self;
+        let Self { minutes, files_per_country, seed, look_again, upsert, replacing, against, memory, shared } =
+            self;
         let spec = Spec { seed: *seed, minutes: *minutes, files_per_country: *files_per_country };
         let plan = Plan {
             common: shared.common(*memory),
@@ -76,6 +82,7 @@ impl Dedup {
             look_again: *look_again,
             upsert: *upsert,
             replacing: *replacing,
+            questdb: against.is_some(),
         };
         let report = runtime()?.block_on(dedup::measure(&plan, &say))?;
         shared.show(&report, print)

@@ -25,6 +25,12 @@ pub fn sql(table: &str) -> String {
     )
 }
 
+/// The hash of a row that another system has written as CSV, with the six values of the hashed text in their order. `None` for a line that is none.
+pub fn of_csv(line: &str) -> Option<u64> {
+    let text = line.replace('"', "").replace(',', "|");
+    (text.split('|').count() == 6).then(|| xxh64(text.as_bytes(), 0))
+}
+
 impl Workload {
     /// What the table must hold once every file was read, however often. Makes every row once.
     pub fn expected(&self) -> Content {

@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 
 use super::*;
+use crate::content::Content;
 
 fn workload(minutes: u32) -> Workload {
     Workload::new(Spec { minutes, ..Spec::default() }).expect("valid")
@@ -73,4 +74,38 @@ fn the_seed_decides_the_bytes() {
     let other = Workload::new(Spec { minutes: 10, seed: 2, ..Spec::default() }).expect("valid");
     assert_eq!(line(&workload(10), 3, 30), line(&workload(10), 3, 30));
     assert_ne!(workload(10).expected().checksum, other.expected().checksum);
+}
+
+#[test]
+fn a_row_is_the_same_as_line_protocol_and_as_csv_of_another_system() {
+    let workload = workload(1);
+    let mut out = Vec::new();
+    let mut content = Content::default();
+    for file in 0..workload.files() {
+        for row in 0..workload.rows_per_file() {
+            out.clear();
+            assert!(workload.write_line_protocol("sales", file, row, &mut out));
+            let line = String::from_utf8(out.clone()).expect("text");
+            let parts: Vec<&str> = line.split([' ', ',']).collect();
+            let [table, country, category, visits, visitors, sales, time] = parts[..] else {
+                panic!("{line}")
+            };
+            let of = |part: &str| part.split_once('=').expect("a name").1.trim_end_matches('i').to_owned();
+            let csv = format!(
+                "{},\"{}\",\"{}\",{},{},{}",
+                time.strip_suffix("000000000").expect("whole seconds"),
+                of(country),
+                of(category),
+                of(visits),
+                of(visitors),
+                of(sales).replace('.', "").parse::<u64>().expect("a number"),
+            );
+            assert_eq!(table, "sales");
+            let checksum = oracle::of_csv(&csv).expect("six values");
+            content = content.plus(Content { rows: 1, ids: 1, checksum });
+        }
+    }
+    assert_eq!(content, workload.expected());
+    assert_eq!(oracle::of_csv("1,2"), None);
+    assert!(!workload.write_line_protocol("sales", 0, 6, &mut out));
 }
