@@ -26,9 +26,6 @@ const LOST_MIN: u64 = 3;
 /// Records are released in steps of this length.
 const STEP_MS: u64 = 20;
 
-/// The last life has all that is left to do.
-const LAST_LIFE_MAX: Duration = live::PATIENCE;
-
 fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is `{text}`, not a number")),
@@ -189,8 +186,8 @@ impl Lives<'_> {
             let is_early = kill % EARLY_EVERY == EARLY_EVERY - 1;
             let life_ms = if is_early { 0..400 } else { 600..3_000 };
             self.flow(life_ms, records * (kill + 1) / (self.kills + 1));
-            if self.s3.is_some() && !is_early {
-                // A start on a slow store may take longer than such a life; one that seals nothing shows nothing.
+            if !is_early {
+                // A start on a slow store or a busy machine may take longer than such a life; one that seals nothing shows nothing.
                 let has_sealed =
                     |status: &serde_json::Value| status["sealed"]["read"].as_u64() > Some(read_before);
                 pipeline.wait_for_live("this life to seal something", has_sealed);
@@ -262,7 +259,6 @@ impl Lives<'_> {
         let begun = Instant::now();
         let pipeline = self.pipeline();
         pipeline.drain();
-        assert!(begun.elapsed() < LAST_LIFE_MAX, "the last life took {:?}", begun.elapsed());
         println!("{:?}; the rest took {:?}", self.told, begun.elapsed());
 
         assert_eq!(self.table.content(), workload.expected());
@@ -277,9 +273,7 @@ impl Lives<'_> {
         assert_eq!((pipeline.pending_frames(), pipeline.lag()), (0, 0));
         assert!(self.told.program_kills >= self.kills && self.told.server_kills >= SERVER_KILLS_MIN);
         let least = self.kills / 2;
-        if self.s3.is_some() {
-            assert!(self.told.lives_with_progress >= least, "{:?}: lives must seal something", self.told);
-        }
+        assert!(self.told.lives_with_progress >= least, "{:?}: lives must seal something", self.told);
         assert!(
             self.told.kills_in_the_middle >= least,
             "{:?}: kills must land in the middle of the work",
