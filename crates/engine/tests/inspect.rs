@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests wait by the wall clock")]
 #![allow(missing_docs)]
 
-#[allow(dead_code, reason = "shared with the other tests of the engine")]
+#[allow(dead_code, unused_imports, reason = "shared with the other tests of the engine")]
 mod support;
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a column of type JSON takes; `clickhouse/tests/live.rs` shows that the server takes the same.
+//! What a column of type JSON takes; `clickhouse/tests/live` shows that the server takes the same.
 
 use super::*;
 

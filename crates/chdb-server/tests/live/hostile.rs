@@ -1,0 +1,302 @@
+//! Requests that nobody should send: of web pages, without the token, and statements that reach for files and the network.
+
+use super::*;
+
+#[test]
+fn a_web_page_gets_nothing() {
+    if skipped("a_web_page_gets_nothing") {
+        return;
+    }
+    let folder = Folder::new("page");
+    let server = start(&folder, &[]);
+    let target = "/?query=SELECT+1";
+    assert!(get(&server, target, "Host: localhost:8123\r\n").starts_with("HTTP/1.1 200 "));
+    for headers in [
+        "Host: evil.example\r\n",
+        "Host: localhost:8123\r\nOrigin: https://evil.example\r\n",
+        "Host: localhost:8123\r\nOrigin: null\r\n",
+        "Host: localhost:8123\r\nSec-Fetch-Site: cross-site\r\n",
+    ] {
+        let answer = get(&server, target, headers);
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{headers}: {answer}");
+    }
+}
+
+#[test]
+fn each_start_has_a_token_that_clients_give_as_their_password() {
+    if skipped("each_start_has_a_token_that_clients_give_as_their_password") {
+        return;
+    }
+    let folder = Folder::new("token");
+    let server = Server::start(&folder.0, &[]);
+    let token = server.token.clone().expect("a token is printed before the address");
+    let host = "Host: localhost\r\n";
+    assert!(get(&server, "/ping", host).ends_with("Ok.\n"));
+    let refused = get(&server, "/?query=SELECT+1", host);
+    assert!(refused.starts_with("HTTP/1.1 403 ") && refused.contains("Code: 516."), "{refused}");
+    assert!(get(&server, &format!("/?password={token}&query=SELECT+1"), host).ends_with("\r\n\r\n1\n"));
+    let key = format!("{host}X-ClickHouse-User: anyone\r\nX-ClickHouse-Key: {token}\r\n");
+    assert!(get(&server, "/?query=SELECT+1", &key).ends_with("\r\n\r\n1\n"));
+    assert_eq!(server.send("/?password=wrong", b"SELECT 1").0, 403);
+    assert_eq!(server.send(&format!("/?password={token}"), b"SELECT 1").0, 200);
+}
+
+#[test]
+fn a_get_reads_only_whatever_it_says() {
+    if skipped("a_get_reads_only_whatever_it_says") {
+        return;
+    }
+    let folder = Folder::new("get");
+    let server = start(&folder, &[]);
+    server.sql(TABLE);
+    let host = "Host: localhost\r\n";
+    for target in [
+        "/?readonly=0&query=DROP+TABLE+t",
+        "/?query=DROP+TABLE+t&readonly=0",
+        "/?query=DROP+TABLE+t+SETTINGS+readonly=0",
+        "/?query=SET+readonly=0",
+        "/?session_id=s&readonly=0&query=DROP+TABLE+t",
+        "/?query=INSERT+INTO+t+(a)+SELECT+1&%72eadonly=0",
+    ] {
+        let answer = get(&server, target, host);
+        assert!(!answer.starts_with("HTTP/1.1 200 "), "{target}: {answer}");
+    }
+    assert_eq!(server.sql("SELECT count() FROM t"), "0");
+}
+
+#[test]
+fn files_and_the_network_are_out_of_reach_unless_allowed() {
+    if skipped("files_and_the_network_are_out_of_reach_unless_allowed") {
+        return;
+    }
+    let folder = Folder::new("gate");
+    let secret = std::env::temp_dir().join(format!("chdb-server-secret-{}", std::process::id()));
+    std::fs::write(&secret, "secret\n").unwrap();
+    let path = secret.display();
+    let server = start(&folder, &[]);
+    server.sql("CREATE TABLE t (a String) ENGINE = MergeTree ORDER BY a");
+    for sql in [
+        format!("SELECT * FROM file('{path}', LineAsString)"),
+        format!("SELECT * FROM '{path}'"),
+        format!("SELECT * FROM `{path}`"),
+        format!("SELECT file('{path}')"),
+        format!("SELECT `fi\\x6ce`('{path}')"),
+        format!("SELECT arrayMap(file, ['{path}'])"),
+        format!("SELECT * APPLY file FROM (SELECT '{path}')"),
+        format!("SELECT * FROM url('file://{path}', LineAsString)"),
+        format!("INSERT INTO t VALUES (file('{path}'))"),
+        format!("INSERT INTO t FORMAT Values (file('{path}'))"),
+        format!("INSERT INTO FUNCTION file('{path}', TSV, 'a String') SELECT 'x'"),
+        format!("CREATE TABLE f (a String) ENGINE = File(TSV, '{path}')"),
+        format!("CREATE TABLE r (a String) ENGINE = EmbeddedRocksDB(0, '{path}.rocks') PRIMARY KEY a"),
+        format!("CREATE DATABASE d ENGINE = Filesystem('{}')", secret.parent().unwrap().display()),
+        format!("SELECT 1 FORMAT Template SETTINGS format_template_row = '{path}'"),
+        format!("ATTACH TABLE x FROM '{path}' (a String) ENGINE = MergeTree ORDER BY a"),
+        "SELECT * FROM url('http://127.0.0.1:1/', LineAsString)".to_owned(),
+        "SELECT * FROM remote('127.0.0.1', 'system.one')".to_owned(),
+        "SELECT * FROM s3('http://127.0.0.1:1/bucket/x.tsv')".to_owned(),
+        "CREATE TABLE u (a String) ENGINE = URL('http://127.0.0.1:1/', TSV)".to_owned(),
+        "CREATE DICTIONARY h (a UInt64) PRIMARY KEY a SOURCE(HTTP(url 'http://127.0.0.1:1/' format TSV)) LAYOUT(FLAT()) LIFETIME(0)"
+            .to_owned(),
+        "BACKUP TABLE t TO File('/tmp/x')".to_owned(),
+        format!("SELECT 1 AS x FORMAT Protobuf SETTINGS output_format_schema = '{path}', format_protobuf_use_autogenerated_schema = 1"),
+        format!("SELECT 1 AS x FORMAT Protobuf SETTINGS `output\\x5fformat_schema` = '{path}', format_protobuf_use_autogenerated_schema = 1"),
+        format!("DROP TABLE IF EXISTS z PARALLEL WITH CREATE TABLE r (a String) ENGINE = EmbeddedRocksDB(0, '{path}.rocks') PRIMARY KEY a"),
+        "DROP TABLE IF EXISTS z PARALLEL WITH CREATE DICTIONARY h (a UInt64) PRIMARY KEY a SOURCE(HTTP(url 'http://127.0.0.1:1/' \
+         format TSV)) LAYOUT(FLAT()) LIFETIME(0)"
+            .to_owned(),
+    ] {
+        let (status, body) = server.send("/", sql.as_bytes());
+        assert!(status != 200 && !body.contains("secret\n"), "{sql}: {status} {body}");
+        assert!(body.contains("--allow-files-and-network"), "{sql}: {body}");
+    }
+    deceiving_statements_are_refused(&server, &secret);
+    for beside in ["output_format_schema", "format_schema"] {
+        let target = format!("/?{beside}={path}&format_protobuf_use_autogenerated_schema=1");
+        let (status, body) = server.send(&target, b"SELECT 1 AS x FORMAT Protobuf");
+        assert!(status != 200 && body.contains("--allow-files-and-network"), "{beside}: {body}");
+    }
+    assert_eq!(server.sql("SELECT count() FROM t"), "0");
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "secret\n");
+    // Ordinary work goes on as before.
+    server.sql("INSERT INTO t VALUES (upper('file(1)'))");
+    let input = "/?query=INSERT+INTO+t+SELECT+b+FROM+input('b+String')+FORMAT+TSV";
+    assert_eq!(server.send(input, b"one\n\ntwo\n").0, 200);
+    assert_eq!(server.sql("SELECT arraySort(groupArray(a)) FROM t"), "['','FILE(1)','one','two']");
+    server.sql("CREATE MATERIALIZED VIEW v ENGINE = MergeTree ORDER BY a AS SELECT a FROM t");
+    drop(server);
+
+    let server = start(&folder, &["--allow-files-and-network"]);
+    assert_eq!(server.sql(&format!("SELECT * FROM file('{path}', LineAsString)")), "secret");
+    assert_eq!(server.send(input, b"three\n").0, 200);
+    std::fs::remove_file(&secret).unwrap();
+}
+
+/// Statements that this server's reader and the engine's could understand differently, and SQL where only strings are expected.
+fn deceiving_statements_are_refused(server: &Server, secret: &Path) {
+    let path = secret.display();
+    let refused = |sql: &str, target: &str| {
+        let encoded: String = sql.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let got = get(server, &format!("/?{target}&query={encoded}"), "Host: localhost\r\n");
+        let (status, posted) = server.send(&format!("/?{target}"), sql.as_bytes());
+        assert!(!got.starts_with("HTTP/1.1 200") && status != 200, "{sql:?} {target}: {got} {posted}");
+        assert!(
+            !got.contains("secret\n") && !posted.contains("secret\n"),
+            "{sql:?} {target}: {got} {posted}"
+        );
+        assert!(
+            posted.contains("--allow-files-and-network") || posted.contains("OUTFILE"),
+            "{sql:?}: {posted}"
+        );
+    };
+    for sql in [
+        format!("SELECT file\u{b}('{path}')"),
+        format!("SELECT file\u{a0}('{path}')"),
+        format!("SELECT 1 // '\n, file('{path}'), ''"),
+        format!("SELECT 1 SETTINGS additional_result_filter = 'toUInt8(file(''{path}''))'"),
+        format!("SELECT * FROM t SETTINGS additional_table_filters = {{'t': 'toUInt8(file(''{path}''))'}}"),
+        format!(
+            "SELECT * FROM format(JSONEachRow,'a UInt8, b String DEFAULT file(''{path}'')','{{\"a\":1}}')"
+        ),
+        format!(
+            "SELECT * FROM format(JSONEachRow,concat('a UInt8, b String DEFAULT fi','le(''{path}'')'),'{{\"a\":1}}')"
+        ),
+        format!("SELECT * FROM format(Values, 'a String', $$(file('{path}'))$$)"),
+        format!(
+            "CREATE DICTIONARY q (k UInt64, v String) PRIMARY KEY k SOURCE(CLICKHOUSE(QUERY 'SELECT 1 AS k, file(''{path}'') AS v')) LAYOUT(FLAT()) LIFETIME(0)"
+        ),
+        format!("CREATE TABLE r (a String) ENGINE\u{b}=\u{b}EmbeddedRocksDB(0,'{path}.rocks') PRIMARY KEY a"),
+        format!("SELECT 'x' INTO\u{b}OUTFILE '{path}.out'"),
+        format!("SELECT 'x' INTO\u{a0}OUTFILE '{path}.out'"),
+        format!("SELECT 1 FORMAT Template SETTINGS format_template_row\u{a0}= '{path}'"),
+    ] {
+        refused(&sql, "");
+    }
+    refused(&format!("SELECT arrayMap({{f:Identifier}}, ['{path}'])"), "param_f=file");
+    refused("SELECT 1", &format!("additional_result_filter=toUInt8(file('{path}'))"));
+    // Forebay itself says of each statement that these are not used.
+    assert_eq!(
+        server.send("/?additional_table_filters=%7B%7D&additional_result_filter=", b"SELECT 1").0,
+        200
+    );
+    refused(
+        "SELECT * FROM format(JSONEachRow, {s:String}, '{\"a\":1}')",
+        &format!("param_s=a+UInt8,b+String+DEFAULT+file('{path}')"),
+    );
+    for suffix in ["rocks", "out"] {
+        assert!(
+            !secret.with_file_name(format!("{}.{suffix}", secret.file_name().unwrap().display())).exists()
+        );
+    }
+}
+
+#[test]
+fn every_setting_that_holds_text_is_known_to_be_harmless_or_refused() {
+    if skipped("every_setting_that_holds_text_is_known_to_be_harmless_or_refused") {
+        return;
+    }
+    let folder = Folder::new("texts");
+    let server = start(&folder, &[]);
+    let names = server.sql("SELECT name FROM system.settings WHERE type IN ('String', 'Map') ORDER BY name");
+    let unknown: Vec<&str> = names
+        .lines()
+        .filter(|name| !HARMLESS_TEXTS.contains(name))
+        .filter(|name| {
+            let (_, body) = server.send(&format!("/?{name}=x"), b"SELECT 1");
+            !body.contains("--allow-files-and-network")
+        })
+        .collect();
+    assert!(unknown.is_empty(), "refuse these in the gate, or add them here: {unknown:?}");
+}
+
+/// Settings of the engine that hold text which is neither SQL nor the place of anything outside of the data folder.
+const HARMLESS_TEXTS: [&str; 59] = [
+    "bool_false_representation",
+    "bool_true_representation",
+    "chdb_client_name",
+    "cluster_for_parallel_replicas",
+    "column_names_for_schema_inference",
+    "compatibility",
+    "count_distinct_implementation",
+    "default_view_definer",
+    "distributed_cache_file_cache_name",
+    "distributed_plan_force_exchange_kind",
+    "errors_output_format",
+    "exclude_materialize_skip_indexes_on_insert",
+    "filesystem_cache_name",
+    "force_data_skipping_indices",
+    "force_optimize_projection_name",
+    "format_csv_null_representation",
+    "format_custom_field_delimiter",
+    "format_custom_result_after_delimiter",
+    "format_custom_result_before_delimiter",
+    "format_custom_row_after_delimiter",
+    "format_custom_row_before_delimiter",
+    "format_custom_row_between_delimiter",
+    "format_json_object_each_row_column_for_object_name",
+    "format_regexp",
+    "format_schema_message_name",
+    "format_template_resultset_format",
+    "format_template_row_format",
+    "format_template_rows_between_delimiter",
+    "format_tsv_null_representation",
+    "function_implementation",
+    "http_response_headers",
+    "iceberg_metadata_compression_method",
+    "ignore_data_skipping_indices",
+    "implicit_table_at_top_level",
+    "input_format_mysql_dump_table_name",
+    "input_format_orc_reader_time_zone_name",
+    "insert_deduplication_token",
+    "local_filesystem_read_method",
+    "log_comment",
+    "metrics_perf_events_list",
+    "network_compression_method",
+    "output_format_avro_codec",
+    "output_format_avro_confluent_subject",
+    "output_format_avro_string_column_pattern",
+    "output_format_image_terminal_mode",
+    "output_format_orc_writer_time_zone_name",
+    "output_format_pretty_grid_charset",
+    "output_format_sql_insert_table_name",
+    "preferred_optimize_projection_name",
+    "promql_database",
+    "promql_table",
+    "query_cache_tag",
+    "remote_filesystem_read_method",
+    "s3queue_default_zookeeper_path",
+    "send_logs_source_regexp",
+    "stream_like_engine_insert_queue",
+    "temporary_files_codec",
+    "trace_profile_events_list",
+    "workload",
+];
+
+#[test]
+fn connections_beyond_the_bound_and_silent_ones_end() {
+    if skipped("connections_beyond_the_bound_and_silent_ones_end") {
+        return;
+    }
+    let folder = Folder::new("bounds");
+    let server = start(&folder, &["--connections", "2", "--head-wait", "3"]);
+    let hold = || {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut bytes = [0; 1024];
+        let read = stream.read(&mut bytes).unwrap();
+        assert!(bytes[..read].starts_with(b"HTTP/1.1 200 "));
+        stream
+    };
+    let mut held = [hold(), hold()];
+    // While both rest. On a slow machine they may have ended meanwhile, and then there is a place.
+    let third = server.raw(b"");
+    assert!(third.is_empty() || third.starts_with("HTTP/1.1 503 "), "{third}");
+    for stream in &mut held {
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+        assert!(rest.is_empty(), "a kept connection that rests is closed");
+    }
+    let trickled = server.raw(b"GET /ping HTTP/1.1\r\nHost: loc");
+    assert!(!trickled.starts_with("HTTP/1.1 200 "), "{trickled}");
+}

@@ -1,0 +1,174 @@
+//! The facts that resolve a doubt: what a table holds of a frame, and whether it is still the same table.
+
+use super::*;
+
+#[tokio::test]
+async fn facts_and_probes_see_the_frame() {
+    let mut server = server_or_skip!();
+    server
+        .query(&format!("CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+        .unwrap();
+    let table = open(&server, "t").await;
+    let frame = frames(&table, &[batch(vec![("n", ints(0..1000))])]).remove(0);
+    let before = table.see().await.unwrap();
+    let told = facts(&before);
+    assert_eq!((told.token_window, told.tokens_per_frame, told.token_age_ms_max), (100, 1, None));
+    assert_eq!(table.probe(frame.id, 1000, &frame.probe).await.unwrap(), Presence::None);
+    send(&table, "a", &frame.body).await.unwrap();
+    let after = table.see().await.unwrap();
+    assert!(facts(&after).block_number > told.block_number, "{before:?} {after:?}");
+    assert_eq!(after.table_uuid, before.table_uuid);
+    let later = facts(&after);
+    assert!((later.start_ms - told.start_ms).abs() <= 2000, "{told:?} {later:?}");
+    assert!(later.start_ms <= later.seen_ms);
+    assert_eq!(table.probe(frame.id, 1000, &frame.probe).await.unwrap(), Presence::All);
+    server.query("ALTER TABLE t DELETE WHERE n < 10 SETTINGS mutations_sync = 1").unwrap();
+    let part = Presence::Part { found: 990, expected: 1000 };
+    assert_eq!(table.probe(frame.id, 1000, &frame.probe).await.unwrap(), part);
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    server.kill9().unwrap();
+    server.restart().unwrap();
+    let restarted = table.see().await.unwrap();
+    assert!(facts(&restarted).start_ms > later.start_ms + 1000, "{later:?} {:?}", facts(&restarted));
+    assert_eq!(restarted.table_uuid, before.table_uuid);
+    server.query("DROP TABLE t SYNC").unwrap();
+    server
+        .query(&format!("CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+        .unwrap();
+    assert_ne!(table.see().await.unwrap().table_uuid, before.table_uuid, "a table made again is another one");
+    assert_eq!(table.end_attempts("forebay-live").await.unwrap(), 0);
+    assert!(table.end_attempts("x' OR 1").await.is_err());
+}
+
+#[tokio::test]
+async fn a_unique_key_finds_the_frame_without_a_provenance_column() {
+    let server = server_or_skip!();
+    server
+        .query(&format!(
+            "CREATE TABLE t (id UUID, s LowCardinality(String), f FixedString(2), at DateTime64(3), d Date, u UInt64, p DateTime('Asia/Tokyo'), q DateTime64(5)) ENGINE = MergeTree ORDER BY id {WINDOW}"
+        ))
+        .unwrap();
+    let unique_key = ["id", "s", "f", "at", "d", "u", "p", "q"].map(str::to_owned).to_vec();
+    let config = TableConfig { unique_key, ..TableConfig::new("default", "t") };
+    let table = open_with(&server, config).await.unwrap_or_else(|f| panic!("{f:?}"));
+    let rows = |from: u64| {
+        let range = || from..from + 1000;
+        batch(vec![
+            (
+                "id",
+                Arc::new(
+                    FixedSizeBinaryArray::try_from_iter(range().map(|i| (u128::from(i) * 7).to_be_bytes()))
+                        .unwrap(),
+                ) as ArrayRef,
+            ),
+            ("s", Arc::new(StringArray::from_iter_values(range().map(|i| format!("it's {}", i % 3))))),
+            ("f", Arc::new(FixedSizeBinaryArray::try_from_iter(range().map(|i| [b'a', i as u8])).unwrap())),
+            ("at", Arc::new(TimestampMillisecondArray::from_iter_values(range().map(|i| i as i64 - 500)))),
+            ("d", Arc::new(Date32Array::from_iter_values(range().map(|i| i as i32)))),
+            ("u", Arc::new(UInt64Array::from_iter_values(range().map(|i| u64::MAX - i)))),
+            ("p", Arc::new(TimestampSecondArray::from_iter_values(range().map(|i| i as i64)))),
+            ("q", Arc::new(TimestampMicrosecondArray::from_iter_values(range().map(|i| i as i64 * 10)))),
+        ])
+    };
+    let (first, second) = (frames(&table, &[rows(0)]).remove(0), frames(&table, &[rows(1000)]).remove(0));
+    send(&table, "a", &first.body).await.unwrap();
+    assert_eq!(table.probe(first.id, 1000, &first.probe).await.unwrap(), Presence::All);
+    assert_eq!(table.probe(second.id, 1000, &second.probe).await.unwrap(), Presence::None);
+    assert_eq!(table.probe(second.id, 1000, &[]).await.unwrap(), Presence::Inadmissible);
+}
+
+fn dated(keys: std::ops::Range<i32>, value: i32, at: i64) -> RecordBatch {
+    let count = keys.len();
+    batch(vec![
+        ("n", ints(keys)),
+        ("v", ints(vec![value; count])),
+        ("at", Arc::new(TimestampSecondArray::from(vec![at; count]))),
+    ])
+}
+
+#[tokio::test]
+async fn an_exchanged_table_is_another_and_a_truncated_one_is_not() {
+    let server = server_or_skip!();
+    let table = open_with(&server, atomic(&server, "MergeTree ORDER BY n")).await.unwrap();
+    server.query("CREATE TABLE a.copy AS a.t").unwrap();
+    let frame = frames(&table, &[dated(0..10, 1, 1_700_000_000)]).remove(0);
+    send(&table, "a", &frame.body).await.unwrap();
+    let before = table.see().await.unwrap();
+    server.query("EXCHANGE TABLES a.t AND a.copy").unwrap();
+    let exchanged = table.see().await.unwrap();
+    assert_ne!(exchanged.table_uuid, before.table_uuid, "nothing else tells");
+    assert_eq!(table.probe(frame.id, 10, &frame.probe).await.unwrap(), Presence::None);
+    server.query("EXCHANGE TABLES a.t AND a.copy").unwrap();
+    assert_eq!(table.see().await.unwrap().table_uuid, before.table_uuid, "put back");
+    server.query("TRUNCATE TABLE a.t").unwrap();
+    let truncated = table.see().await.unwrap();
+    assert_eq!(truncated.table_uuid, before.table_uuid);
+    assert!(facts(&truncated).block_number <= facts(&before).block_number, "{before:?} {truncated:?}");
+    send(&table, "a", &frame.body).await.unwrap();
+    assert_eq!(server.query("SELECT count() FROM a.t").unwrap(), "10\n", "its tokens are gone with its rows");
+}
+
+#[tokio::test]
+async fn a_table_of_a_moved_database_is_missing_and_keeps_its_identity() {
+    let server = server_or_skip!();
+    let table = open_with(&server, atomic(&server, "MergeTree ORDER BY n")).await.unwrap();
+    let before = table.see().await.unwrap();
+    server.query("RENAME DATABASE a TO b").unwrap();
+    let missing = table.see().await.unwrap_err();
+    assert!(missing.to_string().contains("`a.t` does not exist"), "{missing}");
+    server.query("RENAME DATABASE b TO a").unwrap();
+    assert_eq!(table.see().await.unwrap().table_uuid, before.table_uuid);
+}
+
+#[tokio::test]
+async fn rows_that_merges_take_away_prove_nothing_unless_one_is_left() {
+    for engine in
+        ["ReplacingMergeTree ORDER BY n", "SummingMergeTree(v) ORDER BY n", "AggregatingMergeTree ORDER BY n"]
+    {
+        let server = server_or_skip!();
+        let table = open_with(&server, atomic(&server, engine)).await.unwrap();
+        let at = 1_700_000_000;
+        let [first, same, unsent] = [1, 2, 3].map(|n| {
+            table.encode(&[Selected::all(dated(0..10, n, at))], &mut || FrameId(n as u128)).unwrap().remove(0)
+        });
+        send(&table, "a", &first.body).await.unwrap();
+        assert_eq!(table.probe(first.id, 10, &first.probe).await.unwrap(), Presence::All, "{engine}");
+        send(&table, "b", &same.body).await.unwrap();
+        server.query("OPTIMIZE TABLE a.t FINAL").unwrap();
+        let found = [
+            table.probe(first.id, 10, &first.probe).await.unwrap(),
+            table.probe(same.id, 10, &same.probe).await.unwrap(),
+        ];
+        assert!(found.contains(&Presence::Inadmissible), "{engine}: one took the other's place: {found:?}");
+        assert!(!found.contains(&Presence::None), "{engine}: {found:?}");
+        assert_eq!(table.probe(unsent.id, 10, &unsent.probe).await.unwrap(), Presence::Inadmissible);
+    }
+}
+
+#[tokio::test]
+async fn rows_that_expired_prove_nothing() {
+    let server = server_or_skip!();
+    let engine = "MergeTree ORDER BY n TTL at + INTERVAL 1 DAY";
+    let table = open_with(&server, atomic(&server, engine)).await.unwrap();
+    let frame = frames(&table, &[dated(0..10, 1, 1_000_000_000)]).remove(0);
+    send(&table, "a", &frame.body).await.unwrap();
+    server.query("OPTIMIZE TABLE a.t FINAL").unwrap();
+    assert_eq!(server.query("SELECT count() FROM a.t").unwrap(), "0\n", "they were years old");
+    assert_eq!(table.probe(frame.id, 10, &frame.probe).await.unwrap(), Presence::Inadmissible);
+}
+
+#[tokio::test]
+async fn a_provenance_column_that_came_later_finds_no_earlier_frame() {
+    let server = server_or_skip!();
+    server.query(&format!("CREATE TABLE t (n Int32) ENGINE = MergeTree ORDER BY n {WINDOW}")).unwrap();
+    let table = open(&server, "t").await;
+    let frame = frames(&table, &[batch(vec![("n", ints(0..10))])]).remove(0);
+    send(&table, "a", &frame.body).await.unwrap();
+    server.query("ALTER TABLE t ADD COLUMN _forebay UUID").unwrap();
+    let table = open(&server, "t").await;
+    assert_eq!(
+        table.probe(frame.id, 10, &frame.probe).await.unwrap(),
+        Presence::Inadmissible,
+        "none would be taken for absent, and written twice"
+    );
+}
