@@ -9,7 +9,7 @@ use dataflow::position;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dataflow::{Position, Runtime, Source};
+use dataflow::{Partition, Position, ReadFrom, Runtime, Source, Streams};
 use engine::TokioRuntime;
 use engine::inputs::numbered::Numbered;
 use engine::survey::{self, Survey};
@@ -153,7 +153,7 @@ async fn ends(pipeline: &Pipeline, lane: &Lane) -> (Vec<(dataflow::Partition, Po
         .iter()
         .filter_map(|input| Some((input, lane.input(input.name).or((!has_others).then_some(0))?)));
     let asked = asked.map(async |(input, number)| {
-        let ends = ends_of(pipeline, input, number, &runtime).await;
+        let ends = ends_of(pipeline, lane, input, number, &runtime).await;
         ends.map_err(|why| if has_others { format!("input `{}`: {why}", input.name) } else { why })
     });
     let (mut all, mut problems) = (Vec::new(), Vec::new());
@@ -168,6 +168,7 @@ async fn ends(pipeline: &Pipeline, lane: &Lane) -> (Vec<(dataflow::Partition, Po
 
 async fn ends_of(
     pipeline: &Pipeline,
+    lane: &Lane,
     input: &Input<'_>,
     number: u32,
     runtime: &Arc<dyn Runtime>,
@@ -175,8 +176,28 @@ async fn ends_of(
     let source =
         wiring::source_to_look_at(pipeline, input, runtime).await.map_err(|error| error.to_string())?;
     let source = Numbered::new(source, number);
-    match tokio::time::timeout(ENDS_WAIT_MAX, source.ends()).await {
+    let ends = async {
+        // Under the name of a file that was read another one may stand: its end is another partition's.
+        if source.streams() == Streams::Files {
+            recognize(&source, lane, number).await;
+        }
+        source.ends().await
+    };
+    match tokio::time::timeout(ENDS_WAIT_MAX, ends).await {
         Ok(ends) => ends.map_err(|error| error.to_string()),
         Err(_) => Err(format!("the source did not answer within {} seconds", ENDS_WAIT_MAX.as_secs())),
+    }
+}
+
+/// Lets a source of files find those that were read. What it cannot find, its ends leave out.
+async fn recognize(source: &dyn Source, lane: &Lane, number: u32) {
+    let known = lane.reading().filter(|(_, p)| p.input == number).map(|(_, p)| ReadFrom {
+        partition: Partition::new(p.stream.as_str(), p.index).of_input(p.input),
+        identity: p.identity.clone(),
+        next: p.next,
+        leader_epoch: p.leader_epoch,
+    });
+    if let Ok(shown) = source.partitions().await {
+        let _ = source.recognize(shown, known.collect()).await;
     }
 }

@@ -28,6 +28,12 @@ const LENGTHS: [u64; 4] = [16, 64, 256, 1024];
 /// A copy of a file is known by its bytes alone: fewer than this may be alike by chance.
 const COPY_BYTES_MIN: u64 = 64;
 
+/// A file's beginning is read so often until it stands still. One that is written over each time has none that anybody could know it by.
+const READS_MAX: usize = 8;
+
+/// Reads at an offset, as [`FileExt::read_at`] does.
+type ReadAt<'a> = dyn FnMut(&mut [u8], u64) -> io::Result<usize> + 'a;
+
 /// How a file compares with an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
@@ -42,6 +48,17 @@ pub enum Likeness {
     /// Another file with the same beginning.
     Copy,
     /// Another file.
+    Other,
+}
+
+/// How a file's first bytes compare with those of an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// All that were hashed are there, and are the same.
+    Alike,
+    /// Fewer are there; as far as hashes cover those, they are the same.
+    Shorter,
+    /// Others.
     Other,
 }
 
@@ -86,10 +103,11 @@ impl Identity {
     /// # Errors
     /// When it cannot be read.
     pub fn of(file: &File) -> io::Result<Self> {
-        Ok(Self::of_head(Node::of(&file.metadata()?), &head(file, LENGTHS[LENGTHS.len() - 1])?))
+        Ok(Self::of_head(Node::of(&file.metadata()?), &head(file)?))
     }
 
-    fn of_head(node: Node, head: &[u8]) -> Self {
+    /// Of the file `node`, which begins with `head` ([`head`]).
+    pub fn of_head(node: Node, head: &[u8]) -> Self {
         let length = head.len() as u64;
         let mut lengths: Vec<u64> = LENGTHS.into_iter().filter(|l| *l <= length).collect();
         if lengths.last() != Some(&length) {
@@ -109,6 +127,11 @@ impl Identity {
         self.prints.last().map_or(0, |(length, _)| *length)
     }
 
+    /// Bytes of a beginning so long that are compared.
+    pub fn compares(&self, length: u64) -> u64 {
+        self.prints.iter().map(|(print, _)| *print).filter(|print| *print <= length).max().unwrap_or(0)
+    }
+
     /// The identity of `file` as it is now, if it has all the bytes that this one was made of: the same file, perhaps grown, or a copy. The
     /// bytes are read once, so that what is compared is what the new identity is made of.
     ///
@@ -116,10 +139,21 @@ impl Identity {
     /// When it cannot be read.
     pub fn begins_like(&self, file: &File) -> io::Result<Option<Self>> {
         let node = Node::of(&file.metadata()?);
-        let head = head(file, LENGTHS[LENGTHS.len() - 1])?;
+        let head = head(file)?;
         let length = head.len() as u64;
         let agrees = self.prints.iter().all(|(l, expected)| *l <= length && hash(&head, *l) == *expected);
         Ok(agrees.then(|| Self::of_head(node, &head)))
+    }
+
+    /// How a file that begins with `head` ([`head`]) compares, whichever file it is.
+    pub fn beginning(&self, head: &[u8]) -> Beginning {
+        let length = head.len() as u64;
+        let mut held = self.prints.iter().filter(|(l, _)| *l <= length);
+        match held.all(|(l, expected)| hash(head, *l) == *expected) {
+            true if length >= self.covers() => Beginning::Alike,
+            true => Beginning::Shorter,
+            false => Beginning::Other,
+        }
     }
 
     /// Reads the text of one; `None` if it is none.
@@ -154,7 +188,7 @@ impl Identity {
     pub fn compare(&self, file: &File) -> io::Result<Likeness> {
         let metadata = file.metadata()?;
         let covered = self.prints.last().map_or(0, |(length, _)| *length).min(LENGTHS[LENGTHS.len() - 1]);
-        let head = head(file, covered)?;
+        let head = first(file, covered)?;
         let length = head.len() as u64;
         let mut held = self.prints.iter().filter(|(l, _)| *l <= length);
         let agrees = held.all(|(l, expected)| hash(&head, *l) == *expected);
@@ -184,20 +218,42 @@ impl std::fmt::Display for Identity {
     }
 }
 
-fn head(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
-    // Reads at a place, so that whoever reads the file further on is not disturbed.
-    let mut head = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
-    let mut length = 0;
-    while length < head.len() {
-        match file.read_at(&mut head[length..], length as u64) {
-            Ok(0) => break,
-            Ok(read) => length += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+/// The first bytes of a file, as many as an identity is made of, all as they were at one moment.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn head(file: &File) -> io::Result<Vec<u8>> {
+    first(file, LENGTHS[LENGTHS.len() - 1])
+}
+
+/// Reads at a place, so that whoever reads the file further on is not disturbed.
+fn first(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
+    first_of(usize::try_from(bytes).map_err(io::Error::other)?, &mut |out, offset| file.read_at(out, offset))
+}
+
+/// The first bytes of what `read_at` reads. A file that is shorter takes several calls, between which it may be emptied and written again: the bytes of
+/// two contents together are no file's beginning. So they count only if they are still there behind the last call.
+fn first_of(bytes: usize, read_at: &mut ReadAt<'_>) -> io::Result<Vec<u8>> {
+    let mut before: Option<Vec<u8>> = None;
+    for _ in 0..READS_MAX {
+        let mut head = vec![0; bytes];
+        let (mut length, mut calls) = (0, 0);
+        while length < head.len() {
+            match read_at(&mut head[length..], length as u64) {
+                Ok(0) => break,
+                Ok(read) => (length, calls) = (length + read, calls + 1),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        head.truncate(length);
+        match before {
+            Some(before) if head.starts_with(&before) => return Ok(before),
+            None if length == bytes && calls == 1 => return Ok(head),
+            _ => before = Some(head),
         }
     }
-    head.truncate(length);
-    Ok(head)
+    Ok(Vec::new())
 }
 
 fn hash(head: &[u8], length: u64) -> u64 {

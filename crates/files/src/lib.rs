@@ -1,11 +1,12 @@
 //! Files of this host that others write, rename, copy and delete while they are read.
 //!
-//! Owns what makes a file itself ([`identity`]). Does not own which files are read, or where a reader is in one: `sources::file` has files that end,
-//! and `gateway::files` follows files that grow.
+//! Owns what makes a file itself ([`identity`]), and what makes one another's copy ([`copies`]). Does not own which files are read, or where a reader
+//! is in one: `sources::file` and `gateway::files` know that.
 
+pub mod copies;
 pub mod identity;
 
-pub use identity::{Identity, Likeness, Node};
+pub use identity::{Beginning, Identity, Likeness, Node};
 
 /// The hash that bytes of files are compared by. Recorded: it never changes.
 pub fn hash(bytes: &[u8]) -> u64 {

@@ -18,11 +18,9 @@
 //! | `find`     | from patterns to files                                |
 //! | `pieces`   | bytes of files                                        |
 //! | `lines`    | from bytes to lines, and to records                   |
-//! | `copies`   | whether one file is another one's copy                |
 //! | `table`    | what is known of files, as it is noted                |
 //! | `place`    | the note, read at the start and written later         |
 
-mod copies;
 mod find;
 mod follower;
 mod lines;

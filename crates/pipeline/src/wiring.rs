@@ -127,7 +127,7 @@ pub async fn assemble(
                 let message = format!("nobody listens for input `{}`; report this", input.name);
                 return Err(WiringError::Settings(message));
             }
-            (None, _) => source::source_beside(pipeline, input, &runtime, &claims)?,
+            (None, _) => source::source_beside(pipeline, input, &runtime, &claims, drain)?,
         };
         Ok(match reads {
             Reads::All => source,

@@ -1,8 +1,8 @@
 //! Lines of files as records: JSON lines, CSV and anything else that ends with a newline.
 //!
 //! Owns which files a pattern means, what a position in them is, and the threads that read them. Does not own the meaning
-//! of a line. A source of files is bounded: each file ends where it ends when the reader gets there; files that appear
-//! later belong to the next run.
+//! of a line. A source of files is bounded, unless it follows them: each file ends where it ends when the reader gets there; files that
+//! appear later belong to the next run.
 //!
 //! | question                 | answer                                                                            |
 //! |--------------------------|-----------------------------------------------------------------------------------|
@@ -22,12 +22,14 @@
 //! | written over in place    | known by its first bytes, and by the last ones in front of the position (`mark`)  |
 //! | rotated away             | followed in its folder; may go once it was read to its end (`place`)              |
 //! | cut; gone before its end | refused                                                                           |
+//! | with `follow`            | no file ends: it is read on when it grows, and new ones are found (`follow`)      |
 //! | matched by two inputs, or by a symbolic link too | refused, by device and inode (`claims`)                   |
 //! | an empty file            | no partition yet: nothing is known to know it by                                  |
 //! | `-`                      | standard input: from position 0 only, since what was read is gone                 |
 
 mod claims;
 mod find;
+mod follow;
 mod inflate;
 mod lines;
 mod mark;
@@ -66,6 +68,10 @@ pub struct FileOptions {
     pub csv: Option<Csv>,
     /// Bytes of the longest line returned whole. Keep the decoder's own bound at or below it.
     pub line_bytes_max: usize,
+    /// Whether files are read on as they grow and are rotated, and new ones as they appear.
+    pub follow: bool,
+    /// Whether each file ends where it ends when the reader gets there, although files are followed: for a drain, and for those who only look.
+    pub ends: bool,
     /// Files read at the same time, each by a thread; at least 1.
     pub threads: usize,
     /// Bytes of records read ahead of the caller. Beside them each thread holds one block and one line.
@@ -75,7 +81,15 @@ pub struct FileOptions {
 impl FileOptions {
     /// The defaults for these paths: lines of 128 MiB, two threads, 32 MiB ahead.
     pub fn new(paths: Vec<String>) -> Self {
-        Self { paths, csv: None, line_bytes_max: 128 << 20, threads: 2, ahead_bytes_max: 32 << 20 }
+        Self {
+            paths,
+            csv: None,
+            line_bytes_max: 128 << 20,
+            follow: false,
+            ends: false,
+            threads: 2,
+            ahead_bytes_max: 32 << 20,
+        }
     }
 }
 
@@ -94,6 +108,8 @@ pub struct FileSource {
     namesakes: Mutex<BTreeMap<String, u32>>,
     /// The files that the inputs of the pipeline read, and the name of the one that this is the source of.
     claims: (Arc<Claims>, String),
+    /// For files that are followed.
+    followed: follow::Shared,
 }
 
 impl FileSource {
@@ -110,14 +126,26 @@ impl FileSource {
         if options.paths.len() > 1 && options.paths.iter().any(|path| path == STDIN) {
             return config("`-` (standard input) must be the only path of a file source");
         }
+        if options.follow && options.paths == [STDIN] {
+            return config("standard input ends where its writer ends it, so it cannot be followed");
+        }
         let options = FileOptions { threads: options.threads.max(1), ..options };
-        Ok(Self { options, namesakes: Mutex::default(), claims: Default::default() })
+        Ok(Self {
+            options,
+            namesakes: Mutex::default(),
+            claims: Default::default(),
+            followed: follow::Shared::default(),
+        })
     }
 
     /// The source of the input `name`, beside others that share `claims`: none reads what another one does.
     #[must_use]
     pub fn beside(self, claims: Arc<Claims>, name: &str) -> Self {
-        Self { claims: (claims, name.to_owned()), ..self }
+        Self {
+            followed: follow::Shared::new(claims.clone(), name),
+            claims: (claims, name.to_owned()),
+            ..self
+        }
     }
 
     fn is_stdin(&self) -> bool {
@@ -147,6 +175,9 @@ impl Source for FileSource {
             return Ok(vec![start(STDIN, String::new())]);
         }
         let paths = self.options.paths.clone();
+        if self.options.follow {
+            return thread::run("file-look", move || follow::partitions(&paths)).await;
+        }
         thread::run("file-look", move || {
             let found = find::at_one_moment(&paths)?;
             Ok(found.iter().map(|(path, identity)| start(path, identity.to_string())).collect())
@@ -165,6 +196,11 @@ impl Source for FileSource {
             return Ok(shown);
         }
         let paths = self.options.paths.clone();
+        if self.options.follow {
+            let followed = self.followed.clone();
+            return thread::run("file-look", move || follow::recognize(&paths, &shown, known, &followed))
+                .await;
+        }
         let (claims, name) = self.claims.clone();
         let look = move || recognize(&paths, shown, &known, (&claims, &name));
         let recognized = thread::run("file-look", look).await?;
@@ -180,6 +216,10 @@ impl Source for FileSource {
             return Ok(Vec::new());
         }
         let paths = self.options.paths.clone();
+        if self.options.follow {
+            let followed = self.followed.clone();
+            return thread::run("file-look", move || follow::ends(&paths, &followed)).await;
+        }
         let namesakes = self.namesakes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         thread::run("file-look", move || {
             let mut ends = Vec::new();
@@ -195,11 +235,17 @@ impl Source for FileSource {
     }
 
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        if self.options.follow {
+            return follow::read(&self.options, from, &self.followed);
+        }
         Ok(Box::new(reader::FileReader::start(self.options.clone(), from)?))
     }
 
     /// A position has no leader, and what goes with one (`mark`) belongs to no other.
     async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
+        if self.options.follow {
+            return follow::record(&self.options, at, &self.followed).await;
+        }
         let position = at.next;
         let leader_epoch = Mark::none(Mark::from(at.leader_epoch).is_end).epoch();
         let mut reader = self.read(vec![ReadFrom { leader_epoch, ..at }]).await?;

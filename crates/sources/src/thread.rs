@@ -3,7 +3,9 @@
 //! Owns the starting of every thread of a source, and what is said when one ends without an answer. Does not own how long a call may hang
 //! (its caller).
 
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
+use std::time::Duration;
 
 use dataflow::{SourceError, SourceFault};
 use futures::channel::oneshot;
@@ -31,6 +33,14 @@ pub(crate) fn end<T>(thread: ScopedJoinHandle<'_, T>) -> Result<T, SourceError> 
 
 fn not_started(name: &str, error: &std::io::Error) -> SourceError {
     SourceError::new(SourceFault::Away, format!("cannot start thread `{name}`: {error}"))
+}
+
+/// Waits on a thread that only works for one caller.
+pub(crate) fn pause(time: Duration) {
+    let nobody = Mutex::new(());
+    let held = nobody.lock().unwrap_or_else(PoisonError::into_inner);
+    // Nobody wakes it, so it ends with the time.
+    drop(Condvar::new().wait_timeout_while(held, time, |()| true));
 }
 
 /// Runs calls that may hang (a network disk, a broker) on a thread of their own.

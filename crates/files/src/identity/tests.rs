@@ -116,3 +116,28 @@ fn a_file_that_begins_alike_has_an_identity_of_all_that_it_has_now() {
         assert_eq!(grown.begins_like(&open(&path)).unwrap(), None, "{other:?}");
     }
 }
+
+#[test]
+fn a_beginning_is_of_one_content_though_the_file_is_written_over_meanwhile() {
+    let (old, new) = (b"an old beginning".to_vec(), b"a new beginning, and more of it".to_vec());
+    for (calls_of_old, wanted) in [(0, &new), (1, &new), (2, &new), (9, &old)] {
+        let mut calls = 0;
+        let mut read_at = |out: &mut [u8], offset: u64| {
+            calls += 1;
+            let content = if calls <= calls_of_old { &old } else { &new };
+            let rest = content.get(offset as usize..).unwrap_or_default();
+            let read = rest.len().min(out.len());
+            out[..read].copy_from_slice(&rest[..read]);
+            Ok(read)
+        };
+        assert_eq!(first_of(1024, &mut read_at).unwrap(), *wanted, "{calls_of_old} calls of the old one");
+    }
+    // One that never stands still has none.
+    let mut calls = 0;
+    let mut read_at = |out: &mut [u8], offset: u64| {
+        calls += 1;
+        out[0] = calls;
+        Ok(usize::from(offset == 0))
+    };
+    assert_eq!(first_of(1024, &mut read_at).unwrap(), b"");
+}

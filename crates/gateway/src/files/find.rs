@@ -153,16 +153,3 @@ pub(super) fn folder(path: &Path) -> PathBuf {
         _ => PathBuf::from("."),
     }
 }
-
-/// Whether `path` may be called so because it is a copy of `original`: a longer name that begins alike, as `app.log.1` and `app-2026.log` do with `app.log`.
-pub(super) fn is_name_of_copy(original: &str, path: &str) -> bool {
-    let (original, path) = (Path::new(original), Path::new(path));
-    let (Some(name), Some(other), Some(stem)) = (
-        original.file_name().and_then(|name| name.to_str()),
-        path.file_name().and_then(|name| name.to_str()),
-        original.file_stem().and_then(|stem| stem.to_str()),
-    ) else {
-        return false;
-    };
-    other.len() > name.len() && other.starts_with(stem)
-}

@@ -27,8 +27,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 
 use files::Identity;
+use files::copies::is_compressed;
 
-use super::copies::is_compressed;
 use super::find::{Found, Patterns};
 use super::pieces::last_line;
 use super::scan::{Copied, Scan};

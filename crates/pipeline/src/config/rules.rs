@@ -27,6 +27,7 @@ const MEMORY_WITH_KEYS_MIN: Size = Size::mib(256);
 pub fn check(pipeline: &Pipeline, tree: &Node, file: &str, faults: &mut Faults) {
     let mut rules = Rules { pipeline, tree, file, faults };
     rules.delivery();
+    rules.followed();
     rules.store();
     rules.memory();
     rules.batches();
@@ -83,6 +84,19 @@ impl Rules<'_> {
                          name a file, or write `delivery: at_least_once`",
                     );
                 }
+            }
+        }
+    }
+
+    /// What is followed can be opened again, and grows.
+    fn followed(&mut self) {
+        for input in self.pipeline.inputs() {
+            let Some(files) = input.source.file.as_ref().filter(|files| files.follow) else { continue };
+            if files.paths.as_slice().iter().any(|path| path == "-") {
+                self.fault(
+                    &format!("{}.file.follow", input.path),
+                    "standard input (`-`) ends where its writer ends it; leave `follow` out, or name a file",
+                );
             }
         }
     }

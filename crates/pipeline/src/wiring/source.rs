@@ -29,7 +29,7 @@ use decoding::{csv_decoder, json_decoder, record_bytes};
 pub(super) use options::security;
 use options::{kafka_options, log_options, pulsar_options};
 
-/// The source of an input. Nothing is connected yet.
+/// The source of an input, for those who only look at it: files end, whether they are followed or not. Nothing is connected yet.
 ///
 /// # Errors
 /// When its settings contradict each other in a way that only the source knows.
@@ -38,10 +38,11 @@ pub fn source(
     input: &Input<'_>,
     runtime: &Arc<dyn Runtime>,
 ) -> Result<Arc<dyn Source>, WiringError> {
-    source_beside(pipeline, input, runtime, &Arc::default())
+    source_beside(pipeline, input, runtime, &Arc::default(), true)
 }
 
-/// The same beside those of other inputs that share `claims`: a file that two of them match is refused.
+/// The same beside those of other inputs that share `claims`: a file that two of them match is refused. Files that are
+/// followed end as well if `ends` says so: for a drain.
 ///
 /// # Errors
 /// As [`source`].
@@ -50,6 +51,7 @@ pub fn source_beside(
     input: &Input<'_>,
     runtime: &Arc<dyn Runtime>,
     claims: &Arc<Claims>,
+    ends: bool,
 ) -> Result<Arc<dyn Source>, WiringError> {
     let (path, format) = (&input.path, &input.source.format);
     let settings = |error: dataflow::SourceError| WiringError::Settings(format!("`{path}`: {error}"));
@@ -78,6 +80,8 @@ pub fn source_beside(
                 // What a dead letter can hold is handed out, so that it holds all of a record that is merely too long.
                 line_bytes_max: record_bytes(&input.source.format).max(dataflow::reject::RAW_BYTES_MAX) + 1,
                 ahead_bytes_max: bounds::ahead_bytes(pipeline),
+                follow: files.follow,
+                ends,
                 ..FileOptions::new(files.paths.as_slice().to_vec())
             };
             let source = FileSource::new(options).map_err(settings)?;

@@ -41,8 +41,8 @@ pub(super) fn covers(paths: &[String], file: &str) -> bool {
 
 fn matches(path: &str) -> Result<Vec<String>, SourceError> {
     if Path::new(path).exists() {
-        regular(path)?;
-        return Ok(vec![path.to_owned()]);
+        // It may have been renamed since.
+        return Ok(if regular(path)? { vec![path.to_owned()] } else { Vec::new() });
     }
     if !is_pattern(path) {
         return Ok(Vec::new());
@@ -87,8 +87,13 @@ pub(super) fn check(paths: &[String], streams: &[&str]) -> Result<(), SourceErro
     Ok(())
 }
 
-fn regular(path: &str) -> Result<(), SourceError> {
-    let metadata = std::fs::metadata(path).map_err(|error| failed(path, "inspected", &error))?;
+/// False if it is not there.
+fn regular(path: &str) -> Result<bool, SourceError> {
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(failed(path, "inspected", &error)),
+    };
     if metadata.is_dir() {
         return Err(config(format!("`{path}` is a directory: name its files with `{path}/*`")));
     }
@@ -96,7 +101,7 @@ fn regular(path: &str) -> Result<(), SourceError> {
         let way = "pipe it into standard input and name `-`";
         return Err(config(format!("`{path}` is no regular file, so it cannot be read again: {way}")));
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Looks at the names again after so many renames in a row have come between; a rotation is far shorter.

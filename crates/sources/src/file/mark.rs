@@ -54,6 +54,11 @@ impl Mark {
         Ok(self.hash.is_none() || self.hash == hash_before(file, next)?)
     }
 
+    /// Whether it says anything of the bytes in front of the position.
+    pub(super) fn has_hash(self) -> bool {
+        self.hash.is_some()
+    }
+
     /// Its form beside a position.
     pub(super) fn epoch(self) -> i32 {
         self.hash.map_or(0, |hash| (hash << 1) as i32) | i32::from(self.is_end)

@@ -251,7 +251,7 @@ fn advance(
     };
     if chunk.is_empty() {
         if let Some(file) = file {
-            check_end(file, lines.offset())?;
+            check_end(file, lines.offset(), &job.from.partition)?;
         }
         let left = lines.finish(block, is_final);
         let mark = open.mark(left == 0 || open.lines.is_blank())?;
@@ -266,16 +266,7 @@ fn advance(
             return Ok(Some(Event::CaughtUp { partition, next: next.into(), leader_epoch: mark.epoch() }));
         }
         if left > 0 && !lines.is_blank() {
-            let what = match options.csv {
-                None => {
-                    "the last line has no newline and is no whole record; it is left for the run after it was completed"
-                }
-                Some(_) => {
-                    "the last line has no newline, or ends within quotes, so the record may be incomplete; it is left for the run after it was \
-                     completed. If only the newline is missing, `echo >> FILE` completes it"
-                }
-            };
-            tracing::warn!(file = path, position = lines.next(), bytes = left, "{what}");
+            tell_incomplete(path, lines.next(), left, options);
         }
         return Ok(Some(Event::Ended { partition, next: next.into() }));
     }
@@ -290,8 +281,22 @@ fn advance(
     Ok(is_due.then(|| open.give(Mark::none(false))))
 }
 
+/// Says in the log that the last line of a file is left for later.
+pub(super) fn tell_incomplete(path: &str, position: u64, left: u64, options: &FileOptions) {
+    let what = match options.csv {
+        None => {
+            "the last line has no newline and is no whole record; it is left for the run after it was completed"
+        }
+        Some(_) => {
+            "the last line has no newline, or ends within quotes, so the record may be incomplete; it is left for the run after it was \
+             completed. If only the newline is missing, `echo >> FILE` completes it"
+        }
+    };
+    tracing::warn!(file = path, position, bytes = left, "{what}");
+}
+
 /// Refuses a file that lost bytes while it was read: records that nobody has seen may have been among them.
-fn check_end(opened: &Opened, offset: u64) -> Result<(), SourceError> {
+fn check_end(opened: &Opened, offset: u64, of: &Partition) -> Result<(), SourceError> {
     let path = &opened.path;
     let failed = |error| find::failed(path, "inspected", &error);
     let end = opened.file.metadata().map_err(failed)?.len();
@@ -306,7 +311,8 @@ fn check_end(opened: &Opened, offset: u64) -> Result<(), SourceError> {
     let message = format!(
         "file `{path}` was cut or written over while it was read: it has `{end}` bytes and had `{least}`. What was read before is \
          kept; whether other records are lost nobody can tell. Bring the whole file back in place (`cat whole > file`), or take it out \
-         of the pipeline with `forebay forget FILE --file {path}`"
+         of the pipeline with `forebay forget FILE --partition {}/{}`",
+        of.stream, of.index
     );
     Err(SourceError::new(SourceFault::Refused, message))
 }
@@ -378,13 +384,14 @@ fn open_file(
         )),
         Stands::Beyond(end) => refuse(format!(
             "file `{path}` ends at position `{end}`, before position `{next}`: it was cut after it was read to there. Bring the whole file \
-             back in place (`cat whole > file`), or take it out of the pipeline with `forebay forget FILE --file {path}`"
+             back in place (`cat whole > file`), or take it out of the pipeline with `forebay forget FILE --partition {}/{}`",
+            from.partition.stream, from.partition.index
         )),
     }
 }
 
 /// The first record of a CSV file; none if it is longer than any header.
-fn head(
+pub(super) fn head(
     csv: Csv,
     file: File,
     path: &str,

@@ -1,15 +1,15 @@
 //! Files that were replaced, and their copies.
 //!
 //! Owns which unknown file is a known one's copy, in which it is read on, and what is lost if there is none. Does not own how bytes are compared
-//! (`files::copies`), nor what a name of a copy looks like (`files::find`).
+//! and what a copy is called (`files::copies`, of the crate).
 
 use std::fs::File;
 
+use files::copies::{Alike, compare, is_name_of_copy};
 use files::{Identity, Node};
 
 use super::{COPY_BYTES_MIN, Follower};
-use crate::files::copies::{Alike, compare};
-use crate::files::find::{Found, is_name_of_copy};
+use crate::files::find::Found;
 use crate::files::scan::{Copied, Scan, is_young};
 
 impl Follower {

@@ -72,6 +72,12 @@ pub struct Source {
 impl Source {
     /// Whether the source has no end: more may always come.
     pub fn is_endless(&self) -> bool {
+        let is_followed = self.file.as_ref().is_some_and(|file| file.follow);
+        self.delimits_records() || is_followed
+    }
+
+    /// Whether the source says where a record ends, so that it may hold any bytes.
+    pub fn delimits_records(&self) -> bool {
         self.kafka.is_some() || self.pulsar.is_some() || self.log.is_some() || self.listen.is_some()
     }
 }
@@ -112,6 +118,11 @@ pub enum LogStart {
 pub struct FileSource {
     /// Paths, with `*`, `?` and `[…]` as in a shell; `-` is standard input, which cannot be read again after a crash.
     pub paths: OneOrMany<String>,
+
+    /// Whether files are followed: they are read on as they grow and are rotated, and new ones are read as they appear. A run reads until it is
+    /// stopped, and compressed files are left out. Otherwise a run reads each file to its end, and ends.
+    #[serde(default)]
+    pub follow: bool,
 
     /// How the files are compressed.
     #[serde(default)]

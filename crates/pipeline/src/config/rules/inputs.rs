@@ -259,7 +259,7 @@ impl Rules<'_> {
         self.otlp(input);
         self.protobuf(input);
         let Some(avro) = source.format.avro() else { return };
-        if source.is_endless() && source.pulsar.is_none() && source.format.is_avro_of_the_source() {
+        if source.delimits_records() && source.pulsar.is_none() && source.format.is_avro_of_the_source() {
             let message = "Avro needs the schema that its records were written with: write \
                            `format: { avro: { schema_file: events.avsc } }`, or for records that name theirs \
                            `format: { avro: { registry: { url: \"http://registry:8081\" } } }`";
@@ -272,7 +272,7 @@ impl Rules<'_> {
         if let Some(registry) = &avro.registry {
             self.registry(registry, &format!("{}.format.avro.registry", input.path));
         }
-        if source.is_endless() {
+        if source.delimits_records() {
             return;
         }
         let message = match source.generator {
@@ -286,7 +286,7 @@ impl Rules<'_> {
 
     fn otlp(&mut self, input: &Input<'_>) {
         let source = input.source;
-        if source.format.otlp().is_none() || source.is_endless() {
+        if source.format.otlp().is_none() || source.delimits_records() {
             return;
         }
         let message = match source.generator {

@@ -77,7 +77,7 @@ impl Rules<'_> {
         }
         let path = format!("{path}.at_end");
         if self.pipeline.inputs().iter().any(|input| input.source.is_endless()) {
-            self.fault(&path, "a topic or log never ends, so nothing comes out at its end; remove it");
+            self.fault(&path, "a topic, a log or a file that is followed never ends, so nothing comes out at its end; remove it");
         }
         if waits {
             self.fault(

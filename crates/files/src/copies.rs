@@ -1,11 +1,12 @@
-//! Whether one file has the same bytes as another one, and whether it is compressed.
+//! Copies of files: whether one has the same bytes as another one, whether its name is that of a copy, and whether it is compressed.
 //!
-//! Owns the comparison, so many bytes a call, and the beginnings of packed files. Does not own which files are compared, and what follows
-//! (`files::follower::copied`).
+//! Owns the comparison, so many bytes a call, the beginnings of packed files, and what a copy is called. Does not own which files are
+//! compared, and what follows: those who read files do.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// Bytes that are compared at once, and at one call: the rest waits for the next look.
 const PIECE_BYTES: usize = 256 << 10;
@@ -13,7 +14,7 @@ const CALL_BYTES: u64 = 256 << 20;
 
 /// How a file compares with an older one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Alike {
+pub enum Alike {
     /// All of it is the other one's beginning, as far as was compared.
     SoFar,
     /// It has other bytes, or more.
@@ -24,7 +25,7 @@ pub(super) enum Alike {
 ///
 /// # Errors
 /// When one of them cannot be read.
-pub(super) fn compare(file: &File, original: &File, compared: &mut u64) -> io::Result<Alike> {
+pub fn compare(file: &File, original: &File, compared: &mut u64) -> io::Result<Alike> {
     let (mut own, mut other) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
     let until = compared.saturating_add(CALL_BYTES);
     while *compared < until {
@@ -42,7 +43,7 @@ pub(super) fn compare(file: &File, original: &File, compared: &mut u64) -> io::R
 }
 
 /// Whether it begins as files do that gzip, zstd, bzip2 or xz have made.
-pub(super) fn is_compressed(file: &File) -> bool {
+pub fn is_compressed(file: &File) -> bool {
     let mut head = [0; 6];
     let head = match read_at(file, &mut head, 0) {
         Ok(read) => &head[..read],
@@ -50,6 +51,19 @@ pub(super) fn is_compressed(file: &File) -> bool {
     };
     let starts: [&[u8]; 4] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\0"];
     starts.iter().any(|start| head.starts_with(start))
+}
+
+/// Whether `path` may be called so because it is a copy of `original`: a longer name that begins alike, as `app.log.1` and `app-2026.log` do with `app.log`.
+pub fn is_name_of_copy(original: &str, path: &str) -> bool {
+    let (original, path) = (Path::new(original), Path::new(path));
+    let (Some(name), Some(other), Some(stem)) = (
+        original.file_name().and_then(|name| name.to_str()),
+        path.file_name().and_then(|name| name.to_str()),
+        original.file_stem().and_then(|stem| stem.to_str()),
+    ) else {
+        return false;
+    };
+    other.len() > name.len() && other.starts_with(stem)
 }
 
 fn read_at(file: &File, out: &mut [u8], offset: u64) -> io::Result<usize> {
