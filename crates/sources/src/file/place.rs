@@ -8,9 +8,10 @@
 //! |---------------------------------------|------------------------------------------------------------------------------|
 //! | the file itself                       | it                                                                           |
 //! | the same, shorter than the position   | its copy in the same folder; else refused: it was cut                        |
-//! | the file, cut                         | nothing: refused                                                             |
+//! | the file, cut                         | its copy in the same folder; else refused                                    |
 //! | nothing, or another file              | the file under its new name in the same folder, or among the paths           |
 //! | the file, emptied or written over     | its copy in the same folder, whose name begins alike (`copytruncate`)        |
+//! | the same, and has another name by now | the same                                                                     |
 //! | and neither is found                  | nothing more if it was read to its end; else refused                         |
 
 use std::fs::{File, Metadata};
@@ -29,6 +30,9 @@ const SIBLINGS_MAX: usize = 100_000;
 
 /// A name that was given to more files than this is not a log's.
 pub(super) const NAMESAKES_MAX: u32 = 1 << 16;
+
+/// Of fewer bytes nobody can tell whether they are the first ones of a file that had more.
+const FEW: u64 = 16;
 
 /// The file of a position.
 #[derive(Debug)]
@@ -54,6 +58,8 @@ pub(super) fn find(
     if from.partition.index >= NAMESAKES_MAX {
         return refuse(format!("file `{path}` has no partition `{}`", from.partition.index));
     }
+    // That one alone: another partition of the name may be read on, or be known by its copy.
+    let forget = format!("`forebay forget FILE --partition {path}/{}`", from.partition.index);
     let mark = Mark::from(from.leader_epoch);
     let read = Read { next, mark };
     let mut shorter = None;
@@ -71,23 +77,28 @@ pub(super) fn find(
                 (found, _) => found,
             };
             shorter = (found == Likeness::Same).then_some(file);
-            (Some(found), now.to_string())
+            (Some(found), Some(now))
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (None, String::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (None, None),
         Err(error) => return Err(failed(path, "opened", &error)),
     };
-    if found == Some(Likeness::Cut) {
-        return refuse(format!(
-            "file `{path}` was cut to fewer bytes than it had when it was first seen; it was read to position `{next}`, and whether \
-             anything behind it is lost nobody can tell. Bring the whole file back in place (`cat whole > file`), or take it out of the \
-             pipeline with `forebay forget FILE --file {path}`"
-        ));
-    }
     if let Some(identity) = Identity::parse(&from.identity) {
-        let was_copied =
-            matches!(found, Some(Likeness::Emptied | Likeness::Overwritten)) || shorter.is_some();
+        let was_copied = found.is_some_and(has_lost_its_content) || shorter.is_some();
         if let Some(place) = elsewhere(path, &identity, read, was_copied, paths)? {
             return Ok(place);
+        }
+        if found == Some(Likeness::Cut) {
+            let few = match now.as_ref().is_some_and(|now| now.covers() < FEW) {
+                true => {
+                    "If it was emptied and is being written anew, start again once it has 16 bytes. Otherwise bring"
+                }
+                false => "Bring",
+            };
+            return refuse(format!(
+                "file `{path}` was cut to fewer bytes than it had when it was first seen; it was read to position `{next}`, and whether anything behind \
+                 it is lost nobody can tell. {few} the whole file back in place (`cat whole > file`), or take it out of the pipeline with {forget}: \
+                 what is left of it is read as a new file then"
+            ));
         }
         // Whoever reads at the position says that it is beyond the end.
         if let Some(file) = shorter {
@@ -100,6 +111,7 @@ pub(super) fn find(
         }
     }
     let recorded = &from.identity;
+    let now = now.map(|now| now.to_string()).unwrap_or_default();
     let what = match found {
         None => "is gone".to_owned(),
         Some(Likeness::Emptied) => "was emptied".to_owned(),
@@ -108,8 +120,16 @@ pub(super) fn find(
     };
     refuse(format!(
         "file `{path}` {what}, and the one before was read to position `{next}` only, not to its end; it is in its folder under no other \
-         name. Bring it back, or take it out of the pipeline with `forebay forget FILE --file {path}`: what was not read of it is lost then"
+         name. Bring it back, or take it out of the pipeline with {forget}: what was not read of it is lost then"
     ))
+}
+
+/// Whether a file that is still there has not the bytes any more that were read: they are in a copy, or nowhere.
+fn has_lost_its_content(now: Likeness) -> bool {
+    match now {
+        Likeness::Emptied | Likeness::Cut | Likeness::Overwritten => true,
+        Likeness::Same | Likeness::Copy | Likeness::Other => false,
+    }
 }
 
 /// How far a file was read.
@@ -165,39 +185,51 @@ fn elsewhere(
     path: &str,
     identity: &Identity,
     read: Read,
-    was_copied: bool,
+    mut was_copied: bool,
     paths: &dyn Fn() -> Result<Vec<String>, SourceError>,
 ) -> Result<Option<Place>, SourceError> {
     let mut copies = Vec::new();
     let stem = stem(path);
+    let mut itself = Vec::new();
     for sibling in siblings(path)? {
-        let is_copy = || sibling.name().is_some_and(|name| name.starts_with(&stem));
         if sibling.inode == identity.node().inode {
-            if let Some(place) = open(&sibling.path, identity, read, Likeness::Same) {
-                return Ok(Some(place));
-            }
-        } else if was_copied && is_copy() {
+            itself.push(sibling.path);
+        } else if sibling.name().is_some_and(|name| name.starts_with(&stem)) {
             copies.push(sibling.path);
         }
     }
-    for other in paths()? {
-        let other = PathBuf::from(other);
-        if std::fs::metadata(&other).is_ok_and(|metadata| metadata.ino() == identity.node().inode)
-            && let Some(place) = open(&other, identity, read, Likeness::Same)
-        {
-            return Ok(Some(place));
+    let is_inode = |other: &PathBuf| {
+        std::fs::metadata(other).is_ok_and(|metadata| metadata.ino() == identity.node().inode)
+    };
+    itself.extend(paths()?.into_iter().map(PathBuf::from).filter(is_inode));
+    for path in &itself {
+        match open(path, identity, read) {
+            Some((Likeness::Same, place)) => return Ok(Some(place)),
+            Some((now, _)) => was_copied |= has_lost_its_content(now),
+            None => {}
         }
     }
+    if !was_copied {
+        return Ok(None);
+    }
     copies.sort();
-    Ok(copies.iter().find_map(|path| open(path, identity, read, Likeness::Copy)))
+    let copy = |path: &PathBuf| match open(path, identity, read)? {
+        (Likeness::Copy, place) => Some(place),
+        _ => None,
+    };
+    Ok(copies.iter().find_map(copy))
 }
 
-fn open(path: &Path, identity: &Identity, read: Read, wanted: Likeness) -> Option<Place> {
+/// What a file is, with its place; `None` for one that is of no use.
+fn open(path: &Path, identity: &Identity, read: Read) -> Option<(Likeness, Place)> {
     let file = File::open(path).ok()?;
-    let is_it =
-        identity.compare(&file).ok()? == wanted && matches!(read.stands_in(&file).ok()?, Stands::AsRead);
-    let name = path.to_str()?.to_owned();
-    is_it.then_some(Place::At(file, name))
+    let likeness = match (identity.compare(&file).ok()?, read.stands_in(&file).ok()?) {
+        (Likeness::Same, Stands::WrittenOver) => Likeness::Overwritten,
+        (Likeness::Same, Stands::Shorter) => Likeness::Cut,
+        (Likeness::Copy, Stands::WrittenOver | Stands::Shorter) => Likeness::Other,
+        (likeness, _) => likeness,
+    };
+    Some((likeness, Place::At(file, path.to_str()?.to_owned())))
 }
 
 struct Sibling {
