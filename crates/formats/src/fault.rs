@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use dataflow::Reason;
+use dataflow::{Reason, RecordBlock, Reject, Schema};
 
 use crate::columns::{Fit, Misfit};
 use crate::shown::{printable, shorten};
@@ -114,6 +114,13 @@ impl Fault {
         }
         self.field = if self.field.is_empty() { name.into() } else { format!("{name}.{}", self.field) };
         self
+    }
+
+    /// The reject of the record `row` of a block, whose columns are those of `schema`.
+    #[cold]
+    pub fn reject(&self, block: &RecordBlock, row: usize, schema: &Schema) -> Reject {
+        let column = self.column.map_or("", |n| &schema.columns()[n].name);
+        Reject::of(block, row, self.reason, column, self.sentence())
     }
 
     /// The whole sentence.

@@ -14,7 +14,7 @@
 //! | `columns` | growing columns and the rules of what they take, shared by all formats  |
 //! | `fault`   | why a record in binary is turned down, and the sentence for it           |
 //! | `paths`   | columns by the parts of their fields' dotted names                      |
-//! | `rows`    | records that are rejected unread; columns with their origins            |
+//! | `rows`    | the loop over a block's records, those that are rejected unread; columns with their origins |
 //! | `shown`   | pieces of a record as messages show them                                |
 //! | `varint`  | numbers of seven bits a byte                                            |
 //! | `wide`    | sixteen bytes in one step                                               |
@@ -33,6 +33,8 @@ mod shown;
 mod testing;
 mod varint;
 mod wide;
+
+pub use columns::ColumnsError;
 
 #[cfg(test)]
 #[global_allocator]

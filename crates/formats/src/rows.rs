@@ -1,4 +1,4 @@
-//! What every decoder does beside decoding: it rejects some records unread, and pairs columns with origins.
+//! What every decoder does beside decoding: it goes through a block's records, rejects some unread, and pairs columns with origins.
 //!
 //! Owns what all formats share about whole records. Does not own values ([`crate::columns`]).
 
@@ -20,6 +20,32 @@ pub(crate) fn too_large(block: &RecordBlock, row: usize, bytes_max: usize) -> Re
     let bytes = block.whole_bytes(row);
     let message = format!("the record has `{bytes}` bytes, more than `record_bytes_max` ({bytes_max})");
     Reject::of(block, row, Reason::TooLarge, "", message)
+}
+
+/// Hands the bytes `start..end` of each record of a block to `push`, from the first to the last, and gives the rejects: of records without a body or of more
+/// than `bytes_max` bytes, which `push` does not see, and of those that it turns down, as `turned` words them.
+#[inline(always)]
+pub(crate) fn each<F>(
+    block: &RecordBlock,
+    bytes_max: usize,
+    mut push: impl FnMut(usize, usize) -> Result<(), F>,
+    turned: impl Fn(usize, F) -> Reject,
+) -> Vec<Reject> {
+    let mut rejects = Vec::new();
+    let mut absent = block.absent.iter().copied().peekable();
+    let mut from = 0;
+    for (row, end) in block.payloads.ends.iter().enumerate() {
+        let (start, end) = (from, *end as usize);
+        from = end;
+        if absent.next_if_eq(&(row as u32)).is_some() {
+            rejects.push(no_body(block, row));
+        } else if end - start > bytes_max {
+            rejects.push(too_large(block, row, bytes_max));
+        } else if let Err(fault) = push(start, end) {
+            rejects.push(turned(row, fault));
+        }
+    }
+    rejects
 }
 
 /// The columns of `schema`, one row for each record of the block that is not among `rejects`.

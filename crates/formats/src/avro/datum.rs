@@ -4,13 +4,12 @@
 //! and rejects ([`super`]), nor the encoding of single values ([`super::cursor`]).
 
 use arrow_array::ArrayRef;
-use arrow_schema::ArrowError;
 use dataflow::Schema;
 
 use super::cursor::Cursor;
 use super::plan::{Field, Op, Plan, Wire};
 use super::schema::{Type, TypeId};
-use crate::columns::{Absence, Exact, TypedColumn};
+use crate::columns::{self, Absence, Exact, TypedColumn};
 use crate::fault::{Fault, Step, bytes_fit, fits, text_fits};
 
 /// Values inside each other in a field that is skipped; a schema may let them nest without end.
@@ -27,7 +26,7 @@ pub(super) struct Rows<'s> {
 impl<'s> Rows<'s> {
     /// No rows yet; `patterns` are the columns of `schema`.
     pub fn new(schema: &'s Schema, patterns: &[Box<dyn TypedColumn>], rows_expected: usize) -> Self {
-        let columns = patterns.iter().map(|pattern| pattern.fresh(rows_expected)).collect();
+        let columns = columns::fresh(patterns, rows_expected);
         Self { schema, columns, rows: 0 }
     }
 
@@ -45,8 +44,8 @@ impl<'s> Rows<'s> {
     }
 
     /// The columns as Arrow arrays, in the order of the schema.
-    pub fn finish(self) -> Result<Vec<ArrayRef>, ArrowError> {
-        self.columns.into_iter().map(|column| column.finish()).collect()
+    pub fn finish(self) -> Vec<ArrayRef> {
+        columns::finished(self.columns)
     }
 }
 

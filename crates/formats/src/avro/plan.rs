@@ -13,7 +13,7 @@ use dataflow::{Column, ColumnType, Schema};
 use super::ConfigError;
 use super::flat::Flat;
 use super::schema::{Type, TypeId, Types};
-use crate::columns::{Absence, Kind, takes, type_word};
+use crate::columns::{Absence, ColumnsError, Kind, takes, type_word};
 use crate::paths::Tree;
 
 /// What is done with the bytes of a record.
@@ -84,7 +84,7 @@ pub(super) enum Wire {
 impl Plan {
     /// The plan for records of `types` into the columns of `schema`.
     pub fn new(types: Types, schema: &Schema) -> Result<Self, ConfigError> {
-        let tree = Tree::of(schema).map_err(|(column, why)| ConfigError::Type { column, why })?;
+        let tree = Tree::of(schema).map_err(|(column, why)| ColumnsError::Type { column, why })?;
         let absences = schema.columns().iter().map(Absence::of).collect();
         let root = types.root();
         let Type::Record(_) = types.get(root) else {

@@ -28,13 +28,12 @@ mod plan;
 mod record;
 mod scan;
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use dataflow::{Decoded, Decoder, Reason, RecordBlock, Reject, Schema};
 
 pub use crate::columns::EpochUnit;
-use crate::columns::{self, Kind, Settings, TypedColumn};
+use crate::columns::{self, ColumnsError, Kind, Settings, TypedColumn};
 use crate::rows;
 use fault::Fault;
 use plan::Plan;
@@ -78,29 +77,9 @@ impl Default for CsvOptions {
 /// Columns or an option that no record could be decoded with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// There is nothing to fill.
-    #[error("the target has no columns")]
-    NoColumns,
-    /// Two columns of one name.
-    #[error("the column `{column}` appears twice in the schema")]
-    ColumnTwice {
-        /// The name.
-        column: String,
-    },
-    /// A column that cannot be filled, whatever the record.
-    #[error("column `{column}`: {why}")]
-    Type {
-        /// The column.
-        column: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The zone of the options.
-    #[error("`timezone`: `{zone}` is no time zone of the IANA database")]
-    Zone {
-        /// The zone.
-        zone: String,
-    },
+    /// The target's columns or the zone of the options.
+    #[error(transparent)]
+    Columns(#[from] ColumnsError),
     /// A character of the options that cannot separate or quote fields.
     #[error(
         "`delimiter` and `quote` are two different ASCII characters, and neither of them is a line break"
@@ -150,21 +129,11 @@ impl CsvDecoder {
     /// # Errors
     /// When a column cannot be filled from text, the names of the fields lack one that must be there, or an option is wrong.
     pub fn new(schema: Schema, options: CsvOptions) -> Result<Self, ConfigError> {
-        if schema.columns().is_empty() {
-            return Err(ConfigError::NoColumns);
-        }
-        let mut names = BTreeSet::new();
-        if let Some(twice) = schema.columns().iter().find(|column| !names.insert(&column.name)) {
-            return Err(ConfigError::ColumnTwice { column: twice.name.clone() });
-        }
-        if columns::Zone::named(&options.assume_timezone).is_none() {
-            return Err(ConfigError::Zone { zone: options.assume_timezone.clone() });
-        }
+        columns::check(&schema, &options.assume_timezone)?;
         let dialect = Dialect::new(options.delimiter, options.quote).ok_or(ConfigError::Dialect)?;
         let settings = Settings { timezone: &options.assume_timezone, epoch: options.epoch_unit };
         let target = |column: &dataflow::Column| {
-            Target::new(column, settings)
-                .map_err(|why| ConfigError::Type { column: column.name.clone(), why })
+            Target::new(column, settings).map_err(|why| ColumnsError::of_type(column, why))
         };
         let targets = schema.columns().iter().map(target).collect::<Result<_, _>>()?;
         let plan = match &options.columns[..] {
@@ -176,20 +145,10 @@ impl CsvDecoder {
 
     fn rows(&self, block: &RecordBlock, plan: &Plan) -> Decoded {
         let mut columns = Rows::new(self.dialect, plan, &self.targets, &self.options.null, block.len());
-        let mut rejects = Vec::new();
-        let mut absent = block.absent.iter().copied().peekable();
-        let mut from = 0;
-        for (row, end) in block.payloads.ends.iter().enumerate() {
-            let (start, end) = (from, *end as usize);
-            from = end;
-            if absent.next_if_eq(&(row as u32)).is_some() {
-                rejects.push(rows::no_body(block, row));
-            } else if end - start > self.options.record_bytes_max {
-                rejects.push(rows::too_large(block, row, self.options.record_bytes_max));
-            } else if let Err(fault) = columns.push(&block.payloads.bytes[start..end]) {
-                rejects.push(self.reject(block, row, &fault));
-            }
-        }
+        let push = |start: usize, end: usize| columns.push(&block.payloads.bytes[start..end]);
+        let rejects = rows::each(block, self.options.record_bytes_max, push, |row, fault| {
+            self.reject(block, row, &fault)
+        });
         let arrays = columns.finish().expect("columns keep offsets ascending, text valid and lengths equal");
         rows::decoded(block, &self.schema, arrays, rejects)
     }

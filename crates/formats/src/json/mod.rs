@@ -31,7 +31,6 @@ mod record;
 pub(crate) mod scan;
 mod values;
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use dataflow::{Decoded, Decoder, RecordBlock, Reject, Schema};
@@ -42,7 +41,7 @@ use plan::Plan;
 use record::Rows;
 pub use scan::DEPTH_MAX;
 
-pub use crate::columns::EpochUnit;
+pub use crate::columns::{ColumnsError as ConfigError, EpochUnit};
 use crate::{columns, rows};
 
 /// Bytes that are checked together for being ASCII: the first-level cache holds them until they are decoded.
@@ -73,34 +72,6 @@ impl Default for JsonOptions {
     }
 }
 
-/// A schema or an option that no record could be decoded with.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// There is nothing to fill.
-    #[error("the target has no columns")]
-    NoColumns,
-    /// Two columns of one name.
-    #[error("the column `{column}` appears twice in the schema")]
-    ColumnTwice {
-        /// The name.
-        column: String,
-    },
-    /// A column that cannot be filled.
-    #[error("column `{column}`: {why}")]
-    Type {
-        /// The column.
-        column: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The zone of the options.
-    #[error("`assume_timezone`: `{zone}` is no time zone of the IANA database")]
-    Zone {
-        /// The zone.
-        zone: String,
-    },
-}
-
 /// A [`Decoder`] for records that are JSON objects.
 pub struct JsonDecoder {
     schema: Schema,
@@ -115,16 +86,7 @@ impl JsonDecoder {
     /// # Errors
     /// When there is no column, two have one name, a column's type cannot exist in ClickHouse, or a zone is not known.
     pub fn new(schema: Schema, options: JsonOptions) -> Result<Self, ConfigError> {
-        if schema.columns().is_empty() {
-            return Err(ConfigError::NoColumns);
-        }
-        let mut names = BTreeSet::new();
-        if let Some(twice) = schema.columns().iter().find(|c| !names.insert(&c.name)) {
-            return Err(ConfigError::ColumnTwice { column: twice.name.clone() });
-        }
-        if columns::Zone::named(&options.assume_timezone).is_none() {
-            return Err(ConfigError::Zone { zone: options.assume_timezone.clone() });
-        }
+        columns::check(&schema, &options.assume_timezone)?;
         let patterns =
             schema.columns().iter().map(|c| builders::builder(c, &options)).collect::<Result<_, _>>()?;
         Ok(Self { plan: Plan::new(&schema)?, schema, options, patterns })
@@ -153,30 +115,19 @@ impl Decoder for JsonDecoder {
 
     fn decode(&self, block: &RecordBlock) -> Decoded {
         let mut rows = Rows::new(&self.plan, &self.schema, &self.patterns, block.len());
-        let mut rejects = Vec::new();
-        let mut absent = block.absent.iter().copied().peekable();
         let payloads = &block.payloads.bytes[..];
         // Records up to the byte `looked_to` were checked together; if one has a byte beyond ASCII, each is checked by itself.
-        let (mut from, mut looked_to, mut is_ascii) = (0, 0, false);
-        for (row, end) in block.payloads.ends.iter().enumerate() {
-            let (start, end) = (from, *end as usize);
-            from = end;
-            if absent.next_if_eq(&(row as u32)).is_some() {
-                rejects.push(rows::no_body(block, row));
-                continue;
-            }
-            if end - start > self.options.record_bytes_max {
-                rejects.push(rows::too_large(block, row, self.options.record_bytes_max));
-                continue;
-            }
+        let (mut looked_to, mut is_ascii) = (0, false);
+        let push = |start: usize, end: usize| {
             if end > looked_to {
                 looked_to = end.max(payloads.len().min(start + LOOK_BYTES));
                 is_ascii = payloads[start..looked_to].is_ascii();
             }
-            if let Err(fail) = rows.push(&payloads[start..end], is_ascii) {
-                rejects.push(self.reject(block, row, &fail));
-            }
-        }
+            rows.push(&payloads[start..end], is_ascii)
+        };
+        let rejects = rows::each(block, self.options.record_bytes_max, push, |row, fail| {
+            self.reject(block, row, &fail)
+        });
         let arrays = rows.finish().expect("builders keep offsets ascending, text valid and lengths equal");
         rows::decoded(block, &self.schema, arrays, rejects)
     }

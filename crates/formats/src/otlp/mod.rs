@@ -40,13 +40,12 @@ mod value;
 mod walk;
 mod wire;
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use dataflow::reject::{self, RowReject};
 use dataflow::{Decoded, Decoder, RecordBlock, Reject, Schema, Several, Spans};
 
-use crate::columns::{self, EpochUnit, Settings, TypedColumn};
+use crate::columns::{self, ColumnsError, EpochUnit, Settings, TypedColumn};
 use crate::rows;
 pub use check::{Invalid, count, from_json};
 use fault::{Fault, Step};
@@ -103,23 +102,9 @@ impl Default for OtlpOptions {
 /// Columns that no request could be decoded into.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// There is nothing to fill.
-    #[error("the target has no columns")]
-    NoColumns,
-    /// Two columns of one name.
-    #[error("the column `{column}` appears twice in the schema")]
-    ColumnTwice {
-        /// The name.
-        column: String,
-    },
-    /// A column that cannot be filled, whatever the field.
-    #[error("column `{column}`: {why}")]
-    Type {
-        /// The column.
-        column: String,
-        /// What is wrong with it.
-        why: String,
-    },
+    /// The target's columns or the zone of the options.
+    #[error(transparent)]
+    Columns(#[from] ColumnsError),
     /// A column whose field rows do not have.
     #[error(
         "column `{column}`: rows of `{format}` have no field `{field}`, and the column has neither NULL nor a DEFAULT; they have `{known}`"
@@ -160,20 +145,9 @@ impl OtlpDecoder {
     /// # Errors
     /// When a column cannot be filled.
     pub fn new(signal: Signal, schema: Schema, options: OtlpOptions) -> Result<Self, ConfigError> {
-        if schema.columns().is_empty() {
-            return Err(ConfigError::NoColumns);
-        }
-        let mut names = BTreeSet::new();
-        if let Some(twice) = schema.columns().iter().find(|column| !names.insert(&column.name)) {
-            return Err(ConfigError::ColumnTwice { column: twice.name.clone() });
-        }
         // No value comes without a zone, and none as a number without a unit.
         let settings = Settings { timezone: "UTC", epoch: EpochUnit::Nanoseconds };
-        let pattern = |column: &dataflow::Column| {
-            columns::typed(&column.column_type, settings)
-                .map_err(|why| ConfigError::Type { column: column.name.clone(), why })
-        };
-        let patterns = schema.columns().iter().map(pattern).collect::<Result<_, _>>()?;
+        let patterns = columns::patterns(&schema, settings)?;
         let plan = Plan::new(signal, &schema)?;
         Ok(Self { schema, options, plan, patterns })
     }
@@ -283,8 +257,7 @@ impl Decoder for OtlpDecoder {
         }
         several.rejected_rows = of_rows.len();
         rejects.extend(of_rows);
-        let arrays = walk.finish().expect("columns keep offsets ascending, text valid and lengths equal");
-        rows::of_several(block, &self.schema, arrays, (positions, times_ms), rejects, several)
+        rows::of_several(block, &self.schema, walk.finish(), (positions, times_ms), rejects, several)
     }
 
     fn split(&self, block: &RecordBlock, row: usize) -> Option<Spans> {

@@ -12,7 +12,6 @@
 //! Columns that rows share are filled at the first of them and repeated at the end, so their cost is that of a copy.
 
 use arrow_array::ArrayRef;
-use arrow_schema::ArrowError;
 use dataflow::Spans;
 use dataflow::block::TIME_UNKNOWN_MS;
 
@@ -23,7 +22,7 @@ use super::messages::{self as m, log, point, span};
 use super::plan::{Fill, Plan};
 use super::split::Around;
 use super::wire::{Slots, Spec, Wire};
-use crate::columns::TypedColumn;
+use crate::columns::{self, TypedColumn};
 
 /// Bytes that the rows of a request may take in columns for each of its own, and beside that. What rows share is repeated in each, so
 /// without a bound a request of a megabyte could take a terabyte. Rows of twenty bytes under a resource of two kilobytes stay within it.
@@ -76,7 +75,7 @@ impl<'p, 'a> Walk<'p, 'a> {
     pub fn new(plan: &'p Plan, patterns: &[Box<dyn TypedColumn>], rows_expected: usize) -> Self {
         Self {
             plan,
-            columns: patterns.iter().map(|pattern| pattern.fresh(rows_expected)).collect(),
+            columns: columns::fresh(patterns, rows_expected),
             scratch: Scratch::default(),
             rows: 0,
             turned: Vec::new(),
@@ -124,8 +123,8 @@ impl<'p, 'a> Walk<'p, 'a> {
     }
 
     /// The columns as Arrow arrays, in the order of the schema.
-    pub fn finish(self) -> Result<Vec<ArrayRef>, ArrowError> {
-        self.columns.into_iter().map(|column| column.finish()).collect()
+    pub fn finish(self) -> Vec<ArrayRef> {
+        columns::finished(self.columns)
     }
 
     fn request(&mut self, request: &'a [u8]) -> Step<()> {

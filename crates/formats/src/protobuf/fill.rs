@@ -5,14 +5,13 @@
 //! (`protobuf::leaf`).
 
 use arrow_array::ArrayRef;
-use arrow_schema::ArrowError;
 use dataflow::Schema;
 
 use super::leaf::{Leaf, Number};
 use super::plan::{Default, Encoding, Fill, Plan, Presence, PresenceRule};
 use super::walk::{self, Filled, Slots};
 use super::wire::{Piece, Wire};
-use crate::columns::{Absence, Exact, Misfit, TypedColumn};
+use crate::columns::{self, Absence, Exact, Misfit, TypedColumn};
 use crate::fault::{Fault, Step, bytes_fit, fits, text_fits};
 use crate::varint::unzigzag;
 
@@ -37,7 +36,7 @@ struct Entry {
 impl<'s> Rows<'s> {
     /// No rows yet; `patterns` are the columns of `schema`.
     pub fn new(schema: &'s Schema, patterns: &[Box<dyn TypedColumn>], rows_expected: usize) -> Self {
-        let columns = patterns.iter().map(|pattern| pattern.fresh(rows_expected)).collect();
+        let columns = columns::fresh(patterns, rows_expected);
         Self { schema, columns, slots: Slots::default(), entries: Vec::new(), rows: 0 }
     }
 
@@ -61,8 +60,8 @@ impl<'s> Rows<'s> {
     }
 
     /// The columns as Arrow arrays, in the order of the schema.
-    pub fn finish(self) -> Result<Vec<ArrayRef>, ArrowError> {
-        self.columns.into_iter().map(|column| column.finish()).collect()
+    pub fn finish(self) -> Vec<ArrayRef> {
+        columns::finished(self.columns)
     }
 }
 

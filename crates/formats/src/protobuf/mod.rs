@@ -46,13 +46,12 @@ mod types;
 mod walk;
 mod wire;
 
-use std::collections::BTreeSet;
 use std::fmt;
 
-use dataflow::{Decoded, Decoder, RecordBlock, Reject, Schema};
+use dataflow::{Decoded, Decoder, RecordBlock, Schema};
 
-use crate::columns::{self, EpochUnit, Settings, TypedColumn};
-use crate::fault::{Fault, Step};
+use crate::columns::{self, ColumnsError, EpochUnit, Settings, TypedColumn};
+use crate::fault::Step;
 use crate::rows;
 use fill::Rows;
 use plan::Plan;
@@ -80,29 +79,9 @@ impl Default for ProtobufOptions {
 /// Columns, a schema or an option that no record could be decoded with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// There is nothing to fill.
-    #[error("the target has no columns")]
-    NoColumns,
-    /// Two columns of one name.
-    #[error("the column `{column}` appears twice in the schema")]
-    ColumnTwice {
-        /// The name.
-        column: String,
-    },
-    /// A column that cannot be filled, whatever the schema.
-    #[error("column `{column}`: {why}")]
-    Type {
-        /// The column.
-        column: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The zone of the options.
-    #[error("`assume_timezone`: `{zone}` is no time zone of the IANA database")]
-    Zone {
-        /// The zone.
-        zone: String,
-    },
+    /// The target's columns or the zone of the options.
+    #[error(transparent)]
+    Columns(#[from] ColumnsError),
     /// The schema cannot be used.
     #[error(transparent)]
     Types(#[from] TypesError),
@@ -137,7 +116,7 @@ impl ProtobufDecoder {
         message: &str,
         options: ProtobufOptions,
     ) -> Result<Self, ConfigError> {
-        let patterns = patterns(&schema, &options)?;
+        let patterns = columns::patterns(&schema, options.settings())?;
         let plan = Plan::new(&types.message(message)?, &schema)?;
         Ok(Self { schema, options, plan, patterns })
     }
@@ -148,13 +127,9 @@ impl ProtobufDecoder {
             return None;
         }
         let flat = self.plan.flat.as_ref()?;
-        let mut columns: Vec<_> = self.patterns.iter().map(|pattern| pattern.fresh(block.len())).collect();
-        flat.fill(&self.plan, block, 0, self.options.record_bytes_max, &mut columns)?;
-        let arrays = columns.into_iter().map(|column| column.finish());
-        let arrays = arrays
-            .collect::<Result<Vec<_>, _>>()
-            .expect("columns keep offsets ascending, text valid and lengths equal");
-        Some(rows::decoded(block, &self.schema, arrays, Vec::new()))
+        let mut filled = columns::fresh(&self.patterns, block.len());
+        flat.fill(&self.plan, block, 0, self.options.record_bytes_max, &mut filled)?;
+        Some(rows::decoded(block, &self.schema, columns::finished(filled), Vec::new()))
     }
 
     /// Decodes a block, of which `push` appends the records at `start..end` one by one.
@@ -165,50 +140,21 @@ impl ProtobufDecoder {
         mut push: impl FnMut(&mut Rows<'_>, usize, usize) -> Step<()>,
     ) -> Decoded {
         let mut columns = Rows::new(&self.schema, &self.patterns, block.len());
-        let mut rejects = Vec::new();
-        let mut absent = block.absent.iter().copied().peekable();
-        let mut from = 0;
-        for (row, end) in block.payloads.ends.iter().enumerate() {
-            let (start, end) = (from, *end as usize);
-            from = end;
-            if absent.next_if_eq(&(row as u32)).is_some() {
-                rejects.push(rows::no_body(block, row));
-            } else if end - start > self.options.record_bytes_max {
-                rejects.push(rows::too_large(block, row, self.options.record_bytes_max));
-            } else if let Err(fault) = push(&mut columns, start, end) {
-                rejects.push(self.reject(block, row, &fault));
-            }
-        }
-        let arrays = columns.finish().expect("columns keep offsets ascending, text valid and lengths equal");
-        rows::decoded(block, &self.schema, arrays, rejects)
-    }
-
-    /// The reject of a record that the decoder has turned down.
-    #[cold]
-    fn reject(&self, block: &RecordBlock, row: usize, fault: &Fault) -> Reject {
-        let column = fault.column.map_or("", |n| &self.schema.columns()[n].name);
-        Reject::of(block, row, fault.reason, column, fault.sentence())
+        let rejects = rows::each(
+            block,
+            self.options.record_bytes_max,
+            |start, end| push(&mut columns, start, end),
+            |row, fault| fault.reject(block, row, &self.schema),
+        );
+        rows::decoded(block, &self.schema, columns.finish(), rejects)
     }
 }
 
-/// The empty columns of a schema.
-fn patterns(schema: &Schema, options: &ProtobufOptions) -> Result<Vec<Box<dyn TypedColumn>>, ConfigError> {
-    if schema.columns().is_empty() {
-        return Err(ConfigError::NoColumns);
+impl ProtobufOptions {
+    /// What columns are compiled with.
+    fn settings(&self) -> Settings<'_> {
+        Settings { timezone: &self.assume_timezone, epoch: self.epoch_unit }
     }
-    let mut names = BTreeSet::new();
-    if let Some(twice) = schema.columns().iter().find(|column| !names.insert(&column.name)) {
-        return Err(ConfigError::ColumnTwice { column: twice.name.clone() });
-    }
-    if columns::Zone::named(&options.assume_timezone).is_none() {
-        return Err(ConfigError::Zone { zone: options.assume_timezone.clone() });
-    }
-    let settings = Settings { timezone: &options.assume_timezone, epoch: options.epoch_unit };
-    let pattern = |column: &dataflow::Column| {
-        columns::typed(&column.column_type, settings)
-            .map_err(|why| ConfigError::Type { column: column.name.clone(), why })
-    };
-    schema.columns().iter().map(pattern).collect()
 }
 
 impl fmt::Debug for ProtobufDecoder {

@@ -13,7 +13,7 @@ use protox::prost_reflect::{Cardinality, FieldDescriptor, MessageDescriptor, Val
 use super::ConfigError;
 use super::flat::Flat;
 use super::leaf::{Leaf, Number, type_name};
-use crate::columns::{Absence, Kind, type_word};
+use crate::columns::{Absence, ColumnsError, Kind, type_word};
 use crate::paths::Tree;
 
 /// How a value is written.
@@ -210,7 +210,7 @@ pub(super) enum Default {
 impl Plan {
     /// The plan for records of the type `message` into the columns of `schema`.
     pub fn new(message: &MessageDescriptor, schema: &Schema) -> Result<Self, ConfigError> {
-        let tree = Tree::of(schema).map_err(|(column, why)| ConfigError::Type { column, why })?;
+        let tree = Tree::of(schema).map_err(|(column, why)| ColumnsError::Type { column, why })?;
         let fills = schema.columns().iter().map(|_| Fill::Absent).collect();
         let absences = schema.columns().iter().map(Absence::of).collect();
         let plan = Self {

@@ -5,6 +5,7 @@ use dataflow::{BlockBuilder, Column, Decoder, Partition, Reason, Schema};
 
 use super::written::{hex, long, sized};
 use super::{AvroDecoder, AvroOptions, ConfigError, decode, decoder, one, record};
+use crate::columns::ColumnsError;
 use crate::testing::{column_type, row, schema};
 
 fn refusal(fields: &str, columns: &[&str]) -> String {
@@ -110,12 +111,12 @@ fn columns_that_the_schema_can_never_fill_are_refused_with_field_and_type() {
     let found = AvroDecoder::new(schema(&["v Int8"]), r#""int""#, options()).unwrap_err();
     assert_eq!(found.to_string(), "the schema is of the type `int`; a pipeline reads records");
     let found = AvroDecoder::new(Schema::new(Vec::new()), &record(long), options()).unwrap_err();
-    assert_eq!(found, ConfigError::NoColumns);
+    assert_eq!(found, ConfigError::from(ColumnsError::NoColumns));
     let found = AvroDecoder::new(schema(&["v Int8", "v Int8"]), &record(long), options()).unwrap_err();
-    assert_eq!(found, ConfigError::ColumnTwice { column: "v".into() });
+    assert_eq!(found, ConfigError::from(ColumnsError::ColumnTwice { column: "v".into() }));
     let zone = AvroOptions { assume_timezone: "Mars/Phobos".into(), ..options() };
     let found = AvroDecoder::new(schema(&["v Int8"]), &record(long), zone).unwrap_err();
-    assert_eq!(found, ConfigError::Zone { zone: "Mars/Phobos".into() });
+    assert_eq!(found, ConfigError::from(ColumnsError::Zone { zone: "Mars/Phobos".into() }));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use arrow_array::Array;
 use dataflow::{BlockBuilder, Decoder, Partition, Reason, Schema};
 
 use super::{ConfigError, CsvDecoder, CsvOptions, decode, decoder, one, options};
+use crate::columns::ColumnsError;
 use crate::testing::{block, row, schema};
 
 #[test]
@@ -147,10 +148,10 @@ fn columns_that_can_never_be_filled_are_refused() {
     assert_eq!(refusal(&["v", "v"], "v Int8"), "`columns` names `v` twice, and column `v` takes it");
     assert!(decoder(&["v", "v", "w"], &["w Int8"]).is_ok(), "nobody asks for it");
     let none = CsvDecoder::new(Schema::new(Vec::new()), options(&["v"])).unwrap_err();
-    assert_eq!(none, ConfigError::NoColumns);
+    assert_eq!(none, ConfigError::from(ColumnsError::NoColumns));
     let zone = CsvOptions { assume_timezone: "Mars/Phobos".into(), ..options(&["v"]) };
     let found = CsvDecoder::new(schema(&["v Int8"]), zone).unwrap_err();
-    assert_eq!(found, ConfigError::Zone { zone: "Mars/Phobos".into() });
+    assert_eq!(found, ConfigError::from(ColumnsError::Zone { zone: "Mars/Phobos".into() }));
 }
 
 #[test]

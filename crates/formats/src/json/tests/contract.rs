@@ -448,7 +448,7 @@ fn what_no_record_can_be_decoded_with_is_an_error_at_the_start() {
     let zone = JsonOptions { assume_timezone: "Nowhere".into(), ..JsonOptions::default() };
     assert_eq!(
         refused(schema(&["a Int8"]), zone),
-        "`assume_timezone`: `Nowhere` is no time zone of the IANA database"
+        "`timezone`: `Nowhere` is no time zone of the IANA database"
     );
 }
 

@@ -3,6 +3,7 @@
 use dataflow::{BlockBuilder, Decoder, Partition, Reason, Schema};
 
 use super::{ConfigError, ProtobufDecoder, ProtobufOptions, decode, decoder, decoder_of, hex, one, types};
+use crate::columns::ColumnsError;
 use crate::testing::{row, schema};
 
 fn refusal(body: &str, columns: &[&str]) -> String {
@@ -228,12 +229,12 @@ fn columns_that_the_schema_can_never_fill_are_refused_with_field_and_type() {
     let found = ProtobufDecoder::new(schema(&["v Int8"]), &types, "p.N", options()).unwrap_err();
     assert_eq!(found.to_string(), "no message `p.N`; there are `p.M`");
     let found = ProtobufDecoder::new(Schema::new(Vec::new()), &types, "p.M", options()).unwrap_err();
-    assert_eq!(found, ConfigError::NoColumns);
+    assert_eq!(found, ConfigError::from(ColumnsError::NoColumns));
     let found = ProtobufDecoder::new(schema(&["v Int8", "v Int8"]), &types, "p.M", options()).unwrap_err();
-    assert_eq!(found, ConfigError::ColumnTwice { column: "v".into() });
+    assert_eq!(found, ConfigError::from(ColumnsError::ColumnTwice { column: "v".into() }));
     let zone = ProtobufOptions { assume_timezone: "Mars/Phobos".into(), ..options() };
     let found = ProtobufDecoder::new(schema(&["v Int8"]), &types, "p.M", zone).unwrap_err();
-    assert_eq!(found, ConfigError::Zone { zone: "Mars/Phobos".into() });
+    assert_eq!(found, ConfigError::from(ColumnsError::Zone { zone: "Mars/Phobos".into() }));
 }
 
 #[test]
