@@ -15,6 +15,7 @@
 //! | `fault`   | why a record in binary is turned down, and the sentence for it           |
 //! | `paths`   | columns by the parts of their fields' dotted names                      |
 //! | `rows`    | the loop over a block's records, those that are rejected unread; columns with their origins |
+//! | [`schemas`] | schemas that records or blocks name, and the plans compiled for them  |
 //! | `shown`   | pieces of a record as messages show them                                |
 //! | `varint`  | numbers of seven bits a byte                                            |
 //! | `wide`    | sixteen bytes in one step                                               |
@@ -28,6 +29,7 @@ pub mod otlp;
 mod paths;
 pub mod protobuf;
 mod rows;
+pub mod schemas;
 mod shown;
 #[cfg(test)]
 mod testing;

@@ -4,7 +4,7 @@
 //!
 //! | answer                        | meaning                                                    |
 //! |-------------------------------|------------------------------------------------------------|
-//! | 200, a schema of Avro         | [`Found::Texts`]                                           |
+//! | 200, a schema of the format   | [`Found::Texts`]                                           |
 //! | 200, of another kind          | [`Found::Unusable`]: the records of this number can never be read |
 //! | 404                           | [`Found::Missing`]: they cannot be read now                |
 //! | 401, 403                      | the login is wrong: [`SourceFault::Config`]                |
@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dataflow::SourceFault;
+use formats::schemas::SchemaText;
 use reqwest::{Response, StatusCode, Url};
 use serde::Deserialize;
 
@@ -27,6 +28,34 @@ const REFERENCES_MAX: usize = 64;
 /// Characters of an answer that is shown.
 const SHOWN_CHARS_MAX: usize = 200;
 
+/// What schemas are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Avro, which registries leave out of their answers.
+    #[default]
+    Avro,
+    /// Protocol Buffers.
+    Protobuf,
+}
+
+impl Kind {
+    /// The word in a registry's answers.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Avro => "AVRO",
+            Self::Protobuf => "PROTOBUF",
+        }
+    }
+
+    /// The name for people.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Avro => "Avro",
+            Self::Protobuf => "Protobuf",
+        }
+    }
+}
+
 /// A registry and how we log in there.
 #[derive(Clone, Default)]
 pub struct Config {
@@ -38,6 +67,8 @@ pub struct Config {
     pub password: String,
     /// A bearer token instead; empty for none.
     pub token: String,
+    /// What its schemas are of; others are of no use.
+    pub kind: Kind,
     /// Certificates (PEM) that are trusted instead of the system's.
     pub ca_pem: Option<Vec<u8>>,
 }
@@ -55,9 +86,9 @@ pub struct RegistryError {
 /// What the registry has under a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// An Avro schema's text, behind those that define the named types it uses.
-    Texts(Vec<String>),
-    /// Nothing that an Avro record could be read by, and why: the rest of a sentence that begins with the schema's number.
+    /// A schema's text, the last, behind those that it refers to.
+    Texts(Vec<SchemaText>),
+    /// Nothing that a record could be read by, and why: the rest of a sentence that begins with the schema's number.
     Unusable(String),
     /// Nothing yet, and why, in the same form.
     Missing(String),
@@ -83,6 +114,9 @@ struct Answer {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 struct Reference {
+    /// What the schema calls it: in Protobuf, the file that it imports.
+    #[serde(default)]
+    name: String,
     subject: String,
     version: u32,
 }
@@ -136,8 +170,10 @@ impl Client {
         let Some(answer) = self.get(&["schemas", "ids", &id.to_string()]).await? else {
             return Ok(Found::Missing(format!("the registry {} has no schema of this number", self.shown())));
         };
-        if let Some(kind) = answer.schema_type.filter(|kind| kind != "AVRO") {
-            return Ok(Found::Unusable(format!("it is a schema of {kind}, and the pipeline reads Avro")));
+        let (kind, found) = (self.config.kind, answer.schema_type.as_deref().unwrap_or("AVRO"));
+        if found != kind.word() {
+            let why = format!("it is a schema of {found}, and the pipeline reads {}", kind.name());
+            return Ok(Found::Unusable(why));
         }
         let mut others = BTreeMap::new();
         let mut open = answer.references.clone();
@@ -150,7 +186,7 @@ impl Client {
                     "it refers to more than `{REFERENCES_MAX}` other schemas"
                 )));
             }
-            let Reference { subject, version } = &reference;
+            let Reference { subject, version, .. } = &reference;
             let path = ["subjects", subject.as_str(), "versions", &version.to_string()];
             let Some(answer) = self.get(&path).await? else {
                 let why = format!(
@@ -212,7 +248,8 @@ impl Client {
                 ),
             });
         };
-        let answer = serde_json::from_slice(&body).map_err(|error| {
+        let answer: Result<Answer, _> = serde_json::from_slice(&body);
+        let mut answer = answer.map_err(|error| {
             let text: String = String::from_utf8_lossy(&body).chars().take(SHOWN_CHARS_MAX).collect();
             RegistryError {
                 fault: SourceFault::Config,
@@ -222,6 +259,10 @@ impl Client {
                 ),
             }
         })?;
+        if self.config.kind == Kind::Avro {
+            // Types are named within the text: the same one is the same by whatever name it is referred to.
+            answer.references.iter_mut().for_each(|reference| reference.name.clear());
+        }
         Ok(Some(answer))
     }
 
@@ -240,15 +281,19 @@ fn in_order(
     text: String,
     references: &[Reference],
     others: &mut BTreeMap<Reference, (String, Vec<Reference>)>,
-) -> Vec<String> {
+) -> Vec<SchemaText> {
     let mut texts = Vec::new();
     for reference in references {
         // Taken out, so that each comes once; the recursion is as deep as there are others, which are bounded.
         if let Some((text, references)) = others.remove(reference) {
+            let from = texts.len();
             texts.extend(in_order(text, &references, others));
+            if let Some(own) = texts[from..].last_mut() {
+                own.name.clone_from(&reference.name);
+            }
         }
     }
-    texts.push(text);
+    texts.push(SchemaText::own(text));
     texts
 }
 

@@ -22,7 +22,7 @@ use dataflow::{
     Event, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Runtime, Source, SourceError,
     SourceFault, Streams,
 };
-use formats::avro::{Schemas, Writer, schema_ids};
+use formats::schemas::{Schemas, Writer, schema_ids};
 use futures::future::BoxFuture;
 
 use crate::client::{Client, Found, RegistryError};
@@ -81,7 +81,7 @@ impl Registry for Client {
     }
 }
 
-/// A source of Avro records that name their schemas, and the registry of these.
+/// A source of records that name their schemas, and the registry of these.
 pub struct WithSchemas<R: Registry> {
     inner: Arc<dyn Source>,
     asks: Arc<Asks<R>>,
@@ -92,7 +92,7 @@ struct Asks<R: Registry> {
     client: R,
     schemas: Arc<Schemas<R::Key>>,
     runtime: Arc<dyn Runtime>,
-    /// When the registry last said that it does not have a schema. No more of them than [`formats::avro::SCHEMAS_MAX`].
+    /// When the registry last said that it does not have a schema. No more of them than [`formats::schemas::SCHEMAS_MAX`].
     missing: Mutex<BTreeMap<R::Key, Duration>>,
 }
 
@@ -159,8 +159,9 @@ impl<R: Registry> Asks<R> {
                 }
                 Found::Unusable(why) | Found::Missing(why) => Writer::Unusable(why.into()),
             };
-            let full =
-                |error: formats::avro::SchemasFull| SourceError::new(SourceFault::Refused, error.to_string());
+            let full = |error: formats::schemas::SchemasFull| {
+                SourceError::new(SourceFault::Refused, error.to_string())
+            };
             let why = match &writer {
                 Writer::Unusable(why) => Some(why.clone()),
                 Writer::Texts(_) => None,

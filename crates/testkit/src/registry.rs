@@ -55,13 +55,25 @@ impl Registry {
     /// Registers a schema of Avro under `subject`, or finds it there, and gives its number. `references` are the name of a type, its
     /// subject and the version.
     pub fn register(&self, subject: &str, schema: &str, references: &[(&str, &str, u32)]) -> Result<u32> {
+        self.register_as("AVRO", subject, schema, references)
+    }
+
+    /// The same for a schema of `kind`, as registries name it: `AVRO` or `PROTOBUF`. What a reference names is the file that is imported.
+    pub fn register_as(
+        &self,
+        kind: &str,
+        subject: &str,
+        schema: &str,
+        references: &[(&str, &str, u32)],
+    ) -> Result<u32> {
         let references: Vec<String> = references
             .iter()
             .map(|(name, subject, version)| {
                 format!("{{\"name\":{},\"subject\":{},\"version\":{version}}}", quoted(name), quoted(subject))
             })
             .collect();
-        let body = format!("{{\"schema\":{},\"references\":[{}]}}", quoted(schema), references.join(","));
+        let (text, references) = (quoted(schema), references.join(","));
+        let body = format!("{{\"schemaType\":\"{kind}\",\"schema\":{text},\"references\":[{references}]}}");
         let client = HttpClient::new(&format!("http://127.0.0.1:{}", self.port));
         let path = format!("{PATH}/subjects/{subject}/versions");
         let json = ("content-type", "application/json");

@@ -9,7 +9,7 @@
 //! | module   | what it owns                                                              |
 //! |----------|---------------------------------------------------------------------------|
 //! | `schema` | the writer's schema, read from its JSON                                   |
-//! | `framed` | the header or block that names the schema, and the schemas by number or name |
+//! | `framed` | the header or block that names the schema                                |
 //! | `plan`   | what is done with the bytes of a record; columns that cannot be filled    |
 //! | `flat`   | whole blocks of records that are nothing but numbers, column by column    |
 //! | `datum`  | the walk over a record, nulls and DEFAULTs, taking a record back          |
@@ -50,11 +50,12 @@ use dataflow::{Decoded, Decoder, RecordBlock, Schema};
 use crate::columns::{self, ColumnsError, EpochUnit, Settings, TypedColumn};
 use crate::fault::Step;
 use crate::rows;
+use crate::schemas::Schemas;
+use crate::schemas::plans;
 use cursor::Cursor;
 pub use datum::DEPTH_MAX;
 use datum::Rows;
-use framed::{Compiled, HEADER_BYTES, Last, OfBlock, Plans};
-pub use framed::{SCHEMAS_MAX, Schemas, SchemasFull, UNUSABLE_MAX, Writer, schema_id, schema_ids};
+use framed::{HEADER_BYTES, Last, Plans};
 use plan::Plan;
 pub use schema::{SCHEMA_BYTES_MAX, SchemaError};
 
@@ -118,7 +119,7 @@ enum Writers {
     /// Each with the one that its header names.
     Named(Plans),
     /// All of a block with the one that the block names; they have no header.
-    OfBlock(Plans<Arc<str>>),
+    OfBlock(plans::Plans<Plan, Arc<str>>),
 }
 
 impl AvroDecoder {
@@ -153,7 +154,7 @@ impl AvroDecoder {
         options: AvroOptions,
     ) -> Result<Self, ConfigError> {
         let patterns = columns::patterns(&schema, options.settings())?;
-        Ok(Self { schema, options, writers: Writers::OfBlock(Plans::new(schemas)), patterns })
+        Ok(Self { schema, options, writers: Writers::OfBlock(plans::Plans::new(schemas)), patterns })
     }
 
     /// Decodes a block of records that are nothing but numbers; `None` if it has others, or a record that becomes a reject.
@@ -169,17 +170,15 @@ impl AvroDecoder {
         };
         match &self.writers {
             Writers::One(plan) => fill(plan, 0)?,
-            Writers::Named(plans) => match &*plans.only(block, &self.schema)? {
-                Compiled::Plan(plan) => fill(plan, HEADER_BYTES)?,
-                Compiled::Refused(_) => return None,
-            },
-            Writers::OfBlock(plans) => match plans.of_block(block, &self.schema) {
-                OfBlock::Named(_, compiled) => match &*compiled {
-                    Compiled::Plan(plan) => fill(plan, 0)?,
-                    Compiled::Refused(_) => return None,
-                },
-                OfBlock::Nameless => return None,
-            },
+            Writers::Named(plans) => {
+                let id = framed::only(block)?;
+                let compiled = plans.plan(&id, |texts| framed::plan(texts, &self.schema)).ok()?;
+                fill(compiled.plan()?, HEADER_BYTES)?;
+            }
+            Writers::OfBlock(plans) => {
+                let of_block = plans.of_block(block, |texts| framed::plan(texts, &self.schema));
+                fill(of_block.plan().ok()?, 0)?;
+            }
         }
         Some(rows::decoded(block, &self.schema, columns::finished(filled), Vec::new()))
     }
@@ -236,11 +235,11 @@ impl AvroDecoder {
             Writers::Named(plans) => {
                 let mut last = Last::default();
                 self.rows(block, |rows, start, end| {
-                    plans.push(&mut last, rows, &self.schema, bytes, (start, end))
+                    framed::push(plans, &mut last, rows, &self.schema, bytes, (start, end))
                 })
             }
             Writers::OfBlock(plans) => {
-                let of_block = plans.of_block(block, &self.schema);
+                let of_block = plans.of_block(block, |texts| framed::plan(texts, &self.schema));
                 self.rows(block, |rows, start, end| {
                     rows.push(of_block.plan()?, Cursor::new(bytes, start, end))
                 })

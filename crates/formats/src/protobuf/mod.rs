@@ -1,4 +1,5 @@
-//! Protocol Buffers messages, one a record, straight into Arrow columns of the target's types.
+//! Protocol Buffers messages, one a record, straight into Arrow columns of the target's types: of one type without a header, of any with the number of
+//! the schema in front, or of any that the block names.
 //!
 //! Owns the decoder, its options and the form of its rejects. Does not own the columns and what they make of a value ([`crate::columns`]),
 //! nor where descriptors and `.proto` texts are read from (`wiring::source`). A plan is compiled once from the message's type and the
@@ -12,6 +13,7 @@
 //! | `walk`  | the pass over a record: the last value of each field, all of a repeated one |
 //! | `fill`  | what was found into columns; what a field becomes that was not sent        |
 //! | `flat`  | whole blocks of records that are nothing but numbers, column by column     |
+//! | `framed` | the header or block that names the type                                   |
 //! | `wire`  | the encoding of keys and single values                                     |
 //!
 //! What becomes of each type is the table of [`crate::columns`], read by this one:
@@ -40,6 +42,7 @@
 
 mod fill;
 mod flat;
+mod framed;
 mod leaf;
 mod plan;
 mod types;
@@ -47,13 +50,16 @@ mod walk;
 mod wire;
 
 use std::fmt;
+use std::sync::Arc;
 
 use dataflow::{Decoded, Decoder, RecordBlock, Schema};
 
 use crate::columns::{self, ColumnsError, EpochUnit, Settings, TypedColumn};
 use crate::fault::Step;
 use crate::rows;
+use crate::schemas::{SchemaText, Schemas, plans};
 use fill::Rows;
+use framed::{Last, Plans};
 use plan::Plan;
 pub use types::{DESCRIPTORS_BYTES_MAX, Open, Types, TypesError};
 use wire::Wire;
@@ -101,8 +107,18 @@ pub enum ConfigError {
 pub struct ProtobufDecoder {
     schema: Schema,
     options: ProtobufOptions,
-    plan: Plan,
+    writers: Writers,
     patterns: Vec<Box<dyn TypedColumn>>,
+}
+
+/// What records were written with.
+enum Writers {
+    /// All with one type; they have no header.
+    One(Plan),
+    /// Each with the one that its header names.
+    Named(Plans),
+    /// All of a block with the one that the block names, or with this one alone of them; they have no header.
+    OfBlock(plans::Plans<Plan, Arc<str>>, Option<Box<str>>),
 }
 
 impl ProtobufDecoder {
@@ -118,7 +134,38 @@ impl ProtobufDecoder {
     ) -> Result<Self, ConfigError> {
         let patterns = columns::patterns(&schema, options.settings())?;
         let plan = Plan::new(&types.message(message)?, &schema)?;
-        Ok(Self { schema, options, plan, patterns })
+        Ok(Self { schema, options, writers: Writers::One(plan), patterns })
+    }
+
+    /// A decoder of records in Confluent's wire format. Each schema is compiled when its first record comes; it must be among `schemas` by then. Records of a
+    /// schema that cannot fill the columns are rejects, as are those of another message than `message`, if one is given.
+    ///
+    /// # Errors
+    /// When a column cannot be filled whatever the schema, or a zone is not known.
+    pub fn framed(
+        schema: Schema,
+        schemas: Arc<Schemas>,
+        message: Option<&str>,
+        options: ProtobufOptions,
+    ) -> Result<Self, ConfigError> {
+        let patterns = columns::patterns(&schema, options.settings())?;
+        Ok(Self { schema, options, writers: Writers::Named(Plans::new(schemas, message)), patterns })
+    }
+
+    /// A decoder of records without a header, whose blocks name their schema ([`RecordBlock::schema`]), which is one of Pulsar's brokers
+    /// ([`Types::of_broker`]). As [`framed`](Self::framed) otherwise; the records of a block that names none are rejects.
+    ///
+    /// # Errors
+    /// As [`framed`](Self::framed).
+    pub fn of_blocks(
+        schema: Schema,
+        schemas: Arc<Schemas<Arc<str>>>,
+        message: Option<&str>,
+        options: ProtobufOptions,
+    ) -> Result<Self, ConfigError> {
+        let patterns = columns::patterns(&schema, options.settings())?;
+        let writers = Writers::OfBlock(plans::Plans::new(schemas), message.map(Box::from));
+        Ok(Self { schema, options, writers, patterns })
     }
 
     /// Decodes a block of records that are nothing but numbers; `None` if it has others, or a record that becomes a reject.
@@ -126,9 +173,23 @@ impl ProtobufDecoder {
         if !block.absent.is_empty() || !block.cut.is_empty() {
             return None;
         }
-        let flat = self.plan.flat.as_ref()?;
-        let mut filled = columns::fresh(&self.patterns, block.len());
-        flat.fill(&self.plan, block, 0, self.options.record_bytes_max, &mut filled)?;
+        let mut filled = Vec::new();
+        let mut fill = |plan: &Plan, header: usize| {
+            let flat = plan.flat.as_ref()?;
+            filled = columns::fresh(&self.patterns, block.len());
+            flat.fill(plan, block, header, self.options.record_bytes_max, &mut filled)
+        };
+        match &self.writers {
+            Writers::One(plan) => fill(plan, 0)?,
+            Writers::Named(plans) => {
+                let (compiled, header) = plans.flat(block, &self.schema)?;
+                fill(compiled.plan()?, header)?;
+            }
+            Writers::OfBlock(plans, message) => {
+                let make = |texts: &[SchemaText]| framed::of_block(texts, message.as_deref(), &self.schema);
+                fill(plans.of_block(block, make).plan().ok()?, 0)?;
+            }
+        }
         Some(rows::decoded(block, &self.schema, columns::finished(filled), Vec::new()))
     }
 
@@ -172,10 +233,30 @@ impl Decoder for ProtobufDecoder {
     }
 
     fn decode(&self, block: &RecordBlock) -> Decoded {
-        self.flat(block).unwrap_or_else(|| {
-            let bytes = &block.payloads.bytes[..];
-            self.rows(block, |rows, start, end| rows.push(&self.plan, Wire::new(bytes, start, end)))
-        })
+        self.flat(block).unwrap_or_else(|| self.each(block))
+    }
+}
+
+impl ProtobufDecoder {
+    /// Decodes a block record by record.
+    fn each(&self, block: &RecordBlock) -> Decoded {
+        let bytes = &block.payloads.bytes[..];
+        match &self.writers {
+            Writers::One(plan) => {
+                self.rows(block, |rows, start, end| rows.push(plan, Wire::new(bytes, start, end)))
+            }
+            Writers::Named(plans) => {
+                let mut last = Last::default();
+                self.rows(block, |rows, start, end| {
+                    plans.push(&mut last, rows, &self.schema, bytes, (start, end))
+                })
+            }
+            Writers::OfBlock(plans, message) => {
+                let make = |texts: &[SchemaText]| framed::of_block(texts, message.as_deref(), &self.schema);
+                let of_block = plans.of_block(block, make);
+                self.rows(block, |rows, start, end| rows.push(of_block.plan()?, Wire::new(bytes, start, end)))
+            }
+        }
     }
 }
 

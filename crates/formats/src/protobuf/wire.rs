@@ -55,6 +55,13 @@ impl<'a> Wire<'a> {
         Self { bytes: block, start, end, at: start }
     }
 
+    /// The message behind the first `header` bytes of the record that is `block[start..end]`.
+    #[inline(always)]
+    pub fn behind(block: &'a [u8], start: usize, header: usize, end: usize) -> Self {
+        debug_assert!(start + header <= end && end <= block.len());
+        Self { bytes: block, start, end, at: start + header }
+    }
+
     /// The start of a piece of the same record, which was read from it.
     #[inline(always)]
     pub fn of(&self, piece: Piece) -> Self {

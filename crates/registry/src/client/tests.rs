@@ -3,7 +3,7 @@
 use super::*;
 
 fn reference(subject: &str) -> Reference {
-    Reference { subject: subject.into(), version: 1 }
+    Reference { name: format!("{subject}.proto"), subject: subject.into(), version: 1 }
 }
 
 fn refused(config: Config) -> String {
@@ -20,10 +20,14 @@ fn a_text_stands_behind_all_that_it_uses_and_stands_once() {
         (reference("c"), ("C".into(), vec![reference("b"), reference("d")])),
         (reference("d"), ("D".into(), vec![reference("b")])),
     ]);
-    assert_eq!(in_order("A".into(), &[reference("c"), reference("b")], &mut others), ["B", "D", "C", "A"]);
+    let shown = |texts: Vec<SchemaText>| {
+        texts.into_iter().map(|text| text.name + "=" + &text.text).collect::<Vec<_>>()
+    };
+    let texts = in_order("A".into(), &[reference("c"), reference("b")], &mut others);
+    assert_eq!(shown(texts), ["b.proto=B", "d.proto=D", "c.proto=C", "=A"]);
     // A circle, which no registry takes, ends all the same.
     let mut circle = BTreeMap::from([(reference("b"), ("B".into(), vec![reference("b")]))]);
-    assert_eq!(in_order("A".into(), &[reference("b")], &mut circle), ["B", "A"]);
+    assert_eq!(shown(in_order("A".into(), &[reference("b")], &mut circle)), ["b.proto=B", "=A"]);
 }
 
 #[test]

@@ -6,10 +6,11 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use engine::TokioRuntime;
+use formats::schemas::SchemaText;
 use sources::memory::MemorySource;
 
 use super::*;
-use crate::Config;
+use crate::{Config, Kind};
 
 /// Answers like a registry's: by path, a status and a body; `None` closes the connection. It speaks enough HTTP for one request a connection.
 type Answers = Arc<Mutex<BTreeMap<String, (u16, String)>>>;
@@ -68,10 +69,15 @@ struct World {
 }
 
 fn world() -> World {
+    world_of(Kind::Avro)
+}
+
+fn world_of(kind: Kind) -> World {
     let registry = Registry::start();
     let inner = MemorySource::new([("events", 1)]);
     let (feed, schemas) = (inner.handle(), Arc::new(Schemas::default()));
-    let client = Client::new(&Config { url: registry.url.clone(), ..Config::default() }).expect("an address");
+    let client =
+        Client::new(&Config { url: registry.url.clone(), kind, ..Config::default() }).expect("an address");
     let source = WithSchemas::new(Arc::new(inner), client, schemas.clone(), TokioRuntime::new(1));
     World { registry, schemas, source, feed }
 }
@@ -122,7 +128,35 @@ async fn a_schema_is_asked_for_once_with_all_that_it_refers_to() {
         records += next(&mut *reader).await.expect("a block");
     }
     assert_eq!(world.registry.asked(), 2);
-    assert_eq!(world.schemas.get(&7), Some(Writer::Texts(["used".to_owned(), "main".to_owned()].into())));
+    let texts = [SchemaText::own("used"), SchemaText::own("main")];
+    assert_eq!(world.schemas.get(&7), Some(Writer::Texts(texts.into())));
+}
+
+/// Two schemas import a third, each by the same name; a schema without a type is one of Avro.
+#[tokio::test]
+async fn schemas_of_protobuf_keep_the_names_that_they_are_imported_by() {
+    let world = world_of(Kind::Protobuf);
+    let refers = r#""references": [{"name": "c.proto", "subject": "c", "version": 1}]"#;
+    let main = r#"{"schema": "main", "schemaType": "PROTOBUF", "references": [
+        {"name": "x/a.proto", "subject": "a", "version": 2}, {"name": "b.proto", "subject": "b", "version": 1}]}"#;
+    world.registry.says("/schemas/ids/7", 200, main);
+    world.registry.says("/schemas/ids/8", 200, r#"{"schema": "avro"}"#);
+    world.registry.says("/subjects/a/versions/2", 200, &format!(r#"{{"schema": "A", {refers}}}"#));
+    world.registry.says("/subjects/b/versions/1", 200, &format!(r#"{{"schema": "B", {refers}}}"#));
+    world.registry.says("/subjects/c/versions/1", 200, r#"{"schema": "C"}"#);
+    world.push(7);
+    world.push(8);
+    let mut reader = world.reader().await;
+    let mut records = 0;
+    while records < 2 {
+        records += next(&mut *reader).await.expect("a block");
+    }
+    let named = |name: &str, text: &str| SchemaText { name: name.into(), text: text.into() };
+    let texts = [named("c.proto", "C"), named("x/a.proto", "A"), named("b.proto", "B"), named("", "main")];
+    assert_eq!(world.schemas.get(&7), Some(Writer::Texts(texts.into())));
+    let why = "it is a schema of AVRO, and the pipeline reads Protobuf";
+    assert_eq!(world.schemas.get(&8), Some(Writer::Unusable(why.into())));
+    assert_eq!(world.registry.asked(), 5, "each once");
 }
 
 #[tokio::test]
@@ -225,7 +259,7 @@ async fn numbers_that_a_producer_makes_up_hold_nothing_up() {
 #[tokio::test]
 async fn a_block_of_made_up_numbers_asks_a_bounded_number_of_questions() {
     let world = world();
-    for id in 0..formats::avro::UNUSABLE_MAX as u32 {
+    for id in 0..formats::schemas::UNUSABLE_MAX as u32 {
         let none = Writer::Unusable("none".into());
         world.schemas.put(1_000_000 + id, none).expect("room");
     }

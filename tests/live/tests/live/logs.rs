@@ -97,7 +97,7 @@ fn every_record_of_a_log_is_in_the_table_once_and_what_is_settled_is_acknowledge
     assert!(exit.status.code() == Some(4) && told.contains("the store was lost"), "{told}");
 }
 
-fn write_gateway(dir: &Path, port: u16, stream: &str) {
+pub(super) fn write_gateway(dir: &Path, port: u16, stream: &str) {
     let text = format!(
         "gateway: test\nlisten: '127.0.0.1:{port}'\nstore: ./logs\nstreams:\n  {stream}\nhttp: {{ listen: none }}\nshutdown: {{ timeout: 20s }}\n"
     );

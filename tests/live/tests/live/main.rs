@@ -37,6 +37,7 @@
 //! | [`pulsar`]     | Pulsar topics, with kills, another ledger, more partitions, a truncated topic      |
 //! | [`pulsar_oauth`] | tokens of an issuer, of a few seconds each; an issuer that is away or refuses         |
 //! | [`pulsar_schemas`] | messages that name their schema, which the brokers keep; JSON schemas           |
+//! | [`protobuf`]   | records in Protocol Buffers: a registry, topics, logs and requests, Pulsar's schemas |
 //! | [`replays`]    | dead letters listed, shown, replayed and deleted                                  |
 //! | [`versions`]   | windows for tables that merge rows: results that others replace, and states       |
 //! | [`upserts`]    | rows that replace each other by key, with kills                                    |
@@ -82,6 +83,7 @@ mod outages;
 mod poison;
 mod postgres;
 mod problems;
+mod protobuf;
 mod pulsar;
 mod pulsar_oauth;
 mod pulsar_schemas;

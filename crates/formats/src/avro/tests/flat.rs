@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::written::long;
 use super::{decoder, record};
-use crate::avro::{AvroDecoder, AvroOptions, Schemas, Writer};
+use crate::avro::{AvroDecoder, AvroOptions};
+use crate::schemas::{SchemaText, Schemas, Writer};
 use crate::testing::{block, schema};
 
 const FIELDS: &str = r#"{"name": "id", "type": "int"}, {"name": "kind", "type": "int"}, {"name": "a", "type": "double"},
@@ -90,7 +91,7 @@ proptest! {
 fn records_of_one_schema_of_a_registry_take_the_short_way_too() {
     let schemas = std::sync::Arc::new(Schemas::default());
     for id in [7, 8] {
-        schemas.put(id, Writer::Texts(vec![record(FIELDS)].into())).expect("there is room");
+        schemas.put(id, Writer::Texts([SchemaText::own(record(FIELDS))].into())).expect("there is room");
     }
     let decoder =
         AvroDecoder::framed(schema(&COLUMNS), schemas, AvroOptions::default()).expect("the columns fit");

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use dataflow::{Decoder, Reason};
 
-use super::super::{
-    AvroDecoder, AvroOptions, SCHEMAS_MAX, Schemas, SchemasFull, UNUSABLE_MAX, Writer, schema_id, schema_ids,
-};
+use super::super::{AvroDecoder, AvroOptions};
 use super::record;
 use super::written::{long, sized};
+use crate::schemas::{
+    SCHEMAS_MAX, SchemaText, Schemas, SchemasFull, UNUSABLE_MAX, Writer, schema_id, schema_ids,
+};
 use crate::testing::{block, row, schema};
 
 fn texts<const N: usize>(texts: [&str; N]) -> Writer {
-    Writer::Texts(texts.map(str::to_owned).to_vec().into())
+    Writer::Texts(texts.map(SchemaText::own).to_vec().into())
 }
 
 fn framed(columns: &[&str], schemas: &Arc<Schemas>) -> AvroDecoder {

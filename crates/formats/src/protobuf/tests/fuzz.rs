@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use dataflow::Decoded;
 use testkit::Fuzz;
 
 use super::super::Types;
-use super::{decode, decoder, hex};
-use crate::testing::row;
+use super::{ProtobufDecoder, ProtobufOptions, decode, decoder, hex};
+use crate::schemas::{SchemaText, Schemas, Writer};
+use crate::testing::{row, schema};
 
 const BODY: &str = "message S { optional string city = 1; repeated double d = 2; S s = 3; }
     enum K { A = 0; B = 2; }
@@ -85,6 +87,30 @@ fn fuzz_protobuf_record() {
             }
         },
     );
+}
+
+/// The same of records with headers: a header that is changed costs its own record alone.
+#[test]
+fn fuzz_protobuf_framed() {
+    let schemas = Arc::new(Schemas::default());
+    let text = format!("syntax = \"proto3\"; package p; {} message M {{ {BODY} }}", super::IMPORTS);
+    schemas.put(1, Writer::Texts([SchemaText::own(text)].into())).expect("room");
+    let decoder = ProtobufDecoder::framed(schema(&COLUMNS), schemas, None, ProtobufOptions::default());
+    let decoder = decoder.expect("columns");
+    let good = hex("00 00000001 02 00 08ac02 1203 61c3a9");
+    let alone = row(&decode(&decoder, &[&good]), 0);
+    let words = ["00", "0000000001", "0000000002", "02", "0400", "80", "8000", "7f"].map(hex);
+    Fuzz::new("protobuf framed").example(&good).words(&words).run(3_000, |record| {
+        let decoded = decode(&decoder, &[&good[..], record, &good]);
+        assert_eq!(decoded.batch.rows.num_rows() + decoded.rejects.len(), 3);
+        let last = decoded.batch.rows.num_rows() - 1;
+        assert!(row(&decoded, 0) == alone && row(&decoded, last) == alone, "a neighbour changed");
+        let single = decode(&decoder, &[record]);
+        let said = |decoded: &Decoded| {
+            decoded.rejects.iter().map(|reject| reject.message.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(said(&single), said(&decoded));
+    });
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Bytes of other encoders, random messages, changed bytes, and what holds for whole records.
 
 mod contract;
+mod framed;
 mod fuzz;
 mod random;
 mod types;

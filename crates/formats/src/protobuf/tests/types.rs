@@ -25,7 +25,7 @@ fn imports_are_found_by_their_names_and_messages_by_theirs() {
         error,
         "no message `Order`; there are `geo.Place`, `shop.Order`, `shop.Order.Item`, `shop.Other`"
     );
-    let at = |path: &[u32]| types.message_at(path).map(|found| found.full_name().to_owned());
+    let at = |path: &[u32]| types.message_at(path, None).map(|found| found.full_name().to_owned());
     assert_eq!(at(&[0]).unwrap(), "shop.Order");
     assert_eq!(at(&[0, 0]).unwrap(), "shop.Order.Item");
     assert_eq!(at(&[1]).unwrap(), "shop.Other");
@@ -35,6 +35,30 @@ fn imports_are_found_by_their_names_and_messages_by_theirs() {
     // The same from a set of descriptors.
     let set = Types::of_set(&types.pool.encode_to_vec()).unwrap();
     assert_eq!(set.message("shop.Order").unwrap().fields().count(), 1);
+}
+
+/// Serializers do not agree on whether the entries of maps count.
+#[test]
+fn a_number_that_stands_for_two_messages_is_the_one_that_is_wanted() {
+    let text = r#"syntax = "proto3"; package p; message M { message First {} map<string, int32> m = 1; message A {} message B {} }"#;
+    let types = texts(&[("m.proto", text)]).unwrap();
+    let at = |place: u32, wanted: Option<&str>| {
+        types.message_at(&[0, place], wanted).map(|found| found.name().to_owned()).map_err(|e| e.to_string())
+    };
+    assert_eq!(at(0, None).as_deref(), Ok("First"));
+    // The entry itself is nobody's record.
+    assert_eq!(at(1, None).as_deref(), Ok("A"));
+    assert_eq!(at(3, None).as_deref(), Ok("B"));
+    assert_eq!(at(2, Some("p.M.A")).as_deref(), Ok("A"));
+    assert_eq!(at(2, Some(".p.M.B")).as_deref(), Ok("B"));
+    for wanted in [None, Some("p.M.First")] {
+        let error = at(2, wanted).unwrap_err();
+        assert!(
+            error.starts_with("the record is of the message number `0.2`, which is `p.M.A` if "),
+            "{error}"
+        );
+        assert!(error.ends_with("and `p.M.B` if not; name the right one as `message`"), "{error}");
+    }
 }
 
 #[test]

@@ -86,6 +86,10 @@ impl Danger {
     }
 }
 
+/// What is said of schemas from a file and a registry at once.
+pub(super) const TWO_PLACES: &str =
+    "`schema_file` and `registry` are two places of a schema; take one of them out";
+
 impl Rules<'_> {
     /// Everything about the inputs.
     pub(super) fn inputs(&mut self) {
@@ -259,15 +263,14 @@ impl Rules<'_> {
         self.otlp(input);
         self.protobuf(input);
         let Some(avro) = source.format.avro() else { return };
-        if source.delimits_records() && source.pulsar.is_none() && source.format.is_avro_of_the_source() {
+        if source.delimits_records() && source.pulsar.is_none() && source.format.is_of_the_source() {
             let message = "Avro needs the schema that its records were written with: write \
                            `format: { avro: { schema_file: events.avsc } }`, or for records that name theirs \
                            `format: { avro: { registry: { url: \"http://registry:8081\" } } }`";
             self.fault(&format!("{}.format", input.path), message);
         }
         if avro.schema_file.is_some() && avro.registry.is_some() {
-            let message = "`schema_file` and `registry` are two places of a schema; take one of them out";
-            self.fault(&format!("{}.format.avro", input.path), message);
+            self.fault(&format!("{}.format.avro", input.path), TWO_PLACES);
         }
         if let Some(registry) = &avro.registry {
             self.registry(registry, &format!("{}.format.avro.registry", input.path));
@@ -381,7 +384,7 @@ impl Rules<'_> {
         }
     }
 
-    fn registry(&mut self, registry: &Registry, path: &str) {
+    pub(super) fn registry(&mut self, registry: &Registry, path: &str) {
         let Registry { url, user, password, token, .. } = registry;
         if token.is_some() && user.is_some() {
             self.fault(path, "`token` and `user` are two ways to log in; take one of them out");

@@ -8,16 +8,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dataflow::{Decoder, RecordBlock, Runtime, Schema, Source, SourceError};
-use formats::avro::{AvroDecoder, AvroOptions, SCHEMA_BYTES_MAX, Schemas};
+use formats::avro::{AvroDecoder, AvroOptions, SCHEMA_BYTES_MAX};
 use formats::csv::{CsvDecoder, CsvOptions};
 use formats::json::{JsonDecoder, JsonOptions};
 use formats::otlp::{OtlpDecoder, OtlpOptions};
 use formats::protobuf::{ProtobufDecoder, ProtobufOptions};
-use registry::{Client, WithSchemas};
+use formats::schemas::Schemas;
+use registry::{Client, Kind, WithSchemas};
 use sources::file::Csv;
 use sources::pulsar::{PulsarOptions, SchemaClient};
 
-use super::brokers::Brokers;
+use super::brokers::{Brokers, Reads};
 use super::file_csv;
 use super::options::pulsar_connection;
 use super::protobuf::types;
@@ -43,12 +44,25 @@ enum Fetched {
     /// By the number in front of each record.
     Registry(Box<Client>, Arc<Schemas>),
     /// By the name that the source gives each block.
-    Brokers(Box<PulsarOptions>, Arc<Schemas<Arc<str>>>),
+    Brokers(Box<PulsarOptions>, Reads, Arc<Schemas<Arc<str>>>),
 }
 
 impl Decoding {
     fn of(decoder: Arc<dyn Decoder>) -> Self {
         Self { decoder, schemas: Fetched::Nothing, looks: None }
+    }
+
+    /// The decoder of a format without schemas, for records of `pulsar` if that is the source: a topic whose schema is of another format is refused.
+    fn of_text(decoder: Arc<dyn Decoder>, name: &'static str, pulsar: Option<&model::Pulsar>) -> Self {
+        // What is wrong with the connection is said by the source.
+        let asked = pulsar.and_then(|pulsar| pulsar_connection(pulsar, String::new()).ok());
+        match asked {
+            Some(asked) => {
+                let schemas = Fetched::Brokers(Box::new(asked), Reads::Text(name), Arc::default());
+                Self { decoder, schemas, looks: None }
+            }
+            None => Self::of(decoder),
+        }
     }
 
     /// A block that does not come from a source, with what its records look up ([`RecordBlock::found`]), as [`Decoding::ready`] hands out blocks that do.
@@ -73,8 +87,9 @@ impl Decoding {
             Fetched::Registry(client, schemas) => {
                 Arc::new(WithSchemas::new(source, (**client).clone(), schemas.clone(), runtime.clone()))
             }
-            Fetched::Brokers(options, schemas) => {
-                let brokers = Brokers(SchemaClient::new((**options).clone(), runtime.clone()));
+            Fetched::Brokers(options, reads, schemas) => {
+                let client = SchemaClient::new((**options).clone(), runtime.clone());
+                let brokers = Brokers { client, reads: *reads };
                 Arc::new(WithSchemas::new(source, brokers, schemas.clone(), runtime.clone()))
             }
         };
@@ -91,6 +106,7 @@ impl Decoding {
 /// When a column cannot be filled from that format, a zone is not known, a schema's file cannot be read, or a registry's settings do not do.
 pub fn decoder(input: &Input<'_>, schema: Schema) -> Result<Decoding, WiringError> {
     let (format, path) = (&input.source.format, format!("{}.format", input.path));
+    let pulsar = input.source.pulsar.as_ref();
     if let Some((signal, _)) = format.otlp() {
         let options = OtlpOptions { record_bytes_max: record_bytes(format) };
         let decoder = OtlpDecoder::new(signal, schema, options);
@@ -98,14 +114,15 @@ pub fn decoder(input: &Input<'_>, schema: Schema) -> Result<Decoding, WiringErro
         return Ok(Decoding::of(Arc::new(decoder)));
     }
     if let Some(protobuf) = format.protobuf() {
-        return protobuf_decoder(&protobuf, (record_bytes(format), &path), schema);
+        return protobuf_decoder(&protobuf, pulsar, (record_bytes(format), &path), schema);
     }
     match (format.avro(), format.csv()) {
-        (Some(avro), _) => {
-            avro_decoder(&avro, input.source.pulsar.as_ref(), (record_bytes(format), &path), schema)
+        (Some(avro), _) => avro_decoder(&avro, pulsar, (record_bytes(format), &path), schema),
+        (None, Some(csv)) => {
+            let decoder = csv_decoder(csv, (record_bytes(format), &path), schema)?;
+            Ok(Decoding::of_text(decoder, "CSV", pulsar))
         }
-        (None, Some(csv)) => csv_decoder(csv, (record_bytes(format), &path), schema).map(Decoding::of),
-        (None, None) => json_decoder((format, &path), schema).map(Decoding::of),
+        (None, None) => Ok(Decoding::of_text(json_decoder((format, &path), schema)?, "JSON", pulsar)),
     }
 }
 
@@ -163,7 +180,7 @@ fn avro_decoder(
             Ok(Decoding::of(Arc::new(decoder.map_err(|error| of_file(&error))?)))
         }
         (None, Some(registry), _) => {
-            let client = registry_client(registry, &format!("{path}.avro.registry"))?;
+            let client = registry_client(registry, Kind::Avro, &format!("{path}.avro.registry"))?;
             let schemas = Arc::<Schemas>::default();
             let decoder = AvroDecoder::framed(schema, schemas.clone(), options);
             let decoder = Arc::new(decoder.map_err(|error| settings(&error))?);
@@ -174,7 +191,8 @@ fn avro_decoder(
             let schemas = Arc::<Schemas<Arc<str>>>::default();
             let decoder = AvroDecoder::of_blocks(schema, schemas.clone(), options);
             let decoder = Arc::new(decoder.map_err(|error| settings(&error))?);
-            Ok(Decoding { decoder, schemas: Fetched::Brokers(Box::new(asked), schemas), looks: None })
+            let schemas = Fetched::Brokers(Box::new(asked), Reads::Avro, schemas);
+            Ok(Decoding { decoder, schemas, looks: None })
         }
         _ => Err(settings(&"write either `schema_file` or `registry`")),
     }
@@ -182,6 +200,7 @@ fn avro_decoder(
 
 fn protobuf_decoder(
     protobuf: &ProtobufFormat,
+    pulsar: Option<&model::Pulsar>,
     (record_bytes_max, path): (usize, &str),
     schema: Schema,
 ) -> Result<Decoding, WiringError> {
@@ -192,16 +211,35 @@ fn protobuf_decoder(
         epoch_unit: epoch_unit(protobuf.epoch_unit),
         record_bytes_max,
     };
-    let (Some(file), Some(message)) = (&protobuf.schema_file, &protobuf.message) else {
-        return Err(settings(&"write `schema_file` and `message`"));
-    };
-    let of_file = |error: &dyn std::fmt::Display| settings(&format!("schema_file `{file}`: {error}"));
-    let types = types(Path::new(file), &protobuf.import_paths).map_err(|error| of_file(&error))?;
-    let decoder = ProtobufDecoder::new(schema, &types, message, options);
-    Ok(Decoding::of(Arc::new(decoder.map_err(|error| of_file(&error))?)))
+    let message = protobuf.message.as_deref();
+    match (&protobuf.schema_file, &protobuf.registry, pulsar) {
+        (Some(file), None, _) => {
+            let of_file = |error: &dyn std::fmt::Display| settings(&format!("schema_file `{file}`: {error}"));
+            let message = message.ok_or_else(|| settings(&"`message` is missing"))?;
+            let types = types(Path::new(file), &protobuf.import_paths).map_err(|error| of_file(&error))?;
+            let decoder = ProtobufDecoder::new(schema, &types, message, options);
+            Ok(Decoding::of(Arc::new(decoder.map_err(|error| of_file(&error))?)))
+        }
+        (None, Some(registry), _) => {
+            let client = registry_client(registry, Kind::Protobuf, &format!("{path}.protobuf.registry"))?;
+            let schemas = Arc::<Schemas>::default();
+            let decoder = ProtobufDecoder::framed(schema, schemas.clone(), message, options);
+            let decoder = Arc::new(decoder.map_err(|error| settings(&error))?);
+            Ok(Decoding { decoder, schemas: Fetched::Registry(Box::new(client), schemas), looks: None })
+        }
+        (None, None, Some(pulsar)) => {
+            let asked = pulsar_connection(pulsar, String::new())?;
+            let schemas = Arc::<Schemas<Arc<str>>>::default();
+            let decoder = ProtobufDecoder::of_blocks(schema, schemas.clone(), message, options);
+            let decoder = Arc::new(decoder.map_err(|error| settings(&error))?);
+            let schemas = Fetched::Brokers(Box::new(asked), Reads::Protobuf, schemas);
+            Ok(Decoding { decoder, schemas, looks: None })
+        }
+        _ => Err(settings(&"write either `schema_file` or `registry`")),
+    }
 }
 
-fn registry_client(registry: &model::Registry, path: &str) -> Result<Client, WiringError> {
+fn registry_client(registry: &model::Registry, kind: Kind, path: &str) -> Result<Client, WiringError> {
     let secret =
         |secret: &Option<Secret>| secret.as_ref().map(|text| text.reveal().to_owned()).unwrap_or_default();
     let ca = registry
@@ -214,6 +252,7 @@ fn registry_client(registry: &model::Registry, path: &str) -> Result<Client, Wir
         user: registry.user.clone().unwrap_or_default(),
         password: secret(&registry.password),
         token: secret(&registry.token),
+        kind,
         ca_pem: ca,
     };
     Client::new(&config).map_err(|error| WiringError::Settings(format!("`{path}`: {error}")))

@@ -83,7 +83,7 @@ pub(super) fn pulsar_options(
         Start::Latest => sources::pulsar::Start::Latest,
         Start::At { ms } => sources::pulsar::Start::Time(ms),
     };
-    options.names_schemas = format.is_avro_of_the_source();
+    options.names_schemas = format.is_of_the_source();
     options.ahead_bytes_max = bounds::ahead_bytes(pipeline);
     options.record_bytes_max = record_bytes(format).max(dataflow::reject::RAW_BYTES_MAX) + 1;
     Ok(options)

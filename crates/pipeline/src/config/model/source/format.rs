@@ -35,9 +35,11 @@ impl Format {
         }
     }
 
-    /// Whether it is Avro whose schemas the source itself has.
-    pub fn is_avro_of_the_source(&self) -> bool {
-        self.avro().is_some_and(|avro| avro.schema_file.is_none() && avro.registry.is_none())
+    /// Whether it is Avro or Protocol Buffers, and the source itself has the schemas.
+    pub fn is_of_the_source(&self) -> bool {
+        let of_avro = self.avro().map(|avro| avro.schema_file.is_none() && avro.registry.is_none());
+        let of_protobuf = || self.protobuf().map(|of| of.schema_file.is_none() && of.registry.is_none());
+        of_avro.or_else(of_protobuf).unwrap_or(false)
     }
 
     /// The options of Protocol Buffers, as written or by default, if that is the format.
@@ -100,7 +102,7 @@ pub enum FormatWord {
     Json,
     /// Avro whose schemas Pulsar's brokers have; from other sources it needs options: where the schema comes from.
     Avro,
-    /// Protocol Buffers, which need options: where the types come from.
+    /// Protocol Buffers whose schemas Pulsar's brokers have; from other sources they need options: where the types come from.
     Protobuf,
     /// CSV, which needs options: where the names of the fields come from.
     Csv,
@@ -243,7 +245,7 @@ impl Default for AvroFormat {
     }
 }
 
-/// Options of Protocol Buffers.
+/// Options of Protocol Buffers. Where the types of a record come from: exactly one of `schema_file` and `registry`, or, with Pulsar and neither, its brokers.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProtobufFormat {
@@ -251,7 +253,11 @@ pub struct ProtobufFormat {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_file: Option<String>,
 
-    /// The message that each record is, with its package: `shop.Order`.
+    /// The registry that has the schema of each record under the number in its header (Confluent's wire format), which names the message as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<Box<Registry>>,
+
+    /// The message that each record is, with its package: `shop.Order`. Needed with `schema_file`; otherwise, if it is written, records of other messages become dead letters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
@@ -281,6 +287,7 @@ impl Default for ProtobufFormat {
     fn default() -> Self {
         Self {
             schema_file: None,
+            registry: None,
             message: None,
             import_paths: Vec::new(),
             timezone: default_timezone(),
