@@ -6,23 +6,18 @@
 //! `cargo run --release -p formats --example csv_rate -- [records] [shape]`, by default 1,000,000 of `glassflow` (the GlassFlow workload's
 //! records, as lines of 130 bytes: five fields, each with a column). The other shapes are `quoted`: the same with quotes around every field,
 //! and `some`: two of the fields have columns.
-//!
-//! Prints one line a repeat. The thread's own CPU time comes from the kernel (`/proc/thread-self/schedstat`), so other
-//! processes do not count.
 
-use std::hint::black_box;
+mod rate;
 
-use dataflow::{BlockBuilder, Column, ColumnType, Decoder, Partition, RecordBlock, Schema};
+use dataflow::{Column, ColumnType, Schema};
 use formats::csv::{CsvDecoder, CsvOptions};
 
-const REPEATS: usize = 7;
 const FIELDS: [&str; 5] = ["event_id", "user_id", "name", "email", "created_at"];
 
 fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let records: u64 = arguments.next().map_or(1_000_000, |n| n.parse().expect("a number of records"));
+    let (records, shape) = rate::arguments();
     let (mut columns, mut quote) = (columns(), "");
-    match arguments.next().as_deref() {
+    match shape.as_deref() {
         None | Some("glassflow") => {}
         Some("quoted") => quote = "\"",
         Some("some") => columns.truncate(2),
@@ -30,26 +25,7 @@ fn main() {
     }
     let options = CsvOptions { columns: FIELDS.map(String::from).into(), ..CsvOptions::default() };
     let decoder = CsvDecoder::new(Schema::new(columns), options).expect("the schema is good");
-    let blocks = blocks(records, quote);
-    let bytes: usize = blocks.iter().map(|b| b.payloads.bytes.len()).sum();
-    println!("{records} records, {:.1} bytes each", bytes as f64 / records as f64);
-    for _ in 0..REPEATS {
-        let start = cpu_ns();
-        let mut rows = 0;
-        for block in &blocks {
-            let decoded = black_box(decoder.decode(black_box(block)));
-            assert!(decoded.rejects.is_empty(), "{:?}", decoded.rejects.first());
-            rows += decoded.batch.len() as u64;
-        }
-        let seconds = (cpu_ns() - start) as f64 / 1e9;
-        assert_eq!(rows, records);
-        println!(
-            "{:.4} CPU-s per million records, {:.2} million records per CPU-s, {:.2} GB/s",
-            seconds * 1e6 / records as f64,
-            records as f64 / seconds / 1e6,
-            bytes as f64 / seconds / 1e9,
-        );
-    }
+    rate::print(&decoder, &rate::blocks(records, |n| record(n, quote)));
 }
 
 fn columns() -> Vec<Column> {
@@ -62,28 +38,6 @@ fn columns() -> Vec<Column> {
         column("user_name", ColumnType::String, "name"),
         column("user_email", ColumnType::String, "email"),
     ]
-}
-
-/// CPU time of this thread in nanoseconds.
-fn cpu_ns() -> u64 {
-    let stat =
-        std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts the time of threads");
-    stat.split(' ').next().and_then(|n| n.parse().ok()).expect("the first number is the time on a CPU")
-}
-
-fn blocks(records: u64, quote: &str) -> Vec<RecordBlock> {
-    let mut builder = BlockBuilder::new(Partition::new("events", 0), 0);
-    let mut blocks = Vec::new();
-    for n in 0..records {
-        builder.push(n, 0, Some(record(n, quote).as_bytes()));
-        if builder.is_full() {
-            blocks.push(builder.take());
-        }
-    }
-    if !builder.is_empty() {
-        blocks.push(builder.take());
-    }
-    blocks
 }
 
 /// A record with values as the workload's generator makes them, from a counter instead of chance.

@@ -6,68 +6,21 @@
 //! `cargo run --release -p formats --example decode_rate -- [records] [shape]`, by default 1,000,000 of `glassflow` (the
 //! GlassFlow workload's records of 200 bytes). The other shape is `wide`: 1.7 KB with a text of 648 bytes, a float, eight
 //! short texts and eight integers, and as many fields that no column asks for.
-//!
-//! Prints one line a repeat. The thread's own CPU time comes from the kernel (`/proc/thread-self/schedstat`), so other
-//! processes do not count.
 
-use std::hint::black_box;
+mod rate;
 
-use dataflow::{BlockBuilder, Column, ColumnType, Decoder, Partition, RecordBlock, Schema};
+use dataflow::{Column, ColumnType, Schema};
 use formats::json::{JsonDecoder, JsonOptions};
 
-const REPEATS: usize = 7;
-
 fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let records: u64 = arguments.next().map_or(1_000_000, |n| n.parse().expect("a number of records"));
-    let (columns, record): (_, fn(u64) -> String) = match arguments.next().as_deref() {
+    let (records, shape) = rate::arguments();
+    let (columns, record): (_, fn(u64) -> String) = match shape.as_deref() {
         None | Some("glassflow") => (glassflow_columns(), glassflow_record),
         Some("wide") => (wide_columns(), wide_record),
         Some(other) => panic!("no shape `{other}`; there are glassflow and wide"),
     };
     let decoder = JsonDecoder::new(Schema::new(columns), JsonOptions::default()).expect("the schema is good");
-    let blocks = blocks(records, record);
-    let bytes: usize = blocks.iter().map(|b| b.payloads.bytes.len()).sum();
-    println!("{records} records, {:.1} bytes each", bytes as f64 / records as f64);
-    for _ in 0..REPEATS {
-        let start = cpu_ns();
-        let mut rows = 0;
-        for block in &blocks {
-            let decoded = black_box(decoder.decode(black_box(block)));
-            assert!(decoded.rejects.is_empty(), "{:?}", decoded.rejects.first());
-            rows += decoded.batch.len() as u64;
-        }
-        let seconds = (cpu_ns() - start) as f64 / 1e9;
-        assert_eq!(rows, records);
-        println!(
-            "{:.4} CPU-s per million records, {:.2} million records per CPU-s, {:.2} GB/s",
-            seconds * 1e6 / records as f64,
-            records as f64 / seconds / 1e6,
-            bytes as f64 / seconds / 1e9
-        );
-    }
-}
-
-/// CPU time of this thread in nanoseconds.
-fn cpu_ns() -> u64 {
-    let stat =
-        std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts the time of threads");
-    stat.split(' ').next().and_then(|n| n.parse().ok()).expect("the first number is the time on a CPU")
-}
-
-fn blocks(records: u64, record: fn(u64) -> String) -> Vec<RecordBlock> {
-    let mut builder = BlockBuilder::new(Partition::new("events", 0), 0);
-    let mut blocks = Vec::new();
-    for n in 0..records {
-        builder.push(n, 0, Some(record(n).as_bytes()));
-        if builder.is_full() {
-            blocks.push(builder.take());
-        }
-    }
-    if !builder.is_empty() {
-        blocks.push(builder.take());
-    }
-    blocks
+    rate::print(&decoder, &rate::blocks(records, record));
 }
 
 fn glassflow_columns() -> Vec<Column> {

@@ -5,18 +5,17 @@
 //!
 //! `cargo run --release -p formats --example protobuf_rate -- [records] [shape]`, by default 1,000,000 of `readings` (the Flink workload's
 //! records, as `avro_rate` has them: eight fields, each with a column). Other shapes are `some`, the same records, of which three fields have columns,
-//! and `texts`, the same with one more column that no record fills, so that they are read one by one.
-//!
-//! Prints one line a repeat. The thread's own CPU time comes from the kernel (`/proc/thread-self/schedstat`), so other
-//! processes do not count.
+//! `texts`, the same with one more column that no record fills, so that they are read one by one, and `registry`, `readings` behind the number of their schema.
 
-use std::hint::black_box;
+mod rate;
+#[path = "rate/readings.rs"]
+mod readings;
+
 use std::sync::Arc;
 
-use dataflow::{BlockBuilder, Column, ColumnType, Decoder, Partition, RecordBlock, Schema};
+use dataflow::{Column, ColumnType, Schema};
 use formats::protobuf::{ProtobufDecoder, ProtobufOptions, Types};
-
-const REPEATS: usize = 7;
+use formats::schemas::{SchemaText, Schemas, Writer};
 
 const TYPES: &str = r#"syntax = "proto3";
 message SensorData {
@@ -24,92 +23,48 @@ message SensorData {
     int32 status = 7; int64 timestamp = 8; string note = 9;
 }"#;
 
+/// In front of each record of `registry`: schema 7, its first message.
+const HEADER: [u8; 6] = [0, 0, 0, 0, 7, 0];
+
 fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let records: u64 = arguments.next().map_or(1_000_000, |n| n.parse().expect("a number of records"));
-    let is_wanted = match arguments.next().as_deref() {
-        None | Some("readings") => |field: &str| field != "note",
-        Some("texts") => |_: &str| true,
-        Some("some") => |field: &str| matches!(field, "sensorId" | "humidity" | "timestamp"),
-        Some(other) => panic!("no shape `{other}`; there are readings, some and texts"),
+    let (records, shape) = rate::arguments();
+    let shape = shape.unwrap_or_else(|| "readings".to_owned());
+    let is_wanted = match &*shape {
+        "readings" | "registry" => |field: &str| field != "note",
+        "texts" => |_: &str| true,
+        "some" => |field: &str| matches!(field, "sensorId" | "humidity" | "timestamp"),
+        other => panic!("no shape `{other}`; there are readings, some, texts and registry"),
     };
-    let columns = columns().into_iter().filter(|column| is_wanted(&column.field)).collect();
-    let types = Types::of_text("t.proto", Arc::new(|name| Ok((name == "t.proto").then(|| TYPES.to_owned()))));
-    let types = types.expect("the text has no mistake");
-    let decoder =
-        ProtobufDecoder::new(Schema::new(columns), &types, "SensorData", ProtobufOptions::default());
-    let decoder = decoder.expect("the columns fit");
-    let blocks = blocks(records);
-    let bytes: usize = blocks.iter().map(|b| b.payloads.bytes.len()).sum();
-    println!("{records} records, {:.1} bytes each", bytes as f64 / records as f64);
-    for _ in 0..REPEATS {
-        let start = cpu_ns();
-        let mut rows = 0;
-        for block in &blocks {
-            let decoded = black_box(decoder.decode(black_box(block)));
-            assert!(decoded.rejects.is_empty(), "{:?}", decoded.rejects.first());
-            rows += decoded.batch.len() as u64;
-        }
-        let seconds = (cpu_ns() - start) as f64 / 1e9;
-        assert_eq!(rows, records);
-        println!(
-            "{:.4} CPU-s per million records, {:.2} million records per CPU-s, {:.2} GB/s",
-            seconds * 1e6 / records as f64,
-            records as f64 / seconds / 1e6,
-            bytes as f64 / seconds / 1e9,
-        );
-    }
-}
-
-fn columns() -> Vec<Column> {
-    use ColumnType::{DateTime64, Float64, Int32, String, UInt8};
-    let column = |field: &str, column_type| Column::new(field, column_type);
-    vec![
-        column("sensorId", Int32),
-        column("sensorType", UInt8),
-        column("temperature", Float64),
-        column("humidity", Float64),
-        column("pressure", Float64),
-        column("batteryLevel", Float64),
-        column("status", UInt8),
-        column("timestamp", DateTime64 { precision: 3, timezone: Some("UTC".into()) }),
-        column("note", String),
-    ]
-}
-
-/// Blocks of about 1 MiB of readings, as a source hands them out.
-fn blocks(records: u64) -> Vec<RecordBlock> {
-    let mut builder = BlockBuilder::new(Partition::new("readings", 0), 0);
-    let (mut blocks, mut record, mut random) = (Vec::new(), Vec::new(), 1);
-    for n in 0..records {
-        record.clear();
-        reading(n, &mut random, &mut record);
-        builder.push(n, 0, Some(&record));
-        if builder.is_full() {
-            blocks.push(builder.take());
-        }
-    }
-    if !builder.is_empty() {
-        blocks.push(builder.take());
-    }
-    blocks
-}
-
-fn reading(n: u64, random: &mut u64, out: &mut Vec<u8>) {
-    let mut uniform = |from: f64, to: f64| {
-        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        from + (to - from) * (*random >> 11) as f64 / (1u64 << 53) as f64
+    let note = Column::new("note", ColumnType::String);
+    let columns = readings::columns().into_iter().chain([note]);
+    let schema = Schema::new(columns.filter(|column| is_wanted(&column.field)).collect());
+    let (options, is_framed) = (ProtobufOptions::default(), shape == "registry");
+    let decoder = if is_framed {
+        let schemas = Arc::new(Schemas::default());
+        schemas.put(7, Writer::Texts([SchemaText::own(TYPES)].into())).expect("room for one");
+        ProtobufDecoder::framed(schema, schemas, None, options)
+    } else {
+        let types =
+            Types::of_text("t.proto", Arc::new(|name| Ok((name == "t.proto").then(|| TYPES.to_owned()))));
+        ProtobufDecoder::new(schema, &types.expect("the text has no mistake"), "SensorData", options)
     };
-    varint(1, uniform(0.0, 100_000.0) as u64, out);
-    varint(2, uniform(1.0, 9.0) as u64, out);
-    for (n, (from, to)) in
-        [(10.0, 40.0), (20.0, 80.0), (980.0, 1030.0), (20.0, 100.0)].into_iter().enumerate()
-    {
-        out.push((3 + n as u8) << 3 | 1);
-        out.extend(uniform(from, to).to_le_bytes());
+    let (decoder, mut random) = (decoder.expect("the columns fit"), 1);
+    let header = if is_framed { &HEADER[..] } else { &[] };
+    rate::print(&decoder, &rate::blocks(records, |n| record(header, n, &mut random)));
+}
+
+fn record(header: &[u8], n: u64, random: &mut u64) -> Vec<u8> {
+    let reading = readings::reading(n, random);
+    let mut record = header.to_vec();
+    varint(1, reading.sensor, &mut record);
+    varint(2, reading.kind, &mut record);
+    for (field, value) in (3..).zip(reading.measured) {
+        record.push(field << 3 | 1);
+        record.extend(value.to_le_bytes());
     }
-    varint(7, if uniform(0.0, 1.0) < 0.85 { 1 } else { uniform(2.0, 5.0) as u64 }, out);
-    varint(8, 1_764_000_000_000 + n / 1_000, out);
+    varint(7, reading.status, &mut record);
+    varint(8, reading.time_ms, &mut record);
+    record
 }
 
 fn varint(field: u8, value: u64, out: &mut Vec<u8>) {
@@ -120,10 +75,4 @@ fn varint(field: u8, value: u64, out: &mut Vec<u8>) {
         rest >>= 7;
     }
     out.push(rest as u8);
-}
-
-/// CPU time of this thread so far.
-fn cpu_ns() -> u64 {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
-    stat.split(' ').next().and_then(|ns| ns.parse().ok()).expect("schedstat begins with nanoseconds")
 }

@@ -9,6 +9,7 @@
 //! | `decode`      | records of JSON to columns                                                  |
 //! | `csv`         | the same records as lines of CSV to columns                                 |
 //! | `avro`        | records of Avro to columns                                                  |
+//! | `protobuf`    | the same records as messages of Protobuf to columns                         |
 //! | `otlp`        | log records in requests of OTLP to columns                                  |
 //! | `dedup_new`   | keys that were never seen, and their state delta                            |
 //! | `dedup_known` | keys that were all seen                                                     |
@@ -48,6 +49,7 @@ pub static STEPS: &[Step] = &[
     Step { name: "decode", unit: "records", units: rows::RECORDS, prepare: rows::decode },
     Step { name: "csv", unit: "records", units: rows::RECORDS, prepare: rows::decode_csv },
     Step { name: "avro", unit: "records", units: rows::RECORDS, prepare: readings::decode },
+    Step { name: "protobuf", unit: "records", units: rows::RECORDS, prepare: readings::decode_protobuf },
     Step { name: "otlp", unit: "records", units: rows::RECORDS, prepare: logs::decode },
     Step { name: "dedup_new", unit: "records", units: rows::RECORDS, prepare: rows::dedup_new },
     Step { name: "dedup_known", unit: "records", units: rows::RECORDS, prepare: rows::dedup_known },
