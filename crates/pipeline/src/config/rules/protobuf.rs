@@ -13,7 +13,7 @@ impl Rules<'_> {
         let source = input.source;
         let Some(protobuf) = source.format.protobuf() else { return };
         let path = format!("{}.format", input.path);
-        if !source.is_endless() {
+        if !source.delimits_records() {
             let message = match source.generator {
                 Some(_) => "a generator makes JSON; leave `format` out",
                 None => {
