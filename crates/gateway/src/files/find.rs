@@ -5,12 +5,16 @@
 //! from being followed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use files::Node;
 
 /// More matches than this are a mistake in the pattern.
 const FILES_MAX: usize = 100_000;
+
+/// A folder whose files are renamed while it is listed is listed anew, so often at the most: each time takes well below a millisecond.
+const LISTINGS_MAX: usize = 4;
 
 /// A file that is there.
 #[derive(Clone, Debug)]
@@ -131,19 +135,35 @@ impl Folders {
 
     fn files(&mut self, folder: PathBuf) -> Vec<Sibling> {
         let list = || {
-            // What cannot be listed has no files that anybody could find.
-            let entries = std::fs::read_dir(&folder).into_iter().flatten().take(FILES_MAX).flatten();
-            let sibling = |entry: std::fs::DirEntry| {
-                let metadata = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
-                let path = entry.path().to_str()?.to_owned();
-                Some(Sibling { path, node: Node::of(&metadata), bytes: metadata.len() })
-            };
-            let mut files: Vec<Sibling> = entries.filter_map(sibling).collect();
-            files.sort_by(|a, b| a.path.cmp(&b.path));
-            files
+            let mut listed = list(&folder);
+            for _ in 1..LISTINGS_MAX {
+                if listed.1 {
+                    break;
+                }
+                listed = list(&folder);
+            }
+            listed.0.sort_by(|a, b| a.path.cmp(&b.path));
+            listed.0
         };
         self.0.entry(folder.clone()).or_insert_with(list).clone()
     }
+}
+
+/// The files of a folder, and whether each name was still that of the same file when it was inspected: one that is renamed between both may be missed.
+fn list(folder: &Path) -> (Vec<Sibling>, bool) {
+    let (mut files, mut is_whole) = (Vec::new(), true);
+    // What cannot be listed has no files that anybody could find.
+    for entry in std::fs::read_dir(folder).into_iter().flatten().take(FILES_MAX).flatten() {
+        let Ok(metadata) = entry.metadata() else {
+            is_whole = false;
+            continue;
+        };
+        is_whole &= metadata.ino() == entry.ino();
+        if let Some(path) = entry.path().to_str().filter(|_| metadata.is_file()) {
+            files.push(Sibling { path: path.to_owned(), node: Node::of(&metadata), bytes: metadata.len() });
+        }
+    }
+    (files, is_whole)
 }
 
 /// The folder that a path names a file of.

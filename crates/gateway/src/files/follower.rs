@@ -8,7 +8,7 @@
 //! | under any name that a pattern means | read on                                                                |
 //! | renamed to another one in its folder | read on until it is quiet; kept in mind for [`Rules::forget_ms`]       |
 //! | deleted                             | read to its end if it was open; otherwise what was not read is lost, and counted |
-//! | shorter than it was read, or with another beginning | at its end: its rest is read from its copy beside it, if there is one, otherwise lost, and counted; what stands there now is a new file |
+//! | shorter than it was read, or with another beginning | at its end: its rest is read from its copy beside it, if there is one, otherwise lost, and counted, once three looks over two seconds found none; what stands there now is a new file |
 //!
 //! | a file that is not known            | is                                                                     |
 //! |-------------------------------------|------------------------------------------------------------------------|
@@ -99,6 +99,8 @@ struct Live {
     is_judged: bool,
     /// It has fewer bytes than were read, or other ones.
     is_over: bool,
+    /// Since when its copy is looked for in vain, and in how many looks.
+    missed: Option<(i64, u32)>,
     /// No line ends before it, of one that is longer than a piece.
     scanned: u64,
     /// Its bytes and the time of its last change when it was checked last, and when that was.
@@ -238,7 +240,7 @@ impl Follower {
         }
         for number in numbers {
             if self.live[&number].is_over {
-                self.replaced(number, &mut scan);
+                self.replaced(number, &mut scan, now_ms);
             }
         }
         let is_first = |pattern: usize| !self.table.begun.contains(&self.patterns.include[pattern]);

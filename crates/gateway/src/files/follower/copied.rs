@@ -8,18 +8,32 @@ use std::fs::File;
 use files::copies::{Alike, compare, is_name_of_copy};
 use files::{Identity, Node};
 
-use super::{COPY_BYTES_MIN, Follower};
+use super::{COPY_BYTES_MIN, Follower, GONE_MS};
 use crate::files::find::Found;
 use crate::files::scan::{Copied, Scan, is_young};
 
+/// Looks that must have found no copy of a file that was replaced.
+const LOOKS_MIN: u32 = 3;
+
 impl Follower {
     /// A known file has been emptied or written over: its rest is in its copy, or lost.
-    pub(super) fn replaced(&mut self, number: u64, scan: &mut Scan) {
-        // Whatever stands there now is a new file.
-        scan.give_back(self.table.files[&number].identity.node());
+    ///
+    /// A look may miss a copy that is renamed meanwhile. If it were called lost then, the next look would find a new file in it and read all of it
+    /// once more. So several looks over some time must have found none; until then what has replaced the file waits, and what is called like its copy.
+    pub(super) fn replaced(&mut self, number: u64, scan: &mut Scan, now_ms: i64) {
+        let node = self.table.files[&number].identity.node();
         if let Some(copy) = self.find_copy(&self.copied(number), scan) {
+            // Whatever stands there now is a new file.
+            scan.give_back(node);
             return self.adopt(number, copy, scan);
         }
+        let live = self.live.entry(number).or_default();
+        let (since_ms, looks) = *live.missed.get_or_insert((now_ms, 0));
+        live.missed = Some((since_ms, looks + 1));
+        if looks + 1 < LOOKS_MIN || now_ms - since_ms < GONE_MS {
+            return;
+        }
+        scan.give_back(node);
         let (Some(known), Some(live)) = (self.table.files.remove(&number), self.live.remove(&number)) else {
             return;
         };
@@ -100,6 +114,7 @@ impl Follower {
         live.there = known.bytes;
         (known.at, known.identity, known.is_lost) = (path, identity, false);
         (live.file, live.is_over, live.gone_ms, live.is_judged) = (Some(file), false, 0, false);
+        live.missed = None;
         self.is_changed = true;
     }
 
@@ -114,7 +129,7 @@ impl Follower {
         let originals: Vec<u64> = originals.map(|(number, _)| *number).collect();
         for number in originals {
             let (known, live) = (&self.table.files[&number], &self.live[&number]);
-            if live.is_gone() && !live.is_judged {
+            if live.is_over || live.is_gone() && !live.is_judged {
                 return true;
             }
             if live.is_gone() {

@@ -354,6 +354,32 @@ fn what_was_emptied_without_a_copy_is_counted() {
     assert_eq!(world.follower.take_lost(), Lost::default(), "nothing was left of it");
 }
 
+/// Where names change while they are listed, a look may find a file under none of them.
+#[test]
+fn a_copy_that_a_look_missed_is_read_on_by_the_next_one() {
+    for kills in [false, true] {
+        let mut world = World::new(&format!("missed-{kills}"), &["*.log*"]);
+        world.add("app.log", "one\ntwo\n");
+        world.follow();
+        if kills {
+            world.kill();
+        }
+        std::fs::create_dir(world.path("unseen")).unwrap();
+        world.copy_and_empty("app.log", "unseen/app.log.1");
+        world.add("app.log", "three, and more than before\n");
+        world.follow();
+        assert_eq!(world.lines().len(), 2, "{kills}: what has replaced a file waits until that is judged");
+        world.rename("unseen/app.log.1", "app.log.2");
+        world.rename("app.log", "app.log.1");
+        world.add("app.log", "four\n");
+        world.wait();
+        let expected =
+            ["app.log.1@0 three, and more than before", "app.log@0 four", "app.log@0 one", "app.log@4 two"];
+        assert_eq!(world.sorted(), expected, "{kills}");
+        assert_eq!(world.follower.take_lost(), Lost::default(), "{kills}");
+    }
+}
+
 #[test]
 fn files_of_the_first_start_are_read_from_their_end_if_that_is_asked_for() {
     let mut world = World::new("end", &["*.log"]);
