@@ -116,7 +116,7 @@ impl Coefficients {
 
 /// Bytes of a record, records per CPU-second of Forebay, and CPU-seconds of ClickHouse a row: medians of release builds.
 type Measured = (f64, f64, f64);
-const DEDUP: Measured = (200.0, 2_660_000.0, 0.57e-6);
-const PLAIN: Measured = (200.0, 2_529_000.0, 0.66e-6);
-const WINDOWS: Measured = (43.0, 5_860_000.0, 3.7e-6);
-const JOINED: Measured = (190.0, 1_679_000.0, 1.28e-6);
+const DEDUP: Measured = (200.0, 1_395_000.0, 1.17e-6);
+const PLAIN: Measured = (200.0, 1_353_000.0, 1.19e-6);
+const WINDOWS: Measured = (43.0, 3_111_000.0, 9.1e-6);
+const JOINED: Measured = (190.0, 1_037_000.0, 1.87e-6);
