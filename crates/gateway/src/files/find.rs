@@ -1,7 +1,7 @@
 //! Which files the patterns mean now, and what else is in a folder.
 //!
-//! Owns listing, and what a name of a copy looks like. Does not own which of the files are known (`files::scan`), nor what is read of them
-//! (`files::pieces`). What cannot be listed or inspected is reported and left out: a folder that nobody may read must not keep other files
+//! Owns listing. Does not own what a name of a copy looks like (`files::copies`, of the crate), which of the files are known (`files::scan`),
+//! nor what is read of them (`files::pieces`). What cannot be listed or inspected is reported and left out: a folder that nobody may read must not keep other files
 //! from being followed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use files::Node;
 /// More matches than this are a mistake in the pattern.
 const FILES_MAX: usize = 100_000;
 
-/// A folder whose files are renamed while it is listed is listed anew, so often at the most: each time takes well below a millisecond.
+/// A folder whose files are renamed while it is listed is listed so often at the most; what is missed all the same is found at another look.
 const LISTINGS_MAX: usize = 4;
 
 /// A file that is there.
@@ -158,8 +158,12 @@ fn list(folder: &Path) -> (Vec<Sibling>, bool) {
             is_whole = false;
             continue;
         };
+        // A folder's number may be another one where a disk is mounted.
+        if !metadata.is_file() {
+            continue;
+        }
         is_whole &= metadata.ino() == entry.ino();
-        if let Some(path) = entry.path().to_str().filter(|_| metadata.is_file()) {
+        if let Some(path) = entry.path().to_str() {
             files.push(Sibling { path: path.to_owned(), node: Node::of(&metadata), bytes: metadata.len() });
         }
     }
