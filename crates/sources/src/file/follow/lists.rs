@@ -221,6 +221,21 @@ impl Parked {
 }
 
 impl Work {
+    /// Has a file read: at once if it was found just now, or where it is when it has been looked for.
+    pub(super) fn add(&mut self, known: Known) {
+        let partition = known.from.partition.clone();
+        self.left.remove(&partition);
+        self.known.insert(partition.clone(), known.clone());
+        match self.told.remove(&partition) {
+            Some(Known { is: Is::Open { node, path }, .. }) => {
+                self.found(Job::new(known), Spot { path, node });
+            }
+            Some(_) | None => {
+                self.lost.insert(partition, Job::new(known));
+            }
+        }
+    }
+
     /// Has a file read where it was found.
     pub(super) fn found(&mut self, mut job: Job, spot: Spot) {
         job.known.is = Is::Open { node: spot.node, path: spot.path.clone() };

@@ -10,8 +10,7 @@ use async_trait::async_trait;
 use dataflow::{Event, Partition, ReadFrom, Reader, SourceError, SourceFault};
 use files::Identity;
 
-use super::decide::Spot;
-use super::known::{Is, Known};
+use super::known::Known;
 use super::lists::{Job, Shared};
 use super::reading::{CHUNK_BYTES, Read, Reading, State};
 use super::{Shared as OfSource, watch};
@@ -78,19 +77,7 @@ impl FollowReader {
             );
             SourceError::new(SourceFault::Refused, message).at(&from.partition)
         })?;
-        let partition = from.partition;
-        self.shared.change(|work| {
-            work.left.remove(&partition);
-            work.known.insert(partition.clone(), known.clone());
-            match work.told.remove(&partition) {
-                Some(Known { is: Is::Open { node, path }, .. }) => {
-                    work.found(Job::new(known), Spot { path, node })
-                }
-                Some(_) | None => {
-                    work.lost.insert(partition, Job::new(known));
-                }
-            }
-        });
+        self.shared.change(|work| work.add(known));
         Ok(())
     }
 }

@@ -36,9 +36,9 @@ pub(super) fn watch(shared: &Shared, sender: &Sender<Item>) {
         wake(shared);
         if looks_left == 0 {
             match scan(shared, &mut memory) {
-                Ok((decision, files)) => {
+                Ok(Scan { decision, compared, files }) => {
                     looks_left = LOOKS_A_SCAN + files / FILES_A_LOOK;
-                    if act(shared, sender, decision).is_err() {
+                    if act(shared, sender, decision, &compared).is_err() {
                         return;
                     }
                 }
@@ -101,8 +101,16 @@ fn wake(shared: &Shared) {
     changed.into_iter().for_each(|job| shared.lose(job));
 }
 
+/// What a look at the folders has found.
+struct Scan {
+    decision: Decision,
+    /// The files that were known, as they were when others were compared with them.
+    compared: Vec<Known>,
+    files: u64,
+}
+
 /// Looks at the folders.
-fn scan(shared: &Shared, memory: &mut Memory) -> Result<(Decision, u64), SourceError> {
+fn scan(shared: &Shared, memory: &mut Memory) -> Result<Scan, SourceError> {
     let paths = &shared.options.paths;
     let survey = Survey::of(paths)?;
     closed(shared, &survey);
@@ -111,12 +119,22 @@ fn scan(shared: &Shared, memory: &mut Memory) -> Result<(Decision, u64), SourceE
         let left = work.left.values().chain(work.told.values());
         work.known.values().chain(left).cloned().collect()
     };
-    let mut decision = look(paths, &survey, &known, memory)?;
-    if !decision.new.is_empty() {
-        let work = shared.lock();
-        decision.new.retain(|start| !is_overtaken(start, &known, &work.known));
+    let decision = look(paths, &survey, &known, memory)?;
+    Ok(Scan { decision, compared: known, files: survey.entries.len() as u64 })
+}
+
+/// The new files that are new still; the others are decided by the next look. If a file was added since they were compared, any of them may be that one.
+fn still_new(
+    mut new: Vec<PartitionStart>,
+    compared: &[Known],
+    now: &BTreeMap<Partition, Known>,
+) -> Vec<PartitionStart> {
+    let partitions: BTreeSet<&Partition> = compared.iter().map(|known| &known.from.partition).collect();
+    if now.keys().any(|partition| !partitions.contains(partition)) {
+        return Vec::new();
     }
-    Ok((decision, survey.entries.len() as u64))
+    new.retain(|start| !is_overtaken(start, compared, now));
+    new
 }
 
 /// Whether what was decided of a new file is out of date: it may be a copy of one that was read on since it was compared, which could not be told from what
@@ -168,7 +186,7 @@ fn closed(shared: &Shared, survey: &Survey) {
 }
 
 /// Does what was decided.
-fn act(shared: &Shared, sender: &Sender<Item>, decision: Decision) -> Result<(), Closed> {
+fn act(shared: &Shared, sender: &Sender<Item>, decision: Decision, compared: &[Known]) -> Result<(), Closed> {
     let Decision { placed, finished, refused, new } = decision;
     let ends = shared.options.ends;
     shared.change(|work| {
@@ -197,7 +215,7 @@ fn act(shared: &Shared, sender: &Sender<Item>, decision: Decision) -> Result<(),
             sender.send(Err(error), 0)?;
         }
     }
-    let new = claimed(shared, sender, new)?;
+    let new = claimed(shared, sender, new, compared)?;
     shared.source.places.set(&shared.lock().known);
     for start in new {
         sender.send(Ok(Event::Found(start)), 0)?;
@@ -222,6 +240,7 @@ fn claimed(
     shared: &Shared,
     sender: &Sender<Item>,
     new: Vec<PartitionStart>,
+    compared: &[Known],
 ) -> Result<Vec<PartitionStart>, Closed> {
     if new.is_empty() {
         return Ok(Vec::new());
@@ -233,12 +252,12 @@ fn claimed(
         sender.send(Err(SourceError::new(SourceFault::Config, why)), 0)?;
         return Ok(Vec::new());
     }
-    shared.change(|work| {
-        for start in &new {
-            work.told.insert(start.partition.clone(), super::told(start));
-        }
-    });
-    Ok(new)
+    Ok(shared.change(|work| {
+        let new = still_new(new, compared, &work.known);
+        let told = new.iter().map(|start| (start.partition.clone(), super::told(start)));
+        work.told.extend(told);
+        new
+    }))
 }
 
 #[cfg(test)]

@@ -51,6 +51,28 @@ fn a_file_that_was_emptied_behind_the_listing_is_not_named_by_what_is_there_of_t
     assert_eq!(look(&survey(&dir), &[], &mut Memory::default()).new.len(), 1, "at the next look");
 }
 
+/// The original is named by what it had; so its copy, which has that now, is no other new file.
+#[test]
+fn a_copy_whose_original_is_emptied_while_both_are_looked_at_is_no_file_of_its_own() {
+    for left in [0, 1, 40, text("b").len()] {
+        let dir = Dir::new("decide-copied");
+        let path = dir.write("web.log", &text("a"));
+        fs::copy(&path, dir.path("web.log.1")).unwrap();
+        let (listed, mut memory) = (survey(&dir), Memory::default());
+        let mut look = Look::new(&listed, &[], &mut memory);
+        let unknown = look.unknown().expect("reads");
+        assert_eq!(unknown.len(), 2);
+        fs::write(&path, &text("b")[..left]).unwrap();
+        let new = look.new_files(&unknown).expect("reads");
+        let names: Vec<&str> = new.iter().map(|start| &*start.partition.stream).collect();
+        assert_eq!(names, [&*path], "{left}: one of the two");
+        // It was, and is found where its content is.
+        let known: Vec<Known> = new.iter().map(named).collect();
+        let decision = self::look(&survey(&dir), &known, &mut Memory::default());
+        assert_eq!(paths(&decision), [("web.log/0".to_owned(), "web.log.1".to_owned())], "{left}");
+    }
+}
+
 /// As a pipeline stopped that was killed before anything of three files was sealed, which all were `web.log` one after the other.
 #[test]
 fn a_file_that_few_bytes_are_known_of_is_found_in_its_copy_if_nothing_of_it_was_read() {
