@@ -332,6 +332,7 @@ impl ClickHouseTable {
             tokens_per_block_max: bounded(plan.tokens_per_block_max),
             asked_ms: sight.asked_ms,
             answered_ms: sight.answered_ms,
+            zone: plan.zone.clone(),
         };
         Ok(facts.seen(table_uuid))
     }

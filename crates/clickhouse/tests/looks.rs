@@ -8,9 +8,11 @@ mod testing;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::{Int32Array, RecordBatch};
+use arrow_array::{Int32Array, RecordBatch, TimestampSecondArray};
 use clickhouse::{ClickHouseTable, Fault, ServerConfig, TableConfig};
-use dataflow::{Attempt, Effect, Encoded, FrameId, Presence, Remedy, Selected, Table, TableFault};
+use dataflow::{
+    Attempt, Basis, Effect, Encoded, FrameId, Presence, Remedy, Selected, Table, TableFault, Tokens,
+};
 use testing::{Fixed, RealTime};
 use testkit::{Answer, ClickHouse, ClickHouseOptions, Fault as Trouble, FaultProxy, Rule};
 
@@ -65,6 +67,50 @@ async fn a_table_that_becomes_asynchronous_is_seen_at_the_next_look_and_its_stat
         server.query(statement).unwrap();
         table.see().await.unwrap();
     }
+}
+
+/// The user's time zone changes between two starts, while an insert is in doubt. The server computes a column's value in the zone of the insert, but the
+/// partition key itself in the zone that the table was loaded with.
+#[tokio::test]
+async fn a_token_of_another_time_zone_is_not_trusted() {
+    let Some(server) = start() else { return };
+    server
+        .query(
+            "CREATE TABLE t (n Int32, at DateTime, day Date MATERIALIZED toDate(toStartOfDay(at)), _forebay UUID) ENGINE = MergeTree \
+             PARTITION BY day ORDER BY n SETTINGS non_replicated_deduplication_window = 100",
+        )
+        .unwrap();
+    let proxy = FaultProxy::start(&server.url()).unwrap();
+    let before = open(&proxy.url()).await.unwrap();
+    // Eight in the evening at Greenwich is the next day in Tokyo.
+    let rows = [
+        ("n", Arc::new(Int32Array::from_iter_values(0..10)) as _),
+        ("at", Arc::new(TimestampSecondArray::from_value(1_700_078_400, 10)) as _),
+    ];
+    let rows = RecordBatch::try_from_iter(rows).unwrap();
+    let frame = before.encode(&[Selected::all(rows)], &mut || FrameId(7)).unwrap().remove(0);
+    let since = before.see().await.unwrap();
+    send(&before, &frame).await;
+    send(&before, &frame).await;
+    let count = || server.query("SELECT count(), uniqExact(_partition_id) FROM t").unwrap();
+    assert_eq!(count(), "10\t1\n", "its token is known");
+    let zone = Answer::new(200, "[\"Asia/Tokyo\",[],[]]\n").header("X-ClickHouse-Query-Id", "x");
+    proxy.add(Rule::always(Trouble::Answer(zone)).query("SELECT timezone()"));
+    assert_eq!(before.see().await.unwrap_err().kind, TableFault::Differs, "a process that runs stops");
+    let after = open(&proxy.url()).await.unwrap();
+    let now = after.see().await.unwrap();
+    // The server of a test has not run for long, so that alone would be no run to trust.
+    let old = |seen: &dataflow::Sighting| {
+        let facts = tokens::Facts::of(seen).expect("it was seen");
+        tokens::Facts { start_ms: facts.seen_ms - 600_000, ..facts }.seen(seen.table_uuid.clone())
+    };
+    let lapse = |basis, now| tokens::ClickHouseTokens.lapse(basis, &old(&since), &old(now));
+    assert_eq!(lapse(Basis::Token, &since), None);
+    assert_eq!(lapse(Basis::Token, &now), Some("time_zone_changed"));
+    assert_eq!(lapse(Basis::Absence, &now), None, "what is not there is in no partition");
+    // As it would have been sent.
+    send(&after, &frame).await;
+    assert_eq!(count(), "20\t2\n", "in another partition its token is not known");
 }
 
 #[tokio::test]

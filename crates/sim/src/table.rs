@@ -343,6 +343,7 @@ impl SimTable {
             // An answer may take as long as the pauses of a question.
             asked_ms: ours_ms - (ASKED_US_MAX / 1_000) as i64,
             answered_ms: ours_ms + (ANSWERED_US_MAX / 1_000) as i64,
+            zone: String::new(),
         };
         facts.seen(state.server.uuid(place))
     }

@@ -45,6 +45,9 @@ pub struct Facts {
     /// When its answer was there, by the same clock.
     #[prost(sint64, tag = "11")]
     pub answered_ms: i64,
+    /// The time zone of the inserts, by which their rows fall into partitions; each partition remembers its own tokens.
+    #[prost(string, tag = "12")]
+    pub zone: String,
 }
 
 impl Facts {

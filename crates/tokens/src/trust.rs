@@ -5,7 +5,7 @@
 //!
 //! | a decision rests on   | it lapses when                                                                                        |
 //! |-----------------------|-------------------------------------------------------------------------------------------------------|
-//! | the token (resend)    | the token does not certainly stand any more: another table or run of the server, half of the tokens used, half of the age |
+//! | the token (resend)    | the token does not certainly stand any more: another table or run of the server, another time zone of the inserts, half of the tokens used, half of the age |
 //! | absence (confirm)     | the table is another, or since the look half of the tokens were used or half of the age has passed: a late copy could have come and been forgotten |
 //!
 //! How many tokens others use is bounded from above ([`tokens_since`]): a block may cost two tokens, and a block of asynchronous
@@ -32,6 +32,8 @@ pub enum Lapse {
     Unreadable,
     /// The server has restarted, or is another one.
     OtherRun,
+    /// Inserts have another time zone, and may put rows into partitions where their token is not known.
+    OtherZone,
     /// Half of the tokens that the table remembers may have been used, or nothing bounds how many were.
     TokensUsed,
     /// Half of the time is over that the table remembers a token for.
@@ -45,6 +47,7 @@ impl Lapse {
             Self::OtherTable => "table_changed",
             Self::Unreadable => "unreadable",
             Self::OtherRun => "server_restarted",
+            Self::OtherZone => "time_zone_changed",
             Self::TokensUsed => "tokens_used",
             Self::TooOld => "token_too_old",
         }
@@ -60,6 +63,9 @@ pub fn lapse(basis: Basis, since: &Sighting, now: &Sighting) -> Option<Lapse> {
     let age_ms = age_ms(&since, &now);
     if basis == Basis::Token && !is_same_run(&since, &now) {
         return Some(Lapse::OtherRun);
+    }
+    if basis == Basis::Token && since.zone != now.zone {
+        return Some(Lapse::OtherZone);
     }
     if tokens_since(&since, &now).is_none_or(|n| n >= trusted_tokens(now.token_window)) {
         return Some(Lapse::TokensUsed);

@@ -38,6 +38,8 @@ fn a_decision_to_send_again_lapses_with_the_facts_that_it_rests_on() {
         (server(0, 70_000, 100).seen("other"), Some(Lapse::OtherTable), Some(Lapse::OtherTable)),
         // A restart takes no token of a frame that was looked for in vain, and brings none of its rows.
         (seen(server(65_000, 70_000, 100)), Some(Lapse::OtherRun), None),
+        // Rows of another zone fall into other partitions, which remember tokens of their own; a part is found in any of them.
+        (seen(Facts { zone: "Asia/Tokyo".into(), ..server(0, 70_000, 100) }), Some(Lapse::OtherZone), None),
         (nothing, Some(Lapse::Unreadable), Some(Lapse::Unreadable)),
         (of_another_kind, Some(Lapse::Unreadable), Some(Lapse::Unreadable)),
     ] {
