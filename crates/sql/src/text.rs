@@ -208,6 +208,9 @@ impl<'a> Text<'a> {
             );
             return Err(self.fault(&message, surplus.span));
         }
+        if let Some((why, span)) = not_offered(&tokens) {
+            return Err(self.fault(why, span));
+        }
         Ok(types::with_angles(tokens))
     }
 
@@ -286,6 +289,35 @@ pub(crate) fn together(mut parts: Vec<Expr>, op: &BinaryOperator) -> Option<Expr
     let right = parts.split_off(parts.len().div_ceil(2));
     let (left, right) = (Box::new(together(parts, op)?), Box::new(together(right, op)?));
     Some(Expr::BinaryOp { left, op: op.clone(), right })
+}
+
+/// The first operator that is read otherwise elsewhere, or by nobody here, with what to write in its place.
+fn not_offered(tokens: &[TokenWithSpan]) -> Option<(&'static str, Span)> {
+    let tokens: Vec<&TokenWithSpan> =
+        tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_))).collect();
+    let keyword = |token: &Token| match token {
+        Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
+        _ => None,
+    };
+    let is_text = |token: &Token| matches!(token, Token::SingleQuotedString(_));
+    tokens.windows(2).find_map(|pair| {
+        let (token, next) = (&pair[0].token, &pair[1].token);
+        let why = match (token, keyword(token), keyword(next)) {
+            // The engine looks for the pattern anywhere in the text, and knows no `%`.
+            (_, Some(Keyword::SIMILAR), Some(Keyword::TO)) => {
+                "there is no `SIMILAR TO`; write `LIKE`, or `~` with a regular expression"
+            }
+            (_, Some(Keyword::RLIKE | Keyword::REGEXP), _) if is_text(next) => {
+                "there is no `RLIKE` and no `REGEXP`; write `~`"
+            }
+            (_, Some(Keyword::COLLATE), Some(_)) => {
+                "there is no `COLLATE`: texts are compared by their bytes; write `lower(…)` to compare letters of both cases"
+            }
+            (Token::LongArrow, ..) => "there is no `->>`; write `json_get_string(text, key_or_index)`",
+            _ => return None,
+        };
+        Some((why, Span::new(pair[0].span.start, pair[0].span.end)))
+    })
 }
 
 /// Operators that nest without a parenthesis.
