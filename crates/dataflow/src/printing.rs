@@ -27,6 +27,23 @@ pub fn escaped_lines(text: &str) -> Cow<'_, str> {
     escape(text, usize::MAX, |c| c != '\n' && !is_printable(c))
 }
 
+/// JSON text without anything that a terminal obeys: the same JSON, for such characters are only in its strings, where `\u` escapes stand for them.
+pub fn escaped_json(json: &str) -> Cow<'_, str> {
+    if json.chars().all(is_printable) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 8);
+    for c in json.chars() {
+        match is_printable(c) {
+            true => out.push(c),
+            false => {
+                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")))
+            }
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// True for characters that are displayed and do nothing else: no control characters, none that change the direction of
 /// text, join or hide others, or end a line.
 pub fn is_printable(c: char) -> bool {

@@ -45,3 +45,10 @@ fn values_that_a_server_quotes_are_left_out() {
         assert_eq!(without_values(words), told);
     }
 }
+
+#[test]
+fn json_stays_json_of_the_same_values() {
+    let shown = escaped_json("{\"text\":\"a\u{9b}2J\u{202e}é\\n\u{1f600}\u{e0001}\"}").into_owned();
+    assert_eq!(shown, r#"{"text":"a\u009b2J\u202eé\n😀\udb40\udc01"}"#);
+    assert!(matches!(escaped_json("{}"), Cow::Borrowed("{}")));
+}

@@ -10,6 +10,7 @@
 
 mod reads;
 mod stored;
+mod told;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ use crate::commands::{explain, run};
 use crate::console::Exit;
 use admin::plan::{PartitionNow, TableNow};
 use admin::running;
+use told::Told;
 
 /// Something that stands against a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,15 +206,13 @@ async fn tables(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>, found: &mut Fou
             return tables;
         }
     };
-    let mut is_away = false;
+    let mut told = Told::default();
     tables.all = all.len();
     let paths = pipeline.targets().into_iter().map(|target| format!("{}.clickhouse.table", target.path));
     let paths: Vec<String> = paths.chain(["dead_letters.table".to_owned()]).collect();
     for ((table, faults), own) in all.iter().zip(&paths) {
         for fault in faults {
-            // A server that is away is away for all tables; once is enough. So is a user that it refuses.
-            let is_of_server = fault.remedy == Remedy::Resend || fault.kind == TableFault::Access;
-            if is_of_server && std::mem::replace(&mut is_away, true) {
+            if !told.is_new(fault) {
                 continue;
             }
             let path = match fault.remedy {

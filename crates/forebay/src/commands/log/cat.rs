@@ -84,7 +84,8 @@ impl Cat {
         is_terminal: bool,
     ) -> std::io::Result<()> {
         match (self.json, is_terminal) {
-            (true, _) => writeln!(out, "{}", json_of(block, row)),
+            (true, false) => writeln!(out, "{}", json_of(block, row)),
+            (true, true) => writeln!(out, "{}", printing::escaped_json(&json_of(block, row).to_string())),
             // What a record holds must not steer a user's terminal; a pipe gets it as it is.
             (false, true) => {
                 let text = String::from_utf8_lossy(block.payloads.get(row));
