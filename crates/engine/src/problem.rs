@@ -190,7 +190,7 @@ impl State {
                 "restore the table; if it was created again, the pipeline stops and asks about inserts in doubt"
             }
             Self::TableDiffers => {
-                "follow the message: run the statement that restores the columns of the waiting rows"
+                "follow the message; where it names a statement that restores the columns of the waiting rows, run it"
             }
             Self::NoSpace => "free space on the server's disk",
             Self::ReadOnly => "start the table's keeper, or make the table writable",

@@ -310,7 +310,8 @@ fn not_offered(tokens: &[TokenWithSpan]) -> Option<(&'static str, Span)> {
             (_, Some(Keyword::RLIKE | Keyword::REGEXP), _) if is_text(next) => {
                 "there is no `RLIKE` and no `REGEXP`; write `~`"
             }
-            (_, Some(Keyword::COLLATE), Some(_)) => {
+            // A column may be called so; then no other name follows.
+            (_, Some(Keyword::COLLATE), Some(Keyword::NoKeyword)) => {
                 "there is no `COLLATE`: texts are compared by their bytes; write `lower(…)` to compare letters of both cases"
             }
             (Token::LongArrow, ..) => "there is no `->>`; write `json_get_string(text, key_or_index)`",

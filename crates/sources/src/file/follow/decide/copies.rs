@@ -108,7 +108,8 @@ impl<'a> Look<'a> {
             let alike = compare(&file, &original, &mut compared);
             let failed = |error| find::failed(&unknown.entry.path, "read", &error);
             // Only now: while it begins as it did when it was to be named, it is what was compared. Emptied since, it is named by what is in the copy alone.
-            let is_intact = head(&original).map_err(failed)?.starts_with(&other.head);
+            let begins = head(&original).map_err(|error| find::failed(&other.entry.path, "read", &error))?;
+            let is_intact = begins.starts_with(&other.head);
             if !is_intact || alike.map_err(failed)? == Alike::SoFar {
                 self.tell(unknown.entry, &other.entry.path);
                 return Ok(true);
