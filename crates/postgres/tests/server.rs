@@ -375,7 +375,7 @@ async fn a_large_table_is_read_by_its_index() {
     // A session that ends tells what it has read.
     drop(keyed);
     let scans = "SELECT coalesce(seq_scan, 0)::text, coalesce(idx_scan, 0)::text FROM pg_stat_user_tables WHERE relname = 'large'";
-    testkit::wait_until(Duration::from_secs(20), "a read by the index", || {
+    testkit::wait_until(Duration::from_secs(600), "a read by the index", || {
         let found = world.server.query(scans).expect("statistics");
         found[0][1].as_deref().is_some_and(|scans| scans != "0")
     });

@@ -162,7 +162,7 @@ fn fill(kafka: &Kafka, partition: u32, count: usize) {
     for _ in 0..count {
         producer.send(&record).expect("sends");
     }
-    producer.flush(Duration::from_secs(60)).expect("all acknowledged");
+    producer.flush(Duration::from_secs(600)).expect("all acknowledged");
 }
 
 struct Reading {

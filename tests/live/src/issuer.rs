@@ -105,7 +105,7 @@ fn answer(
     state: &Mutex<State>,
     who: impl Fn(&[String]) -> Option<(&'static [u8], &'static str)>,
 ) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.set_read_timeout(Some(Duration::from_secs(600)))?;
     let (head, body) = request(&mut stream)?;
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
     let is_description = head.starts_with("GET /.well-known/openid-configuration ");

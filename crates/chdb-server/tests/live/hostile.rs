@@ -281,7 +281,7 @@ fn connections_beyond_the_bound_and_silent_ones_end() {
     let server = start(&folder, &["--connections", "2", "--head-wait", "3"]);
     let hold = || {
         let mut stream = TcpStream::connect(&server.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(600))).unwrap();
         stream.write_all(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut bytes = [0; 1024];
         let read = stream.read(&mut bytes).unwrap();

@@ -44,7 +44,9 @@ fn wait_for(port: u16) {
 
 /// Sends requests, each until it is answered, until told to end. What was perhaps stored is sent again only if `may_repeat`.
 fn send(number: u64, port: u16, may_repeat: bool, sent: &Sent) -> u64 {
-    let client = HttpClient::new(&format!("http://127.0.0.1:{port}")).timeout(Duration::from_secs(40));
+    // A request that may be repeated need not wait for a program that was killed; of another, an end without an answer is the verdict.
+    let wait_max = if may_repeat { Duration::from_secs(40) } else { PATIENCE };
+    let client = HttpClient::new(&format!("http://127.0.0.1:{port}")).timeout(wait_max);
     let mut request = 0;
     while !sent.over.load(Ordering::Acquire) {
         let first = (request * SENDERS + number) * PER_REQUEST;

@@ -201,7 +201,7 @@ fn what_is_sealed_is_delivered_before_a_pipeline_is_moved_reset_or_deleted() {
     table.wait_for(30);
     case.own_server().kill9().expect("the server dies");
     case.feed().send(lines(30..80).lines());
-    wait_until(Duration::from_secs(30), "all is sealed", || {
+    wait_until(live::PATIENCE, "all is sealed", || {
         pipeline.accounts().read == 80 && pipeline.pending_frames() > 0
     });
     running.kill9().expect("the program dies");

@@ -179,10 +179,10 @@ impl World {
         if self.run.is_none() {
             self.story.push("start".into());
             let start = Run::start(self.fixture, &self.sealed);
-            match self.fixture.runtime().timeout(Duration::from_secs(20), start).await {
+            match self.fixture.runtime().timeout(Duration::from_secs(600), start).await {
                 Some(Ok(run)) => self.run = Some(run),
                 Some(Err(error)) => self.fail(&format!("it does not start: {error}")),
-                None => self.fail("it does not start within 20 s"),
+                None => self.fail("it does not start within ten minutes"),
             }
         }
     }
