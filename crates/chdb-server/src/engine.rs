@@ -6,7 +6,9 @@
 //! A connection costs about 0.1 ms to open and starts with the engine's defaults, so each request gets a new one with
 //! its own settings and nothing leaks from one to the next. Requests with a `session_id` share one instead (`session`).
 
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -41,7 +43,7 @@ pub enum StartError {
         /// The folder.
         path: PathBuf,
         /// The operating system's words.
-        reason: std::io::Error,
+        reason: io::Error,
     },
     /// Another process has the folder.
     #[error("the data folder `{}` is in use by another process; stop that one, or name another folder with --path", path.display())]
@@ -57,6 +59,15 @@ pub enum StartError {
         /// The engine's words.
         reason: String,
     },
+}
+
+/// Writes a file of our own anew. What stands in its place is removed, so that nothing is written through a link.
+fn put(path: &Path, text: &str) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::options().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
 }
 
 /// The engine in this process, with its data folder locked.
@@ -78,16 +89,19 @@ impl Engine {
     /// `open` lets statements reach files and the network.
     pub fn start(path: &Path, open: bool) -> Result<Engine, StartError> {
         let folder = |reason| StartError::Folder { path: path.to_owned(), reason };
-        std::fs::create_dir_all(path).map_err(folder)?;
+        fs::create_dir_all(path).map_err(folder)?;
         let path = path.canonicalize().map_err(folder)?;
-        let lock = File::options().create(true).append(true).open(path.join(LOCK_FILE)).map_err(folder)?;
+        locate::own_folder(&path).map_err(folder)?;
+        let mut options = File::options();
+        options.create(true).append(true).custom_flags(libc::O_NOFOLLOW);
+        let lock = options.open(path.join(LOCK_FILE)).map_err(folder)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(StartError::InUse { path }),
             Err(TryLockError::Error(reason)) => return Err(folder(reason)),
         }
-        std::fs::write(path.join(CONFIG_FILE), "<clickhouse></clickhouse>\n").map_err(folder)?;
-        std::fs::write(path.join(USERS_FILE), gate::users_config()).map_err(folder)?;
+        put(&path.join(CONFIG_FILE), "<clickhouse></clickhouse>\n").map_err(folder)?;
+        put(&path.join(USERS_FILE), &gate::users_config()).map_err(folder)?;
         let library = locate::library()?;
         let wall = if open { None } else { wall_around(&path, &library) };
         let api = Api::load(&library, wall).map_err(StartError::Library)?;
@@ -241,3 +255,6 @@ fn connection_arguments(path: &Path, open: bool, settings: &[(String, String)]) 
     arguments.extend(settings::arguments(settings));
     arguments
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 //!
 //! Loading a library runs its code, so no place is searched that others may write to: never the working directory, never the
 //! loader's own search. What is found without being named must belong to this user or to root, and neither it nor its folder
-//! may be writable for everybody.
+//! may be writable for everybody. The server's data folder is held to the same rule.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -91,18 +91,36 @@ fn places(executable: Option<&Path>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Refuses a file that another user owns or may replace.
+/// Refuses a file that another user owns or may replace: the file itself, its folder, and of a link also the folder that holds the link.
 fn trusted(file: &Path, user: u32) -> Result<(), LocateError> {
-    for path in [Some(file), file.parent()].into_iter().flatten() {
-        let untrusted = |why| Err(LocateError::Untrusted { path: path.to_owned(), why });
-        match fs::metadata(path) {
-            Err(_) => return untrusted("its owner cannot be read"),
-            Ok(metadata) if ![0, user].contains(&metadata.uid()) => return untrusted("another user owns it"),
-            Ok(metadata) if is_open_to_all(&metadata) => return untrusted("everybody may write to it"),
-            Ok(_) => {}
+    let real = fs::canonicalize(file);
+    let real = real.as_deref().unwrap_or(file);
+    for path in [file.parent(), Some(real), real.parent()].into_iter().flatten() {
+        if let Some(why) = distrust(path, user) {
+            return Err(LocateError::Untrusted { path: path.to_owned(), why });
         }
     }
     Ok(())
+}
+
+/// Why a file or a folder may hold what another user has put there; `None` if only root and `user` can.
+fn distrust(path: &Path, user: u32) -> Option<&'static str> {
+    match fs::metadata(path) {
+        Err(_) => Some("its owner cannot be read"),
+        Ok(metadata) if ![0, user].contains(&metadata.uid()) => Some("another user owns it"),
+        Ok(metadata) if is_open_to_all(&metadata) => Some("everybody may write to it"),
+        Ok(_) => None,
+    }
+}
+
+/// Refuses a data folder that another user owns or that everybody may write to: whoever prepares it decides which users the server has.
+pub(crate) fn own_folder(folder: &Path) -> io::Result<()> {
+    match distrust(folder, effective_user()) {
+        Some(why) => Err(io::Error::other(format!(
+            "{why}; name a folder with --path that belongs to this user and that nobody else may write to"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// A folder with the sticky bit lets nobody take away what others have put there.

@@ -75,6 +75,22 @@ fn a_file_of_another_user_or_open_to_all_is_not_loaded() {
 }
 
 #[test]
+fn of_a_link_the_folder_that_it_leads_to_counts_too() {
+    let folder = Folder::new("link");
+    let (file, link) = (folder.file("far/libchdb.so"), folder.file("near/libchdb.so"));
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let own = fs::metadata(&file).unwrap().uid();
+    assert!(trusted(&link, own).is_ok());
+    fs::set_permissions(file.parent().unwrap(), fs::Permissions::from_mode(0o777)).unwrap();
+    let error = trusted(&link, own).unwrap_err().to_string();
+    assert!(error.contains("far") && error.contains("everybody"), "{error}");
+    fs::set_permissions(file.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(link.parent().unwrap(), fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(trusted(&link, own).is_err(), "whoever may replace the link decides what is loaded");
+}
+
+#[test]
 fn a_named_file_that_is_not_there_is_an_error() {
     let error = named_file(Path::new("/nowhere/libchdb.so")).unwrap_err().to_string();
     assert!(error.contains("FOREBAY_LIBCHDB") && error.contains("/nowhere/libchdb.so"), "{error}");
