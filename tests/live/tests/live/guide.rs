@@ -58,6 +58,7 @@ fn every_command_of_the_guide_does_what_it_says() {
     let [table, second] = ["events", "events_2"].map(|name| case.table_called(name, columns, "id"));
     write(case.dir(), "events.jsonl", &records(0..RECORDS));
     write(case.dir(), "old.jsonl", &records(1_000_000..1_000_000 + BACKFILL));
+    write(case.dir(), "older.jsonl", &records(2_000_000..2_000_000 + BACKFILL));
     let data = "./forebay-data";
     for (file, text) in [
         ("events.yaml", pipeline(&case, "events", data, "1h", "events.jsonl", "events")),
@@ -78,10 +79,11 @@ fn every_command_of_the_guide_does_what_it_says() {
         RECORDS,
         RECORDS,
         RECORDS + BACKFILL,
-        RECORDS + BACKFILL,
-        RECORDS + BACKFILL,
-        RECORDS + BACKFILL,
-        RECORDS + BACKFILL,
+        RECORDS + 2 * BACKFILL,
+        RECORDS + 2 * BACKFILL,
+        RECORDS + 2 * BACKFILL,
+        RECORDS + 2 * BACKFILL,
+        RECORDS + 2 * BACKFILL,
         RECORDS,
     ];
     let blocks = blocks(&page);
