@@ -19,7 +19,7 @@ use dataflow::position;
 use std::sync::Arc;
 
 use anyhow::Context;
-use clickhouse::client::Client;
+use clickhouse::reader::Reader;
 use dataflow::Runtime;
 use engine::TokioRuntime;
 use letters::Whole;
@@ -33,7 +33,7 @@ use store::Store;
 /// The dead-letter table of a pipeline, to be asked.
 pub struct Table {
     /// Asks the server.
-    pub client: Client,
+    pub reader: Reader,
     /// `database.table`, quoted for a statement.
     pub quoted: String,
     /// The same, for messages.
@@ -68,7 +68,7 @@ impl Table {
         };
         let config = wiring::sink::dead_letters(pipeline);
         Ok(Self {
-            client: wiring::sink::client(pipeline, runtime)?,
+            reader: wiring::sink::client(pipeline, runtime)?.into(),
             quoted: config.quoted(),
             name: config.name(),
             pipeline: pipeline.pipeline.to_string(),

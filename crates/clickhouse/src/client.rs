@@ -202,16 +202,7 @@ impl Client {
         }
     }
 
-    /// Asks `sql` and reads each row of the answer as a tuple `T`.
-    pub async fn rows<T: DeserializeOwned>(
-        &self,
-        sql: &str,
-        params: &[(&str, &str)],
-    ) -> Result<Vec<T>, QueryError> {
-        self.rows_with(sql, &[], params).await
-    }
-
-    /// As [`Client::rows`], with settings of ClickHouse.
+    /// Asks `sql`, with settings of ClickHouse, and reads each row of the answer as a tuple `T`.
     pub async fn rows_with<T: DeserializeOwned>(
         &self,
         sql: &str,

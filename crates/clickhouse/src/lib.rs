@@ -18,6 +18,7 @@
 //! | [`config`]       | plain values: server, table, secrets                        | no       |
 //! | [`checks`]       | a table's facts to a plan or all its faults                 | reads    |
 //! | [`client`]       | HTTP: questions and inserts                                 | yes      |
+//! | [`reader`]       | questions of commands, with settings named                  | yes      |
 //! | [`table`]        | [`ClickHouseTable`], the crate's [`dataflow::Table`]        | yes      |
 //! | [`dead_letters`] | the table of records that could not go on                   | yes      |
 //! | [`reconcile`]    | what a table holds, by key                                  | yes      |
@@ -31,6 +32,7 @@ pub mod dead_letters;
 pub mod json;
 pub mod native;
 pub mod partition;
+pub mod reader;
 pub mod reconcile;
 pub mod response;
 pub mod settings;

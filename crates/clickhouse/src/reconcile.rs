@@ -9,8 +9,9 @@
 //! | `values`    | the columns beside the key, as one number for each row                    |
 //! | `letters`   | the table of dead letters, read for a comparison                          |
 
-use crate::client::{Client, QueryError};
+use crate::client::QueryError;
 use crate::config::{ServerConfig, TableConfig};
+use crate::reader::Reader;
 use crate::types::identifier;
 
 mod key;
@@ -47,7 +48,7 @@ impl Digest {
 
 /// A table that is asked for its keys.
 pub struct TableKeys {
-    client: Client,
+    reader: Reader,
     table: String,
     text: String,
     values: Option<values::Sql>,
@@ -65,8 +66,8 @@ impl TableKeys {
         plan: &KeyPlan,
         runtime: std::sync::Arc<dyn dataflow::Runtime>,
     ) -> Result<Self, QueryError> {
-        let (client, text) = (Client::new(server, runtime)?, plan.sql());
-        Ok(Self { client, table: config.quoted(), text, values: None, has_provenance: false })
+        let (reader, text) = (Reader::new(server, runtime)?, plan.sql());
+        Ok(Self { reader, table: config.quoted(), text, values: None, has_provenance: false })
     }
 
     /// Compares by these columns' values, too.
@@ -93,7 +94,7 @@ impl TableKeys {
     /// When the server does not answer.
     pub async fn rows(&self) -> Result<u64, QueryError> {
         let sql = format!("SELECT count() FROM {}", self.table);
-        self.client.one::<(u64,)>(&sql, &[], &[]).await.map(|(rows,)| rows)
+        self.reader.one::<(u64,)>(&sql, &[]).await.map(|(rows,)| rows)
     }
 
     /// The digest of every bucket, by number; `bits` is at most [`BITS_MAX`]. Reads the key columns once.
@@ -109,7 +110,7 @@ impl TableKeys {
             self.table
         );
         let mut digests = vec![Digest::default(); 1 << bits];
-        for (bucket, rows, sum) in self.client.rows::<(u64, u64, String)>(&sql, &[]).await? {
+        for (bucket, rows, sum) in self.reader.rows::<(u64, u64, String)>(&sql, &[]).await? {
             if let (Some(digest), Ok(sum)) = (digests.get_mut(bucket as usize), sum.parse()) {
                 *digest = Digest { rows, sum };
             }
@@ -126,7 +127,7 @@ impl TableKeys {
             "SELECT h, count() FROM (SELECT xxh3({}) AS h FROM {}) WHERE h BETWEEN {first} AND {last} GROUP BY h ORDER BY h",
             self.text, self.table
         );
-        self.client.rows(&sql, &[]).await
+        self.reader.rows(&sql, &[]).await
     }
 
     /// The sum of the rows' values ([`sum`], modulo 2⁶⁴) in every bucket of keys, by number. Reads the columns of both once.
@@ -143,7 +144,7 @@ impl TableKeys {
             values.sum,
             self.table
         );
-        for (bucket, sum) in self.client.rows::<(u64, String)>(&sql, &[]).await? {
+        for (bucket, sum) in self.reader.rows::<(u64, String)>(&sql, &[]).await? {
             if let (Some(of_bucket), Ok(sum)) = (sums.get_mut(bucket as usize), sum.parse()) {
                 *of_bucket = sum;
             }
@@ -162,7 +163,7 @@ impl TableKeys {
              GROUP BY h, v, g ORDER BY h, v, g",
             self.text, values.always, values.given, self.table
         );
-        self.client.rows(&sql, &[]).await
+        self.reader.rows(&sql, &[]).await
     }
 
     /// The rows of each of these frames (at most [`HASHES_MAX`]) that has some, by the provenance column.
@@ -181,7 +182,7 @@ impl TableKeys {
             self.table,
             list.join(", ")
         );
-        let rows: Vec<(String, u64)> = self.client.rows(&sql, &[]).await?;
+        let rows: Vec<(String, u64)> = self.reader.rows(&sql, &[]).await?;
         Ok(rows.into_iter().filter_map(|(id, n)| Some((u128::from_str_radix(&id, 16).ok()?, n))).collect())
     }
 
@@ -202,7 +203,7 @@ impl TableKeys {
             self.table,
             list.join(", ")
         );
-        self.client.rows(&sql, &[]).await
+        self.reader.rows(&sql, &[]).await
     }
 
     /// For each of these hashes (at most [`HASHES_MAX`]) that is there, the rows and the text of one key.
@@ -221,6 +222,6 @@ impl TableKeys {
             self.table,
             list.join(", ")
         );
-        self.client.rows(&sql, &[]).await
+        self.reader.rows(&sql, &[]).await
     }
 }

@@ -154,6 +154,19 @@ impl Known {
         self.chosen(LOOK, of)
     }
 
+    /// What a question names that is asked by no pipeline: all of it but what differs from table to table, which is left to the user.
+    pub fn ask(&self) -> Vec<(&'static str, String)> {
+        let each = LOOK.iter().filter_map(|pin| match pin.value {
+            Value::Is(value) => self.has(pin.name).then(|| (pin.name, value.to_owned())),
+            Value::Rather(value) => {
+                let is_free = self.settings.get(pin.name)?.obstacle(value).is_none();
+                is_free.then(|| (pin.name, value.to_owned()))
+            }
+            _ => None,
+        });
+        each.collect()
+    }
+
     fn chosen(&self, pins: &[Pin], of: &Of) -> Vec<(&'static str, String)> {
         let each = pins.iter().filter_map(|pin| {
             let shown = self.settings.get(pin.name)?;

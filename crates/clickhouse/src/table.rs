@@ -515,9 +515,9 @@ impl Table for ClickHouseTable {
             return Err(TableError { remedy: Remedy::Stop, kind: TableFault::Request, message });
         }
         let kill = format!("KILL QUERY WHERE startsWith(query_id, '{prefix}') ASYNC");
-        self.client.query(&kill, &[], &[]).await.map_err(query_error)?;
-        let count = "SELECT count(), toString(serverUUID()) FROM system.processes WHERE startsWith(query_id, {prefix:String})";
         let settings = read::borrowed(&self.plan.look_settings);
+        self.client.query(&kill, &settings, &[]).await.map_err(query_error)?;
+        let count = "SELECT count(), toString(serverUUID()) FROM system.processes WHERE startsWith(query_id, {prefix:String})";
         let (running, server): (u64, String) =
             self.client.one(count, &settings, &[("prefix", prefix)]).await.map_err(query_error)?;
         self.is_at_home(&self.plan, sight::identity(&server))?;

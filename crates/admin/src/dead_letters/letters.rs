@@ -114,7 +114,7 @@ impl Table {
     pub async fn ask<T: DeserializeOwned>(&self, sql: &str) -> anyhow::Result<Vec<T>> {
         // `readonly` forbids every change but that of settings, of which the client sends some.
         let sql = format!("{sql}\nSETTINGS readonly = 2");
-        self.client.rows(&sql, &[]).await.map_err(|error| self.explain(error))
+        self.reader.rows(&sql, &[]).await.map_err(|error| self.explain(error))
     }
 
     /// The error with the table's name, and what to do about the most common ones.

@@ -109,8 +109,10 @@ impl Work<'_> {
         let table = chosen.context("there is no such table")?;
         let schema = wiring::with_fields(table.schema(), target)?;
         let plan = KeyPlan::new(&schema, &key).map_err(anyhow::Error::msg)?;
-        let plan =
-            plan.with_defaults(table.client()).await.context("the table cannot be asked for its defaults")?;
+        let plan = plan
+            .with_defaults(&table.client().clone().into())
+            .await
+            .context("the table cannot be asked for its defaults")?;
         let server = sink::server_for(&self.pipeline.sink.clickhouse, QUERY_MAX)?;
         let (values, left_out) = self.values_to_compare(&schemas, &key)?;
         let keys = TableKeys::new(server, &config, &plan, self.runtime.clone())?

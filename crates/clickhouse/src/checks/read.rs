@@ -91,7 +91,8 @@ async fn version(client: &Client) -> Result<(u32, u32), Fault> {
     let text = client.query("SELECT version()", &[], &[]).await?;
     let text = text.trim();
     if text.is_empty() {
-        let message = "the answer to `SELECT version()` is empty: look for a proxy that changes answers";
+        let message = "the answer to `SELECT version()` is empty: look for a proxy, or for a setting of this user (`offset`, `additional_result_filter`), \
+             that changes answers";
         return Err(Fault { remedy: Remedy::Resend, kind: TableFault::Uncertain, ..Fault::stop(message) });
     }
     let mut numbers = text.split('.').map(|n| n.parse().unwrap_or(0));
@@ -106,7 +107,7 @@ async fn version(client: &Client) -> Result<(u32, u32), Fault> {
 }
 
 /// The settings as this user has them. Asked without any setting of ours, which would be shown in the place of the profile's.
-async fn known(client: &Client) -> Result<Known, QueryError> {
+pub(crate) async fn known(client: &Client) -> Result<Known, QueryError> {
     type Row = (String, String, u8, Option<String>, Option<String>);
     let names: Vec<String> = Known::names().map(types::quote).collect();
     let sql = format!(

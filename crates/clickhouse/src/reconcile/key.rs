@@ -22,7 +22,8 @@ use arrow_array::{Array, RecordBatch};
 use dataflow::{ColumnType, Remedy, Schema, types::time_unit};
 
 use super::text;
-use crate::client::{Client, QueryError};
+use crate::client::QueryError;
+use crate::reader::Reader;
 use crate::types::{identifier, quote};
 
 /// The columns of a key.
@@ -83,7 +84,7 @@ impl KeyPlan {
     ///
     /// # Errors
     /// When the server does not answer.
-    pub async fn with_defaults(mut self, client: &Client) -> Result<Self, QueryError> {
+    pub async fn with_defaults(mut self, reader: &Reader) -> Result<Self, QueryError> {
         for (name, (default, known)) in &mut self.defaults {
             let lower = default.to_lowercase();
             if VARYING.iter().any(|part| lower.contains(part)) {
@@ -96,7 +97,7 @@ impl KeyPlan {
             let (type_name, column) = (quote(&crate::types::name(column_type)), identifier(name));
             // `toString` of a name that stands for a column of a subquery, as in the table.
             let sql = format!("SELECT {text} FROM (SELECT CAST(({default}), {type_name}) AS {column})");
-            match client.rows::<(String,)>(&sql, &[]).await {
+            match reader.rows::<(String,)>(&sql, &[]).await {
                 Ok(rows) => *known = rows.into_iter().next().map(|(text,)| text.into_bytes()),
                 // It needs other columns, so it is no constant.
                 Err(error) if error.remedy != Remedy::Resend => {}

@@ -3,8 +3,9 @@
 //! Owns the two questions: how often each letter is there, page by page, and the raw rows that the server refused. Does not own the condition that names a
 //! pipeline's letters (its caller), nor which letters are expected (`admin::verify`).
 
-use crate::client::{Client, QueryError};
+use crate::client::QueryError;
 use crate::config::{ServerConfig, TableConfig};
+use crate::reader::Reader;
 use crate::types::quote;
 
 /// A row among the dead letters.
@@ -30,7 +31,7 @@ const ITEM: &str =
 
 /// The dead letters of a pipeline, for those who compare.
 pub struct Letters {
-    client: Client,
+    reader: Reader,
     table: String,
 }
 
@@ -44,7 +45,7 @@ impl Letters {
         config: &TableConfig,
         runtime: std::sync::Arc<dyn dataflow::Runtime>,
     ) -> Result<Self, QueryError> {
-        Ok(Self { client: Client::new(server, runtime)?, table: config.quoted() })
+        Ok(Self { reader: Reader::new(server, runtime)?, table: config.quoted() })
     }
 
     /// Up to `limit` of the letters behind `after`, in order. `of` is the condition that names the pipeline's letters; the table is read
@@ -74,7 +75,7 @@ impl Letters {
              GROUP BY s, partition, position, i, r ORDER BY s, partition, position, i, r LIMIT {limit}",
             self.table
         );
-        self.client.rows(&sql, &[]).await
+        self.reader.rows(&sql, &[]).await
     }
 
     /// The raw rows, as JSON, of letters that the server refused; `limit` at the most, `skip` left out. `of` as for a page.
@@ -86,7 +87,7 @@ impl Letters {
             "SELECT raw FROM {} WHERE {of} AND reason = 'refused' ORDER BY time, raw LIMIT {skip}, {limit}",
             self.table
         );
-        let rows: Vec<(String,)> = self.client.rows(&sql, &[]).await?;
+        let rows: Vec<(String,)> = self.reader.rows(&sql, &[]).await?;
         Ok(rows.into_iter().map(|(raw,)| raw).collect())
     }
 }

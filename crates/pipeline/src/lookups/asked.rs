@@ -16,6 +16,8 @@ use clickhouse::client::{Client, QueryError};
 use dataflow::Schema;
 use operators::lookup::keys::{Key, Values};
 
+use super::load::WHOLE;
+
 /// A statement may be this long without a setting: ClickHouse's default of `max_query_size`.
 const STATEMENT_BYTES_MAX: usize = 262_144;
 
@@ -61,7 +63,7 @@ impl Place {
         let keys: Vec<String> = self.keys.iter().map(|key| name(key)).collect();
         let described = format!("DESCRIBE (SELECT {} FROM {})", keys.join(", "), self.from());
         let described: Vec<(String, String)> = client
-            .rows::<(String, String, String, String, String, String, String)>(&described, &[])
+            .rows_with::<(String, String, String, String, String, String, String)>(&described, &WHOLE, &[])
             .await
             .map_err(said)?
             .into_iter()
@@ -78,7 +80,7 @@ impl Place {
         let asked = "SELECT type, key.names, key.types FROM system.dictionaries WHERE database = {database:String} AND name = {name:String}";
         let params = [("database", self.database.as_str()), ("name", self.name.as_str())];
         let found: Vec<(String, Vec<String>, Vec<String>)> =
-            client.rows(asked, &params).await.map_err(said)?;
+            client.rows_with(asked, &WHOLE, &params).await.map_err(said)?;
         let [(layout, names, types)] = found.as_slice() else {
             return Err(format!(
                 "`system.dictionaries` does not show the dictionary `{}`; as an administrator: GRANT SHOW DICTIONARIES ON *.* to this user",

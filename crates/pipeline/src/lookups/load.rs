@@ -18,6 +18,9 @@ use operators::LookupTable;
 use operators::lookup::LookupKeyer;
 use sources::file::Csv;
 
+/// Settings by which an answer has all of its rows.
+pub(super) const WHOLE: [(&str, &str); 2] = [("limit", "0"), ("offset", "0")];
+
 /// Settings by which an answer holds values as they are: 64-bit numbers and decimals as texts, times with their zone.
 /// NaN and infinities too; and no limit of a user's profile, nor a shard that is away, may shorten it without an error.
 pub(super) const EXACT: [(&str, &str); 16] = [

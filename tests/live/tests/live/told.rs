@@ -7,7 +7,7 @@ use std::time::Duration;
 use live::case::binary;
 use live::{Case, Table};
 use serde_json::Value;
-use testkit::{Output, Spawn, wait_until};
+use testkit::{FaultProxy, Output, Spawn, wait_until};
 
 const LONG: Duration = live::PATIENCE;
 
@@ -243,6 +243,37 @@ fn the_process_is_ready_only_while_rows_can_flow() {
     table.wait_for(2);
     wait_until(LONG, "it to be ready again", || ready().0 == 200);
     drop(running);
+}
+
+/// A profile with `limit = 1` would make rows appear missing, and letters too.
+#[test]
+fn the_questions_of_verify_and_of_dead_letters_name_the_settings_by_which_an_answer_is_whole() {
+    let Some(case) = Case::begin("told_whole") else { return };
+    let proxy = FaultProxy::start(&case.server().url()).expect("a proxy");
+    let mut files = Files::new(&case, "id UInt64, amount UInt8");
+    files.url = proxy.url();
+    files.more = "    unique_key: [id]\nhttp: { listen: none }\n".into();
+    files.records((0..300).map(|id| format!(r#"{{"id":{id},"amount":{id}}}"#)));
+    assert_eq!(files.drain().0, Some(0));
+    let before = proxy.seen().len();
+    assert_eq!(files.verify()["right"], true);
+    let listed = files.ask(&["dead-letters", "list"], &["--json"]);
+    assert!(listed.exit.status.success() && listed.stdout.lines().count() == 44, "{}", listed.stdout);
+    let asked = proxy.seen();
+    let own = [files.table.name().trim_start_matches("default."), "forebay_dead_letters"];
+    let is_own = |sql: &str| own.iter().any(|name| sql.contains(&format!("FROM `default`.`{name}`")));
+    let questions: Vec<_> = asked[before..].iter().filter(|seen| is_own(&seen.query)).collect();
+    assert!(questions.iter().any(|seen| seen.query.contains("xxh3")), "the table was asked for its keys");
+    assert!(
+        questions.iter().any(|seen| seen.query.contains("'refused'") || seen.query.contains(own[1])),
+        "the letters were read"
+    );
+    for (seen, name) in
+        questions.iter().flat_map(|seen| ["limit", "offset", "final"].map(|name| (seen, name)))
+    {
+        let value = seen.parameters.iter().find(|(named, _)| named == name).map(|(_, value)| value.as_str());
+        assert_eq!(value, Some("0"), "{name} in `{}`", seen.query);
+    }
 }
 
 #[test]

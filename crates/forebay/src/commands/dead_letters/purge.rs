@@ -115,7 +115,7 @@ impl Purge {
         self.remember(pipeline, &table, &condition, &*runtime).await?;
         let tag = format!("forebay-purge-{:032x}", runtime.random());
         let sql = format!("ALTER TABLE {} DELETE WHERE {condition} AND '{tag}' != ''", table.quoted);
-        let asked = table.client.query(&sql, &[("mutations_sync", "0")], &[]).await;
+        let asked = table.reader.client().query(&sql, &[("mutations_sync", "0")], &[]).await;
         asked.map_err(|error| table.explain(error)).context("the letters were not deleted")?;
         if self.no_wait {
             say("the server deletes them now; `system.mutations` shows the progress");
