@@ -225,6 +225,10 @@ fn new(bound: &Bound) -> Option<Box<dyn Accumulator>> {
         _ => 1.0,
     };
     let by = bound.by.as_ref().and_then(|by| Form::of(&by.column_type)).unwrap_or(form);
+    let ordered_by = bound.by.as_ref().map_or(&input.column_type, |by| &by.column_type);
+    let better = |of, side| picked::Better::new(of, bound.aggregate.is_state, side);
+    let extreme = |side| Box::new(picked::Extreme::new(form, better(&input.column_type, side)));
+    let at = |side| Box::new(picked::By::new(form, by, better(ordered_by, side)));
     if bound.aggregate.distinct || bound.aggregate.function == Function::CountDistinct {
         return Some(Box::new(entries::Distinct::new(form)));
     }
@@ -234,13 +238,13 @@ fn new(bound: &Bound) -> Option<Box<dyn Accumulator>> {
         Function::Sum => Box::<totals::Sum>::default(),
         Function::Avg if form == Form::Float => Box::<totals::AvgFloat>::default(),
         Function::Avg => Box::new(totals::Avg::new(scale)),
-        Function::Min | Function::BoolAnd => Box::new(picked::Extreme::new(form, picked::Side::Least)),
-        Function::Max | Function::BoolOr => Box::new(picked::Extreme::new(form, picked::Side::Greatest)),
+        Function::Min | Function::BoolAnd => extreme(picked::Side::Least),
+        Function::Max | Function::BoolOr => extreme(picked::Side::Greatest),
         Function::First => Box::new(picked::Timed::new(form, picked::Side::Least)),
         Function::Last => Box::new(picked::Timed::new(form, picked::Side::Greatest)),
         Function::Any => Box::new(picked::Any::new(form)),
-        Function::ArgMin => Box::new(picked::By::new(form, by, picked::Side::Least)),
-        Function::ArgMax => Box::new(picked::By::new(form, by, picked::Side::Greatest)),
+        Function::ArgMin => at(picked::Side::Least),
+        Function::ArgMax => at(picked::Side::Greatest),
         Function::VarPop | Function::VarSamp | Function::StddevPop | Function::StddevSamp => {
             Box::new(moments::Moments::new(scale))
         }

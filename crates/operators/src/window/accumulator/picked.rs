@@ -10,15 +10,23 @@
 //! | `Timed`   | that of the lesser or greater time; of one time the first, or the last           |
 //! | `Any`     | the first                                                                        |
 //! | `By`      | that of the lesser or greater second column; of one second column the first      |
+//!
+//! | order of values | compares                                                                   |
+//! |-----------------|----------------------------------------------------------------------------|
+//! | `Own`           | numbers, bytes from the front; NaN is above all numbers                     |
+//! | `Halves`        | UUIDs as ClickHouse does: the second half first                             |
+//! | `Numbers`       | floats of a state, as ClickHouse does: NaN stays only if there is no number |
+
+use std::cmp::Ordering;
 
 use arrow_array::ArrayRef;
-use dataflow::StateError;
+use dataflow::{ColumnType, StateError};
 
 use super::states::{put_flag, put_value};
 use super::{Accumulator, Bits, Input, Rows, same};
 use crate::window::aggregate::Bound;
 use crate::window::encoding::{Reader, put_each, put_store};
-use crate::window::values::{Form, Store, grow_to};
+use crate::window::values::{Form, Store, Values, grow_to};
 
 /// Which end of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,24 +37,86 @@ pub(super) enum Side {
     Greatest,
 }
 
+/// How values are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Own,
+    Halves,
+    Numbers,
+}
+
+/// Which of two values is better.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Better {
+    side: Side,
+    order: Order,
+}
+
+impl Better {
+    /// Among values of a type. UUIDs always have the server's order: expressions refuse to compare them, and a table of
+    /// SimpleAggregateFunction goes on with a result by that order. Floats have it in states alone.
+    pub fn new(column_type: &ColumnType, is_state: bool, side: Side) -> Self {
+        let order = match column_type.bare() {
+            ColumnType::Uuid => Order::Halves,
+            ColumnType::Float32 | ColumnType::Float64 if is_state => Order::Numbers,
+            _ => Order::Own,
+        };
+        Self { side, order }
+    }
+
+    /// Whether the value of a row is better than that of a group.
+    fn is_row(self, own: &Store, group: usize, values: &Values<'_>, row: usize) -> bool {
+        match (self.order, own, values) {
+            (Order::Halves, Store::Bytes(own), Values::Bytes(values)) => {
+                self.is(by_halves(values.get(row), &own[group]))
+            }
+            (Order::Numbers, Store::Float(own), Values::Float(values)) => {
+                self.is_number(values[row], own[group])
+            }
+            _ => self.is(own.compare(group, values, row)),
+        }
+    }
+
+    /// Whether the value `at` of a later store is better than that of a group.
+    fn is_later(self, own: &Store, group: usize, later: &Store, at: usize) -> bool {
+        self.is_row(own, group, &later.values(), at)
+    }
+
+    fn is_number(self, new: f64, own: f64) -> bool {
+        match (new.is_nan(), own.is_nan()) {
+            (true, _) => false,
+            (false, true) => true,
+            // Neither is NaN, so they have an order; 0 and -0 are equal.
+            (false, false) => self.is(new.partial_cmp(&own).unwrap_or(Ordering::Equal)),
+        }
+    }
+
+    fn is(self, order: Ordering) -> bool {
+        match self.side {
+            Side::Least => order.is_lt(),
+            Side::Greatest => order.is_gt(),
+        }
+    }
+}
+
+/// UUIDs are of 16 bytes; others would be compared by what they have.
+fn by_halves(new: &[u8], own: &[u8]) -> Ordering {
+    let ((new_first, new_second), (own_first, own_second)) =
+        (new.split_at(new.len().min(8)), own.split_at(own.len().min(8)));
+    (new_second, new_first).cmp(&(own_second, own_first))
+}
+
 /// The least or greatest value.
 pub(super) struct Extreme {
-    side: Side,
+    better: Better,
     seen: Bits,
     store: Store,
 }
 
 impl Extreme {
     /// For values of this form.
-    pub fn new(form: Form, side: Side) -> Self {
-        Self { side, seen: Bits::default(), store: Store::new(form) }
-    }
-
-    fn is_better(&self, order: std::cmp::Ordering) -> bool {
-        match self.side {
-            Side::Least => order.is_lt(),
-            Side::Greatest => order.is_gt(),
-        }
+    pub fn new(form: Form, better: Better) -> Self {
+        Self { better, seen: Bits::default(), store: Store::new(form) }
     }
 }
 
@@ -59,7 +129,7 @@ impl Accumulator for Extreme {
     fn update(&mut self, input: &Input<'_>, of: Rows<'_>) -> Result<(), String> {
         let values = input.values()?;
         for (row, group) in of.pairs() {
-            if !self.seen.set(group) || self.is_better(self.store.compare(group, &values, row)) {
+            if !self.seen.set(group) || self.better.is_row(&self.store, group, &values, row) {
                 self.store.set(group, &values, row);
             }
         }
@@ -72,7 +142,7 @@ impl Accumulator for Extreme {
             if !later.seen.get(from) {
                 continue;
             }
-            if !self.seen.set(to) || self.is_better(self.store.compare_with(to, &later.store, from)) {
+            if !self.seen.set(to) || self.better.is_later(&self.store, to, &later.store, from) {
                 self.store.set_from(to, &later.store, from);
             }
         }
@@ -247,7 +317,7 @@ impl Accumulator for Any {
 
 /// The value where another column is least or greatest.
 pub(super) struct By {
-    side: Side,
+    better: Better,
     seen: Bits,
     store: Store,
     by: Store,
@@ -255,15 +325,8 @@ pub(super) struct By {
 
 impl By {
     /// For values of one form, ordered by those of another.
-    pub fn new(form: Form, by: Form, side: Side) -> Self {
-        Self { side, seen: Bits::default(), store: Store::new(form), by: Store::new(by) }
-    }
-
-    fn is_better(&self, order: std::cmp::Ordering) -> bool {
-        match self.side {
-            Side::Least => order.is_lt(),
-            Side::Greatest => order.is_gt(),
-        }
+    pub fn new(form: Form, by: Form, better: Better) -> Self {
+        Self { better, seen: Bits::default(), store: Store::new(form), by: Store::new(by) }
     }
 }
 
@@ -277,7 +340,7 @@ impl Accumulator for By {
     fn update(&mut self, input: &Input<'_>, of: Rows<'_>) -> Result<(), String> {
         let (values, by) = (input.values()?, input.by()?);
         for (row, group) in of.pairs() {
-            if !self.seen.set(group) || self.is_better(self.by.compare(group, &by, row)) {
+            if !self.seen.set(group) || self.better.is_row(&self.by, group, &by, row) {
                 self.store.set(group, &values, row);
                 self.by.set(group, &by, row);
             }
@@ -291,7 +354,7 @@ impl Accumulator for By {
             if !later.seen.get(from) {
                 continue;
             }
-            if !self.seen.set(to) || self.is_better(self.by.compare_with(to, &later.by, from)) {
+            if !self.seen.set(to) || self.better.is_later(&self.by, to, &later.by, from) {
                 self.store.set_from(to, &later.store, from);
                 self.by.set_from(to, &later.by, from);
             }

@@ -144,18 +144,6 @@ impl Store {
         }
     }
 
-    /// How the value `at` of another store compares with that of a group.
-    pub fn compare_with(&self, group: usize, other: &Self, at: usize) -> Ordering {
-        match (self, other) {
-            (Self::Int(own), Self::Int(other)) => other[at].cmp(&own[group]),
-            (Self::UInt(own), Self::UInt(other)) => other[at].cmp(&own[group]),
-            (Self::Float(own), Self::Float(other)) => compare_floats(other[at], own[group]),
-            (Self::Wide(own), Self::Wide(other)) => other[at].cmp(&own[group]),
-            (Self::Bytes(own), Self::Bytes(other)) => other[at].cmp(&own[group]),
-            _ => unreachable!("a column keeps its form"),
-        }
-    }
-
     /// Memory held in bytes.
     pub fn memory_bytes(&self) -> usize {
         match self {

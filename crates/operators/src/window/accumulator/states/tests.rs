@@ -44,6 +44,9 @@ fn columns() -> Vec<(&'static str, ColumnType, ArrayRef)> {
         bytes[15] = 0xff;
         bytes
     };
+    // The server compares the second half first, and the halves disagree.
+    let halves = |n: u64| [n.to_be_bytes(), (ROWS - 1 - n).to_be_bytes()].concat();
+    let number = |n: u64, value: f64| if n.is_multiple_of(3) { f64::NAN } else { value };
     let opt = |n: u64| (!n.is_multiple_of(3)).then(|| format!("v{n}"));
     vec![
         ("u8", T::UInt8, each::<_, UInt8Array>(|n| Some((n % 256) as u8))),
@@ -70,6 +73,10 @@ fn columns() -> Vec<(&'static str, ColumnType, ArrayRef)> {
         ("at2", T::DateTime64 { precision: 2, timezone: zone() }, millis(10)),
         ("ip", T::Ipv4, each::<_, UInt32Array>(|n| Some(n as u32))),
         ("yes", T::Bool, each::<_, BooleanArray>(|n| Some(n % 2 == 1))),
+        ("id", T::Uuid, fixed(16, halves)),
+        ("hot", T::Float64, each::<_, Float64Array>(|n| Some(number(n, n as f64 / 8.0)))),
+        ("warm", T::Float32, each::<_, Float32Array>(|n| Some(number(n, n as f64 / 4.0) as f32))),
+        ("nans", T::Float64, each::<_, Float64Array>(|_| Some(f64::NAN))),
         ("never", T::Bool, each::<_, BooleanArray>(|_| Some(false))),
     ]
 }
