@@ -21,7 +21,7 @@
 //! | `count_distinct(x)`          | any with one value a row            | UInt64, exact                                           |
 //! | `approx_count_distinct(x)`   | any with one value a row            | UInt64, with a standard error of 1.6 %                  |
 //! | `group_array(x, n)`          | any with one value a row            | Array of its type: the first `n` values that were read  |
-//! | `quantile(x, q)`             | as `sum`                            | Float64, at most 0.8 % too near to zero                 |
+//! | `quantile(x, q)`             | as `sum`                            | Float64: the value that ClickHouse's `quantileExact` picks, at most 0.8 % too near to zero |
 //! | `quantiles(x, q, …)`         | as `sum`                            | Array(Float64), or empty without a value                |
 
 use std::sync::Arc;

@@ -177,7 +177,7 @@ fn result(device: u64, window: u64, mut of: Vec<(u64, i64)>) -> String {
     let (least, greatest, mean) = (amounts[0], amounts[n - 1], total as f64 / n as f64);
     let large = amounts.iter().filter(|amount| **amount > 500).count();
     // Of 128 ranges for each doubling the end that is nearer to zero.
-    let middle = amounts[(n - 1) / 2].unsigned_abs();
+    let middle = amounts[n / 2].unsigned_abs();
     let shift = middle.checked_ilog2().unwrap_or(0).saturating_sub(7);
     let middle = middle >> shift << shift;
     amounts.dedup();

@@ -76,8 +76,9 @@ impl Sketch {
         for of_group in order.chunk_by(|a, b| self.keys[*a] >> 32 == self.keys[*b] >> 32) {
             let total: u64 = of_group.iter().map(|at| self.counts[*at]).sum();
             let of_level = |level: &u64| {
-                // Of 10 values the quantile 0.5 is the fifth: that many are at most as large.
-                let rank = u128::from(total - 1) * u128::from(*level) / u128::from(QUANTILE_ONE);
+                // As ClickHouse's `quantileExact`: of 10 values the quantile 0.5 is the sixth, and of 50 the quantile 0.99 the greatest.
+                let rank = u128::from(total) * u128::from(*level) / u128::from(QUANTILE_ONE);
+                let rank = rank.min(u128::from(total - 1));
                 let mut before = 0_u128;
                 let found = of_group.iter().find(|at| {
                     before += u128::from(self.counts[**at]);

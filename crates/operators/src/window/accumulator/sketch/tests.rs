@@ -1,4 +1,4 @@
-use super::{range_of, value_of};
+use super::{Accumulator, Sketch, range_of, value_of};
 
 #[test]
 fn a_range_is_at_most_one_part_in_128_wide_and_in_the_order_of_its_values() {
@@ -25,5 +25,22 @@ fn whole_numbers_up_to_256_are_themselves() {
     for whole in -256..=256 {
         let value = f64::from(whole);
         assert_eq!(value_of(range_of(value)), value);
+    }
+}
+
+/// What `quantilesExact(0, 0.5, 0.98, 0.99, 1)(number)` of ClickHouse 26.7 gives for `numbers(n)`.
+#[test]
+fn a_quantile_is_the_value_that_quantile_exact_of_the_server_picks() {
+    for (n, expected) in [
+        (1, [0.0, 0.0, 0.0, 0.0, 0.0]),
+        (2, [0.0, 1.0, 1.0, 1.0, 1.0]),
+        (10, [0.0, 5.0, 9.0, 9.0, 9.0]),
+        (50, [0.0, 25.0, 49.0, 49.0, 49.0]),
+    ] {
+        let mut sketch = Sketch::new(1.0);
+        sketch.grow(1);
+        (0..n).for_each(|value| sketch.add(u64::from(range_of(f64::from(value))), 1));
+        let found = sketch.quantiles(&[0, 500_000, 980_000, 990_000, 1_000_000]);
+        assert_eq!(found, [Some(expected.to_vec())], "{n}");
     }
 }
