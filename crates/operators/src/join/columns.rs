@@ -85,6 +85,53 @@ pub(super) fn gather(mut columns: Vec<ArrayRef>, places: &[(usize, usize)]) -> R
     }
 }
 
+/// Bytes of these rows' values in a column: as long as each of a text is, and as long as one of the column is on average for arrays and maps.
+pub(super) fn bytes(column: &ArrayRef, rows: impl ExactSizeIterator<Item = usize>) -> u64 {
+    let texts = |offsets: &[i32], rows: &mut dyn Iterator<Item = usize>| {
+        rows.map(|row| (offsets[row + 1] - offsets[row]) as u64 + OFFSET_BYTES).sum()
+    };
+    let mut rows = rows;
+    match column.data_type() {
+        DataType::Utf8 => texts(column.as_string::<i32>().value_offsets(), &mut rows),
+        DataType::Binary => texts(column.as_binary::<i32>().value_offsets(), &mut rows),
+        _ => rows.len() as u64 * mean_bytes(column),
+    }
+}
+
+/// The same of rows in several columns of one form, each by its column and its row there.
+pub(super) fn bytes_in(columns: &[&ArrayRef], places: &[(usize, usize)]) -> u64 {
+    let has_texts = |column: &&ArrayRef| matches!(column.data_type(), DataType::Utf8 | DataType::Binary);
+    if !columns.iter().any(has_texts) {
+        let most = columns.iter().map(|column| mean_bytes(column)).max();
+        return places.len() as u64 * most.unwrap_or(0);
+    }
+    let offsets: Vec<&[i32]> = columns
+        .iter()
+        .map(|column| match column.data_type() {
+            DataType::Binary => column.as_binary::<i32>().value_offsets(),
+            _ => column.as_string::<i32>().value_offsets(),
+        })
+        .collect();
+    let of = |(column, row): &(usize, usize)| {
+        (offsets[*column][row + 1] - offsets[*column][*row]) as u64 + OFFSET_BYTES
+    };
+    places.iter().map(of).sum()
+}
+
+/// Bytes beside a text that say where it ends.
+const OFFSET_BYTES: u64 = 4;
+
+/// Bytes of a value, on average and rounded up.
+fn mean_bytes(column: &ArrayRef) -> u64 {
+    let width = match column.data_type() {
+        DataType::Boolean => Some(1),
+        DataType::FixedSizeBinary(width) => Some(*width as u64),
+        other => other.primitive_width().map(|width| width as u64),
+    };
+    let bytes = || (column.get_array_memory_size() as u64).div_ceil(column.len().max(1) as u64);
+    width.unwrap_or_else(bytes)
+}
+
 /// What `gather` makes of these rows, in as few parts as their texts allow, each of at most `rows_max` rows.
 ///
 /// # Errors

@@ -98,6 +98,10 @@ const DUE_SHARE: u64 = 2;
 /// And if what is held takes at least one in so many bytes of the step's memory.
 const MEMORY_SHARE: u64 = 4;
 
+/// The end of a way out that makes another join.
+pub(in crate::join) const DROPPED: &str =
+    "change the step, and start once with `--new-state`, which drops the rows that the join holds";
+
 /// The interval join, with the rows that can still match.
 pub struct Join {
     plan: Arc<Plan>,
@@ -212,9 +216,16 @@ impl Join {
         match full {
             Full::Pairs => format!(
                 "a batch makes more than {PAIRS_MAX} rows, because many rows of both sides have the same key ({}); nothing of this batch is sealed, and nothing \
-                 is lost. Put a `filter` before the join for keys that stand for no key, such as an empty text or a zero, add a column to the key, or make \
-                 `within` shorter",
+                 is lost. Put a `filter` before the join for keys that stand for no key, such as an empty text or a zero; or add a column to the key, or make \
+                 `within` shorter: {DROPPED}",
                 self.plan.keys
+            ),
+            Full::Bytes => format!(
+                "a batch makes rows of more than `{}` bytes, which `memory` of the step bounds, because many rows of both sides have the same key ({}); nothing of \
+                 this batch is sealed, and nothing is lost. Raise `memory` of the step (and of the pipeline), or put a `filter` before the join for keys that \
+                 stand for no key, such as an empty text or a zero, then start again; or add a column to the key, make `within` shorter or leave out large \
+                 columns: {DROPPED}",
+                self.memory_max, self.plan.keys
             ),
             Full::Numbers => "more than a billion rows came since the last seal".to_owned(),
         }
@@ -246,7 +257,7 @@ fn failed(message: String) -> OperatorError {
 fn not_gathered(error: ArrowError) -> OperatorError {
     failed(format!(
         "the rows that a batch makes do not fit one batch: {error}; nothing of this batch is sealed, and nothing is lost. Leave out large columns, add a \
-         column to the key, or make `within` shorter"
+         column to the key, or make `within` shorter: {DROPPED}"
     ))
 }
 
@@ -295,6 +306,9 @@ impl Operator for Join {
             .map_err(|full| failed(self.too_many(full)))?;
         if absorbed > 0 {
             self.fresh.push((side, first));
+        }
+        if results::bytes(&self.store, (side, &own), &pairs) > self.memory_max {
+            return Err(failed(self.too_many(Full::Bytes)));
         }
         let batch =
             results::joined(&plan, &self.store, (side, &own), pairs, self.position).map_err(not_gathered)?;

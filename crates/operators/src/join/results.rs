@@ -43,6 +43,12 @@ pub(super) struct Sides {
     pub filled: Vec<ArrayRef>,
 }
 
+/// Bytes of the values that [`joined`] would put together.
+pub(super) fn bytes(store: &Store, (side, own): (JoinSide, &[ArrayRef]), pairs: &Pairs) -> u64 {
+    let of_own = |column: &ArrayRef| columns::bytes(column, pairs.own.iter().map(|row| *row as usize));
+    own.iter().map(of_own).sum::<u64>() + store.side(side.other()).gathered_bytes(&pairs.others)
+}
+
 /// The rows of pairs that a batch of `side` made, whose stored columns are `own`. Their positions begin with `first`.
 ///
 /// # Errors

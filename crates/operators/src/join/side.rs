@@ -117,6 +117,21 @@ impl Side {
         (0..first.columns.len()).map(of).collect()
     }
 
+    /// Bytes of the values that [`gather`](Self::gather) would put together.
+    pub fn gathered_bytes(&self, ids: &[u32]) -> u64 {
+        if ids.is_empty() {
+            return 0;
+        }
+        let (concerned, places) = self.places(ids);
+        let columns = self.pages.first().map_or(0, |page| page.columns.len());
+        let of = |at: usize| {
+            let columns: Vec<&ArrayRef> =
+                concerned.iter().map(|page| &self.pages[*page].columns[at]).collect();
+            columns::bytes_in(&columns, &places)
+        };
+        (0..columns).map(of).sum()
+    }
+
     /// The pages that these rows are in, and where in which of them each row is.
     fn places(&self, ids: &[u32]) -> (Vec<usize>, Vec<(usize, usize)>) {
         const UNSEEN: u32 = u32::MAX;

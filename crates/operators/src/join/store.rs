@@ -12,7 +12,7 @@ use super::side::Side;
 use super::state::Fresh;
 
 /// Rows that one batch may make at the most. A block of a few thousand rows makes a few thousand in a join by an id; this many come from a key that many rows of both
-/// sides have (an empty text, a zero), and take some gigabytes before any of them is sent.
+/// sides have (an empty text, a zero). What the rows take is bounded by the step's memory besides ([`Full::Bytes`]): they are put together before any of them is sent.
 pub(super) const PAIRS_MAX: u64 = 4 << 20;
 
 /// Rows whose keys are looked up together, before anything is changed: the searches do not depend on each other, so the processor waits for memory once and not
@@ -26,6 +26,8 @@ const CACHED_BYTES: usize = 1 << 20;
 pub(super) enum Full {
     /// They make more than [`PAIRS_MAX`] rows.
     Pairs,
+    /// The rows that they make take more bytes than the step's memory.
+    Bytes,
     /// More rows came than can have numbers before a seal.
     Numbers,
 }

@@ -265,7 +265,8 @@ fn wait(left: &mut Side, Taken { rows, times_ms }: Taken) {
 /// Rows that cannot be put together: their texts are too large for one batch.
 fn not_gathered(error: ArrowError) -> OperatorError {
     failed(format!(
-        "a row does not fit one batch: {error}; nothing of this batch is sealed, and nothing is lost. Leave out large columns"
+        "a row does not fit one batch: {error}; nothing of this batch is sealed, and nothing is lost. Leave out large columns: {}",
+        super::DROPPED
     ))
 }
 

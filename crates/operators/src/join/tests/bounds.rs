@@ -31,6 +31,29 @@ fn a_key_that_too_many_rows_have_ends_the_run_and_is_named() {
     let probed = step.probe_of(1, batch(JoinSide::Right, &vec![(Some(0), 1, "", 10); 1_025])).unwrap();
     let error = step.finish(probed, &[]).unwrap_err().to_string();
     assert!(error.contains("4194304 rows") && error.contains("`order_id` = `order`"), "{error}");
+    assert!(error.contains("start once with `--new-state`"), "a changed step has another state: {error}");
+}
+
+#[test]
+fn rows_that_are_made_of_few_take_no_more_than_the_memory() {
+    let text: &str = "x".repeat(1_000).leak();
+    let both = |memory: u64| {
+        let mut step = join(JoinKind::Inner).with_memory(memory);
+        let rows = vec![(Some(0), 1, text, 10); 100];
+        put(&mut step, JoinSide::Left, batch(JoinSide::Left, &rows));
+        let probed = step.probe_of(1, batch(JoinSide::Right, &vec![(Some(0), 1, text, 10); 1_000])).unwrap();
+        step.finish(probed, &[]).map(|out| out.batch.len())
+    };
+    // A hundred thousand rows with at least a text of a thousand bytes each, of eleven hundred that are held.
+    let error = both(32 << 20).unwrap_err().to_string();
+    assert!(
+        error.contains("more than `33554432` bytes")
+            && error.contains("`order_id` = `order`")
+            && error.contains("Raise `memory` of the step")
+            && error.contains("`--new-state`"),
+        "{error}"
+    );
+    assert_eq!(both(512 << 20).unwrap(), 100_000);
 }
 
 #[test]
