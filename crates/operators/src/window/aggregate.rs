@@ -163,6 +163,13 @@ impl Function {
         matches!(self, Count | Sum | Avg | VarPop | VarSamp | StddevPop | StddevSamp)
     }
 
+    /// Whether ClickHouse has the state of this function under the name, in any case and with or without `_`: `sum` has `sumState`. Other names of a function are
+    /// no names of its state: `uniqCombined` has a result like that of `uniq`, and another state.
+    pub fn names_state(self, name: &str) -> bool {
+        let wanted = name.to_lowercase().replace('_', "");
+        self.state().is_some_and(|state| state.name().to_lowercase() == wanted)
+    }
+
     /// The function of ClickHouse whose state it can give in place of its result.
     pub fn state(self) -> Option<StateFunction> {
         Some(match self {

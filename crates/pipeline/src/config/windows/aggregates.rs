@@ -40,6 +40,9 @@ pub(super) fn read(name: &str, text: &str) -> Result<Read, String> {
     let mut arguments = if inner.is_empty() { Vec::new() } else { split(inner) };
     let (word_of, is_state) = of_state(word.trim());
     let (function, is_conditional) = function(word_of)?;
+    if is_state {
+        own_state(function, word_of)?;
+    }
     if is_conditional {
         if condition.is_some() {
             return Err(format!("`{text}` has two conditions; write them as one with `AND`"));
@@ -59,6 +62,24 @@ fn of_state(word: &str) -> (&str, bool) {
         }
         _ => (word, false),
     }
+}
+
+/// Refuses the state of a function under another name than the server's: there it is another state, or none. What has no state under any name is refused with
+/// the whole aggregate.
+fn own_state(function: Function, word: &str) -> Result<(), String> {
+    let Some(state) = function.state() else { return Ok(()) };
+    let plain = match word.to_lowercase().strip_suffix("if") {
+        Some(plain) if Function::named(word).is_none() => plain.to_owned(),
+        _ => word.to_lowercase(),
+    };
+    if function.names_state(&plain) {
+        return Ok(());
+    }
+    let own = state.name();
+    Err(format!(
+        "the state of `{word}` is not made; write `{own}State(…)` for a column of type `AggregateFunction({own}, …)`, or write the records to a table, and let a \
+         materialized view aggregate them"
+    ))
 }
 
 /// The aggregate of a function that was found.

@@ -73,3 +73,34 @@ fn what_is_no_aggregate_says_what_to_write() {
         assert!(told.contains(expected), "{text}: {told}");
     }
 }
+
+#[test]
+fn a_state_has_the_name_that_the_server_has_for_it() {
+    for text in [
+        "countState()",
+        "sum_state(a)",
+        "argMaxState(a, b)",
+        "arg_max_state(a, b)",
+        "anyState(a)",
+        "uniqState(a)",
+        "uniqIfState(a, b)",
+        "quantileTDigestState(a, 0.5)",
+        "quantilesTDigestState(a, 0.5, 0.99)",
+    ] {
+        assert!(read("x", text).unwrap().aggregate.is_state, "{text}");
+    }
+    for (text, own) in [
+        ("uniqCombinedState(a)", "uniqState"),
+        ("uniqHLL12State(a)", "uniqState"),
+        ("uniqCombinedIfState(a, b)", "uniqState"),
+        ("approx_distinctState(a)", "uniqState"),
+        ("approx_count_distinctState(a)", "uniqState"),
+        ("quantileState(a, 0.5)", "quantileTDigestState"),
+        ("quantilesState(a, 0.5)", "quantilesTDigestState"),
+        ("medianState(a)", "quantileTDigestState"),
+        ("meanState(a)", "avgState"),
+    ] {
+        let told = told(text);
+        assert!(told.contains("is not made") && told.contains(&format!("write `{own}(")), "{text}: {told}");
+    }
+}
