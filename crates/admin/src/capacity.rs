@@ -32,9 +32,6 @@ const PUTS_A_SEAL: f64 = 2.0;
 const GETS_A_SEAL: f64 = 3.0;
 /// Bytes that a partition of a topic takes a second: brokers and their replicas are commonly planned so.
 const PARTITION_BYTES_PER_S: f64 = 10e6;
-/// Bytes of a key in files, on disk and in memory.
-const SPILLED_KEY_DISK_BYTES: f64 = 17.0;
-const SPILLED_KEY_MEMORY_BYTES: f64 = 2.0;
 /// Bytes that a record adds to a seal over the bytes of its body: columns are packed by LZ4.
 const SEALED_SHARE: f64 = 0.3;
 const HOURS_A_MONTH: f64 = 730.0;
@@ -68,17 +65,33 @@ pub struct Line {
     pub because: String,
 }
 
+/// What a key takes once it is spilled.
+#[derive(Clone, Copy, Debug)]
+struct Spilled {
+    /// In the store.
+    disk_bytes: f64,
+    /// In memory, for the index.
+    memory_bytes: f64,
+}
+
+/// Keys of `dedup`: 17 bytes on disk, 2 in memory.
+const SPILLED_KEY: Spilled = Spilled { disk_bytes: 17.0, memory_bytes: 2.0 };
+/// Pairs of a key and an open window, with a count, and sum, minimum and maximum of two columns (`docs/windows.md`, Memory).
+const SPILLED_PAIR: Spilled = Spilled { disk_bytes: 75.0, memory_bytes: 0.075 };
+
 /// What a pipeline keeps, by its file.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Kept {
     /// Keys, pairs or rows at once.
     keys: f64,
     /// Bytes of each.
     bytes_a_key: f64,
+    /// What their number is taken from, if that is not plain.
+    note: &'static str,
     /// The step's own bound.
     memory: f64,
-    /// Whether what does not fit is spilled to files.
-    spills: bool,
+    /// Bytes of each in files, if what does not fit is spilled.
+    spilled: Option<Spilled>,
 }
 
 /// The lines of the answer, in the order in which they are read.
@@ -187,18 +200,18 @@ fn memory(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load, known: &Coeffi
     for step in &pipeline.steps {
         let Some(kept) = kept(step, load, known) else { continue };
         let bytes = kept.keys * kept.bytes_a_key;
-        let held = match (bytes <= kept.memory, kept.spills) {
+        let held = match (bytes <= kept.memory, kept.spilled) {
             (true, _) => "which fits".to_owned(),
-            (false, true) => {
+            (false, Some(of_key)) => {
                 let spilled = kept.keys - kept.memory / kept.bytes_a_key;
-                disk += spilled * SPILLED_KEY_DISK_BYTES;
+                disk += spilled * of_key.disk_bytes;
                 format!(
                     "of which {:.0} MB are kept open; the rest is spilled to files, with {:.0} MB of memory for their index",
                     kept.memory / 1e6,
-                    spilled * SPILLED_KEY_MEMORY_BYTES / 1e6
+                    spilled * of_key.memory_bytes / 1e6
                 )
             }
-            (false, false) => format!(
+            (false, None) => format!(
                 "MORE than the step's `memory` of {:.0} MB: the pipeline would stop. Give the step more, or the pipeline fewer keys",
                 kept.memory / 1e6
             ),
@@ -208,7 +221,7 @@ fn memory(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load, known: &Coeffi
             what: step.word(),
             value: bytes / 1e6,
             unit: "MB of state",
-            because: format!("{:.0} keys of {:.0} bytes, {held}", kept.keys, kept.bytes_a_key),
+            because: format!("{:.0} keys of {:.0} bytes{}, {held}", kept.keys, kept.bytes_a_key, kept.note),
         });
     }
     disk
@@ -222,26 +235,40 @@ fn kept(step: &Step, load: Load, known: &Coefficients) -> Option<Kept> {
         };
         let keys = load.keys.unwrap_or(in_window).min(in_window);
         let memory = dedup.memory.bytes as f64;
-        return Some(Kept { keys, bytes_a_key: known.bytes_a_key(Kind::Dedup), memory, spills: true });
+        let bytes_a_key = known.bytes_a_key(Kind::Dedup);
+        return Some(Kept { keys, bytes_a_key, note: "", memory, spilled: Some(SPILLED_KEY) });
     }
     if let Some(window) = &step.window {
         let (size, lateness) = (window.longest().duration(), window.lateness.duration());
-        let open = windows_open(size, window.shortest().duration(), lateness);
+        // Cumulative windows share one state, which goes on to the end of `size`.
+        let every = if window.step.is_some() { size } else { window.shortest().duration() };
+        let open = windows_open(size, every, lateness);
         let of_one = load.keys.unwrap_or(load.rate * size.as_secs_f64());
         let bytes_a_key = known.bytes_a_key(Kind::Window);
+        let is_in_memory = window.gap.is_some() || window.emit.is_some();
         return Some(Kept {
             keys: of_one * open,
             bytes_a_key,
+            note: "",
             memory: window.memory.bytes as f64,
-            spills: false,
+            spilled: (!is_in_memory).then_some(SPILLED_PAIR),
         });
     }
     let join = step.join.as_ref()?;
     let (before, after) = join.interval();
-    // A left row waits for `after`, a right row for `before`, and both for `lateness`; each side has half of the records.
-    let waits = (before + after).as_secs_f64() / 2.0 + join.lateness.duration().as_secs_f64();
+    let lateness_s = join.lateness.duration().as_secs_f64();
     let bytes_a_key = known.bytes_a_key(Kind::Join);
-    Some(Kept { keys: load.rate * waits, bytes_a_key, memory: join.memory.bytes as f64, spills: false })
+    let memory = join.memory.bytes as f64;
+    if join.is_temporal() {
+        // Half of the records are versions: without `--keys` each is of a key of its own. Left rows wait for `lateness`.
+        let versions = load.keys.unwrap_or(load.days * SECONDS_A_DAY * load.rate / 2.0);
+        let keys = versions + load.rate / 2.0 * lateness_s;
+        let note = " (the newest version of each key stays for ever)";
+        return Some(Kept { keys, bytes_a_key, note, memory, spilled: None });
+    }
+    // A left row waits for `after`, a right row for `before`, and both for `lateness`; each side has half of the records.
+    let waits = (before + after).as_secs_f64() / 2.0 + lateness_s;
+    Some(Kept { keys: load.rate * waits, bytes_a_key, note: "", memory, spilled: None })
 }
 
 /// Windows that are open at once, as if the watermark stood still between two: the one that fills, and those that wait for late records.

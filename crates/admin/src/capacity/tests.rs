@@ -58,7 +58,49 @@ fn a_window_writes_a_row_for_each_key_and_says_when_it_does_not_fit() {
     let state = line(&of_keys(60e3), "state_bytes");
     assert!((state.value - 2.0 * 60e3 * 75.0 / 1e6).abs() < 1e-9, "{state:?}");
     assert!(state.because.ends_with("which fits"), "{state:?}");
-    assert!(line(&of_keys(100e6), "state_bytes").because.contains("MORE than the step's `memory`"));
+    let lines = of_keys(100e6);
+    assert!(line(&lines, "state_bytes").because.contains("spilled to files"), "{lines:?}");
+    let room = line(&lines, "store_bytes");
+    assert!(room.value > 190e6 * 75.0 / 1e9, "{room:?}");
+}
+
+fn state_of(pipeline: &Pipeline, keys: Option<f64>) -> Line {
+    line(&lines(pipeline, Load { keys, ..load(1e5) }, &known(), &Prices::default()), "state_bytes")
+}
+
+#[test]
+fn windows_that_are_in_memory_alone_say_when_they_do_not_fit() {
+    let step = |settings: &str| {
+        let text =
+            format!("steps: [{{ window: {{ key: [k], {settings}, aggregates: {{ n: 'count()' }} }} }}]\n");
+        state_of(&of(&text, "./data"), Some(100e6)).because
+    };
+    for settings in ["gap: 1m", "size: 1m, emit: { early: 10s, version: version }"] {
+        assert!(step(settings).contains("MORE than the step's `memory`"), "{settings}");
+    }
+    assert!(step("size: 1h, slide: 1m").contains("spilled to files"));
+}
+
+#[test]
+fn cumulative_windows_keep_each_key_once() {
+    let step = "steps: [{ window: { key: [k], size: 1d, step: 1h, aggregates: { n: 'count()' } } }]\n";
+    let state = state_of(&of(step, "./data"), Some(1e6));
+    assert!((state.value - 75.0).abs() < 1e-9, "{state:?}");
+}
+
+#[test]
+fn a_temporal_join_keeps_a_version_of_each_key_for_ever() {
+    let text = "pipeline: p\nstore: ./data\ninputs:\n  a: { kafka: { brokers: 'b:9092', topic: a }, fields: { k: UInt32 } }\n  \
+                b: { kafka: { brokers: 'b:9092', topic: b }, fields: { k: UInt32, v: Float64 } }\n\
+                steps: [{ join: { left: a, right: b, on: [k], as_of: a } }]\n\
+                sink: { clickhouse: { url: 'http://c:8123', table: t } }\n";
+    let checked = config::check(text, &Surroundings::of_process());
+    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("p.yaml")));
+    let state = state_of(&pipeline, Some(1e6));
+    assert!((state.value - 153.0).abs() < 1e-9 && state.because.contains("for ever"), "{state:?}");
+    // Without the number of keys each version is of a key of its own.
+    let state = state_of(&pipeline, None);
+    assert!(state.because.contains("MORE than the step's `memory`"), "{state:?}");
 }
 
 #[test]
