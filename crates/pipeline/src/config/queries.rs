@@ -18,17 +18,37 @@ pub(super) fn lowered(pipeline: &mut Pipeline, tree: &Node, file: &str, faults: 
         (input.name.to_owned(), time.to_owned())
     };
     let times: Vec<(String, String)> = pipeline.inputs().iter().map(time).collect();
+    let mut timed = None;
     for (index, step) in pipeline.steps.iter_mut().enumerate() {
+        timed = timed.or_else(|| rows_with_a_time(step));
         let Some(text) = &step.sql else { continue };
         let path = format!("steps[{index}].sql");
         match lowered_step(text, &times) {
             Ok(None) => {}
+            Ok(Some((Some(_), _))) if timed.is_some() => {
+                let message = format!(
+                    "a window of SQL names the column of its time, and {} has a time of its own; write a `window` step without `time` in its place",
+                    timed.unwrap_or_default()
+                );
+                faults.fault(rules::place_in(tree, file, &path, None), path, message);
+            }
             Ok(Some(lowered)) => {
                 step.sql = None;
                 (step.window, step.join) = lowered;
+                timed = timed.or_else(|| rows_with_a_time(step));
             }
             Err((message, at)) => faults.fault(rules::place_in(tree, file, &path, at), path, message),
         }
+    }
+}
+
+/// The rows that a step makes, if they have a time that is no column.
+#[cfg(feature = "sql")]
+fn rows_with_a_time(step: &super::model::step::Step) -> Option<&'static str> {
+    match (&step.window, &step.join) {
+        (Some(_), _) => Some("a result of a window"),
+        (_, Some(_)) => Some("a joined row"),
+        (None, None) => None,
     }
 }
 
