@@ -15,10 +15,12 @@
 //! | `levenshtein`                         | steps, [`STEPS_MAX`]                                             |
 //! | `map`                                 | as many values as keys                                           |
 //! | `date_part`                           | what 32 bits hold: it is NULL of a longer span                   |
+//! | `array_except`                        | nothing: `alike` gives its two arrays one type                   |
 //!
 //! Within a function without a name each item of an array is a row, so the bounds of the values do not bound a record: what all rows of a call make
 //! is at most [`BATCH_BYTES_MAX`]. A batch beyond it is divided, a record beyond it fails.
 
+mod alike;
 mod growth;
 
 use std::sync::Arc;
@@ -58,6 +60,7 @@ enum Bound {
     Levenshtein,
     Map,
     DatePart,
+    Except,
 }
 
 impl Bound {
@@ -76,6 +79,7 @@ impl Bound {
             "levenshtein" => Self::Levenshtein,
             "map" => Self::Map,
             "date_part" => Self::DatePart,
+            "array_except" => Self::Except,
             _ => return None,
         })
     }
@@ -123,17 +127,29 @@ impl ScalarUDFImpl for Bounded {
 
     fn return_type(&self, given: &[DataType]) -> Result<DataType, DataFusionError> {
         self.refuse_times(given.iter())?;
-        self.function.return_type(given)
+        self.function.return_type(&self.given(given))
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef, DataFusionError> {
         self.refuse_times(args.arg_fields.iter().map(|field| field.data_type()))?;
-        self.function.return_field_from_args(args)
+        // With a value that is never NULL the items stay as they are.
+        let is_filled = matches!(args.arg_fields, [_, _, value] if !value.is_nullable());
+        if self.bound != Bound::ArrayResize || is_filled {
+            return self.function.return_field_from_args(args);
+        }
+        let given = args.arg_fields.iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
+        let arg_fields: Vec<FieldRef> = (args.arg_fields.iter().zip(self.given(&given)))
+            .map(|(field, data_type)| Arc::new(field.as_ref().clone().with_data_type(data_type)))
+            .collect();
+        self.function.return_field_from_args(ReturnFieldArgs { arg_fields: &arg_fields, ..args })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
         if self.bound == Bound::DatePart {
             return part_of(&self.function, args);
+        }
+        if self.bound == Bound::Except {
+            return alike::except(&self.function, args);
         }
         let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if constant { 1 } else { args.number_rows };
@@ -170,7 +186,10 @@ impl ScalarUDFImpl for Bounded {
                 self.name()
             );
         }
-        self.function.invoke_with_args(args)
+        match self.bound {
+            Bound::ArrayResize => alike::resized(&self.function, args),
+            _ => self.function.invoke_with_args(args),
+        }
     }
 
     fn documentation(&self) -> Option<&Documentation> {
@@ -179,6 +198,17 @@ impl ScalarUDFImpl for Bounded {
 }
 
 impl Bounded {
+    /// The types that DataFusion's function is called with.
+    fn given(&self, given: &[DataType]) -> Vec<DataType> {
+        match (self.bound, given.split_first()) {
+            // What it is made longer by without a value is NULL.
+            (Bound::ArrayResize, Some((array, rest))) => {
+                std::iter::once(alike::with_nulls(array)).chain(rest.iter().cloned()).collect()
+            }
+            _ => given.to_vec(),
+        }
+    }
+
     fn refuse_times<'a>(&self, mut given: impl Iterator<Item = &'a DataType>) -> Result<(), DataFusionError> {
         if self.bound == Bound::Range && given.any(|t| matches!(t, DataType::Timestamp(..))) {
             return plan_err!(
@@ -228,7 +258,7 @@ impl Bounded {
                 let steps = row.len(0).saturating_mul(row.len(1));
                 Made { amount: steps, bound: STEPS_MAX, unit: "comparisons", bytes: 0 }
             }
-            Bound::Map | Bound::Concat | Bound::DatePart => text(0, "bytes"),
+            Bound::Map | Bound::Concat | Bound::DatePart | Bound::Except => text(0, "bytes"),
         }
     }
 }
