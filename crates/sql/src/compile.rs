@@ -8,7 +8,7 @@
 //! 3. Constants take the text (`canonical`) or the type (`exact`) of what they stand beside.
 //! 4. DataFusion inserts casts; those that can lose something are refused (`exact`).
 //! 5. Arithmetic on constants is done, so that `1 / 0` is a fault now and not a reject for every record.
-//! 6. DataFusion simplifies; a call of constants that has no value is a fault too.
+//! 6. DataFusion simplifies; a call of constants that has no value is a fault too, and a unit, a format or a time zone that no time has a value with.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -102,6 +102,7 @@ fn typed(tree: Written, scope: &Scope) -> Result<Expr, String> {
     exact::refuse_times_of_dates(&expr, &scope.schema)?;
     let expr = simplifier.simplify(expr).map_err(said)?;
     exact::refuse_failing_constants(&expr)?;
+    exact::refuse_failing_times(&expr, &scope.schema)?;
     // What has no type has no meaning either: ask while the place is known.
     expr.get_type(&*scope.schema).map_err(said)?;
     Ok(expr)

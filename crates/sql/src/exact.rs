@@ -29,7 +29,9 @@ use datafusion_expr::expr::{InList, ScalarFunction};
 use datafusion_expr::{Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator};
 
 use crate::fault::reworded;
-pub(crate) use arithmetic::{fold_arithmetic, negate_checked, physical, refuse_failing_constants};
+pub(crate) use arithmetic::{
+    fold_arithmetic, negate_checked, physical, refuse_failing_constants, refuse_failing_times,
+};
 use casts::WRITTEN;
 pub(crate) use casts::{mark_written_casts, refuse_lossy_casts, unmark_written_casts};
 pub(crate) use dates::{refuse_times_of_dates, seconds_as_times};

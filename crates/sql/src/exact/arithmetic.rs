@@ -4,11 +4,13 @@
 
 use std::sync::{Arc, LazyLock};
 
+use arrow_array::timezone::Tz;
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::Schema;
+use arrow_schema::{DataType, Schema};
 use dataflow::printing::escaped;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, DataFusionError, ScalarValue};
+use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator};
 use datafusion_physical_expr::PhysicalExpr;
@@ -93,6 +95,57 @@ pub(crate) fn refuse_failing_constants(expr: &Expr) -> Result<(), String> {
     });
     walked.map_err(|error| reworded(&error))?;
     fault.map_or(Ok(()), Err)
+}
+
+/// Functions of a time that fail for every one, or for none, by their constants: a unit, a length, a format.
+const OF_TIMES: [&str; 4] = ["date_trunc", "date_part", "date_bin", "to_char"];
+
+/// A unit, a format or a time zone that is none would fail for every record. Units and formats are tried with a time, the beginning of 1970.
+pub(crate) fn refuse_failing_times(expr: &Expr, schema: &DFSchema) -> Result<(), String> {
+    let mut fault = None;
+    let walked = expr.apply(|node| {
+        fault = match node {
+            Expr::ScalarFunction(call) if OF_TIMES.contains(&call.name()) => tried(call, schema),
+            Expr::Cast(cast) => no_zone(cast.field.data_type()),
+            Expr::TryCast(cast) => no_zone(cast.field.data_type()),
+            _ => None,
+        };
+        Ok(if fault.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    walked.map_err(|error| reworded(&error))?;
+    fault.map_or(Ok(()), Err)
+}
+
+/// Why the call has no value for a time; `None` if it has one, or if something else than a time varies.
+fn tried(call: &ScalarFunction, schema: &DFSchema) -> Option<String> {
+    let sample = |arg: &Expr| {
+        if constant(arg).is_some() {
+            return Some(arg.clone());
+        }
+        let value = match arg.get_type(schema).ok()? {
+            DataType::Date32 => ScalarValue::Date32(Some(0)),
+            time @ DataType::Timestamp(..) => ScalarValue::Int64(Some(0)).cast_to(&time).ok()?,
+            _ => return None,
+        };
+        Some(Expr::Literal(value, None))
+    };
+    let args = call.args.iter().map(sample).collect::<Option<Vec<Expr>>>()?;
+    let with_sample = Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&call.func), args));
+    let value = physical(&with_sample, &DFSchema::empty()).and_then(|expr| expr.evaluate(&ONE_ROW));
+    let reason = reworded(&value.err()?);
+    Some(match call.name() {
+        "to_char" => "`to_char` does not know this format; write one as `'%Y-%m-%d %H:%M:%S'`".to_owned(),
+        name => format!("`{name}` has a value for no time: {reason}"),
+    })
+}
+
+fn no_zone(to: &DataType) -> Option<String> {
+    let DataType::Timestamp(_, Some(zone)) = to else { return None };
+    zone.parse::<Tz>().err().map(|_| {
+        format!(
+            "there is no time zone `{zone}`; write a name as `'Europe/Berlin'`, or an offset as `'+02:00'`"
+        )
+    })
 }
 
 /// A constant can be as long as a text of SQL, and what is made of it longer.
