@@ -362,6 +362,7 @@ async fn opened(
                 let key = Key { id: label.id, tag: label.tag };
                 keys.restore(key, label.first, u64::from(label.rows), label.stamp_ms);
             }
+            place.started();
             let (stream, names) = (&options.name, keys.len());
             tracing::info!(stream, names, "a log is open, with the names of late requests");
             (Destination::Log(owner.appender()), partition, Some((owner, place)))

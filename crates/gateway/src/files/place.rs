@@ -13,25 +13,26 @@ pub(crate) struct Place {
     notes: Notes,
     roots: watch::Receiver<Root>,
     pin: Pin,
+    /// What must stay once the start is over: the position behind which labels of files are to be read by the next owner.
+    needed: Option<u64>,
     table: Table,
 }
 
 impl Place {
     /// Reads what was noted and the labels behind it, and notes what they have come to. For the owner, right after its start, who `follows` files into this
-    /// log or does not.
+    /// log or does not. Nothing is deleted until [`started`](Self::started).
     ///
     /// # Errors
     /// When the store fails for good, the note is damaged, or the labels behind it are deleted.
     pub async fn open(partition: &LogPartition, owner: &Owner, follows: bool) -> Result<Self, LogError> {
         let pin = owner.pin();
-        // Until it is known what is needed.
+        // Until it is known what is needed, and the names of requests are read too.
         pin.set(Some(0));
         let root = owner.root();
         let (notes, note) = Notes::open(partition.clone(), root.queue_id(), root.claim()).await?;
-        let mut place = Self { notes, roots: owner.roots(), pin, table: Table::default() };
+        let mut place = Self { notes, roots: owner.roots(), pin, needed: None, table: Table::default() };
         let Some(note) = note else {
             place.table.is_followed = follows;
-            place.pin.set(None);
             return Ok(place);
         };
         let key = partition.names().note();
@@ -63,13 +64,16 @@ impl Place {
                 "a log knows where the files are that have filled it"
             );
             let table = place.table.clone();
-            place.note(&table).await?;
-        }
-        if !follows {
-            // No label comes that would have to be read.
-            place.pin.set(None);
+            let position = place.write(&table).await?;
+            // Without files no label comes that would have to be read.
+            place.needed = follows.then_some(position);
         }
         Ok(place)
+    }
+
+    /// All labels are read that the start needs: from now on only those stay that the next one will need.
+    pub fn started(&self) {
+        self.pin.set(self.needed);
     }
 
     /// What was known at the start.
@@ -82,9 +86,14 @@ impl Place {
     /// # Errors
     /// When another owner has the log, or the store fails for good.
     pub async fn note(&mut self, table: &Table) -> Result<(), LogError> {
-        let position = self.roots.borrow().next;
-        self.notes.write(&Note { position, body: table.to_bytes() }).await?;
+        let position = self.write(table).await?;
         self.pin.set(Some(position));
         Ok(())
+    }
+
+    async fn write(&mut self, table: &Table) -> Result<u64, LogError> {
+        let position = self.roots.borrow().next;
+        self.notes.write(&Note { position, body: table.to_bytes() }).await?;
+        Ok(position)
     }
 }

@@ -1,3 +1,7 @@
+use std::ops::Range;
+
+use axum::body::Bytes;
+use store::{Entry, Key as Name, Put, StoreError, Swap, Tag};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -91,4 +95,91 @@ async fn an_end_waits_no_longer_than_it_may() {
         .unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(gateway.stop().await.unwrap(), End::OutOfTime);
+}
+
+/// A store that takes its time to give a part of an object.
+#[derive(Debug)]
+struct SlowParts(Arc<dyn Store>);
+
+#[async_trait::async_trait]
+impl Store for SlowParts {
+    async fn put_if_absent(&self, key: &Name, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        self.0.put_if_absent(key, body).await
+    }
+
+    async fn get(&self, key: &Name, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
+        self.0.get(key, bytes_max).await
+    }
+
+    async fn get_range(&self, key: &Name, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        self.0.get_range(key, range).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.0.list(prefix, after, limit).await
+    }
+
+    async fn delete(&self, key: &Name) -> Result<(), StoreError> {
+        self.0.delete(key).await
+    }
+
+    async fn read_register(&self, key: &Name, bytes_max: u64) -> Result<Option<(Bytes, Tag)>, StoreError> {
+        self.0.read_register(key, bytes_max).await
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &Name,
+        expected: Option<&Tag>,
+        body: Bytes,
+    ) -> Result<Swap, StoreError> {
+        self.0.compare_and_set(key, expected, body).await
+    }
+
+    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
+        self.0.harden(prefix).await
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+/// Retention that runs all the time and drops all that it may must leave the objects whose names a start still has to read.
+#[tokio::test]
+async fn a_start_reads_the_names_of_requests_before_retention_deletes_them() {
+    let kept = in_memory();
+    let busy = start(options(vec![stream("orders", &kept)])).await;
+    for n in 0..60 {
+        busy.good(ORDERS, &[("Idempotency-Key", &format!("k{n}"))], "{}").await;
+    }
+    busy.stop().await.unwrap();
+
+    let slow: Arc<dyn Store> = Arc::new(SlowParts(kept.clone()));
+    let mut small = stream("orders", &slow);
+    let Fills::Log { settings, .. } = &mut small.fills else { panic!("it fills a log") };
+    (settings.retention.bytes_max, settings.collect_every) = (Some(0), Duration::from_millis(1));
+    let next = start(options(vec![small])).await;
+    for n in [0, 30, 59] {
+        let key = format!("k{n}");
+        assert_eq!(next.good(ORDERS, &[("Idempotency-Key", &key)], "{}").await["repeat"], true, "{key}");
+    }
+    // And no longer than that.
+    let root = async || {
+        let log = LogPartition::new(kept.clone(), &Prefix::root(), 0, crate::support::runtime()).unwrap();
+        log.root().await.unwrap().root
+    };
+    let dropped = async {
+        while root().await.cleaned < 60 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(NEVER, dropped).await.expect("what is beyond the bound goes");
+    next.stop().await.unwrap();
 }
