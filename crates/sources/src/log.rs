@@ -19,7 +19,7 @@ mod reader;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
@@ -72,7 +72,11 @@ pub struct LogSource {
     read: OnceCell<Arc<dyn Store>>,
     acknowledge: OnceCell<Arc<dyn Store>>,
     acknowledgers: Mutex<BTreeMap<u32, Acknowledger>>,
+    identities: Identities,
 }
+
+/// The queue of each partition that is read, or was: positions that are published are of it.
+type Identities = Arc<std::sync::Mutex<BTreeMap<u32, QueueId>>>;
 
 impl fmt::Debug for LogSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -89,6 +93,7 @@ impl LogSource {
             read: OnceCell::new(),
             acknowledge: OnceCell::new(),
             acknowledgers: Mutex::default(),
+            identities: Identities::default(),
         }
     }
 
@@ -188,7 +193,8 @@ impl Source for LogSource {
 
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         let store = self.store(Access::Read).await?;
-        let reader = LogSourceReader::open(self.options.clone(), store, self.runtime.clone(), from).await?;
+        let (options, runtime) = (self.options.clone(), self.runtime.clone());
+        let reader = LogSourceReader::open(options, store, runtime, self.identities.clone(), from).await?;
         Ok(Box::new(reader))
     }
 
@@ -207,7 +213,14 @@ impl Source for LogSource {
             let index = partition.index;
             if let std::collections::btree_map::Entry::Vacant(vacant) = acknowledgers.entry(index) {
                 let log = self.log_partition(Access::Acknowledge, index).await?;
-                let queue = log.root().await.map_err(fault)?.root.queue_id();
+                let known =
+                    self.identities.lock().unwrap_or_else(PoisonError::into_inner).get(&index).copied();
+                let queue = match known {
+                    // Not the one that is there now: positions of a log mean nothing in another.
+                    Some(queue) => queue,
+                    // It has not read, and so its positions come from what it has looked at.
+                    None => log.root().await.map_err(fault)?.root.queue_id(),
+                };
                 let claimed = Acknowledger::claim(log, &self.options.consumer, queue).await;
                 vacant.insert(claimed.map_err(|error| fault(error).at(partition))?);
             }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use object_log::{LogPartition, LogReader};
 use store::{Prefix, Store};
 use tokio::sync::{mpsc, watch};
 
-use super::{LogOptions, TRIES_MAX, fault, queue_of};
+use super::{Identities, LogOptions, TRIES_MAX, fault, queue_of};
 
 /// Blocks of a partition that wait for `next`, besides what the log's reader holds.
 const BLOCKS_AHEAD: usize = 2;
@@ -45,6 +45,7 @@ pub(super) struct LogSourceReader {
     options: LogOptions,
     store: Arc<dyn Store>,
     runtime: Arc<dyn Runtime>,
+    identities: Identities,
     slots: Vec<Slot>,
     /// Partitions that are read, or were until an error ended them.
     read: BTreeSet<Partition>,
@@ -57,6 +58,7 @@ impl LogSourceReader {
         options: LogOptions,
         store: Arc<dyn Store>,
         runtime: Arc<dyn Runtime>,
+        identities: Identities,
         from: Vec<ReadFrom>,
     ) -> Result<Self, SourceError> {
         // All that exist now are known, read or not.
@@ -71,6 +73,7 @@ impl LogSourceReader {
             options,
             store,
             runtime,
+            identities,
             slots: Vec::new(),
             read: BTreeSet::new(),
             found,
@@ -98,6 +101,7 @@ impl LogSourceReader {
         };
         let opened = LogReader::open(log, partition.clone(), queue, from.plain()?).await;
         let reader = opened.map_err(|error| fault(error).at(&partition))?.with_ahead_bytes(ahead_bytes_max);
+        self.identities.lock().unwrap_or_else(PoisonError::into_inner).insert(partition.index, queue);
         let (sender, events) = mpsc::channel(BLOCKS_AHEAD);
         let (paused, is_paused) = watch::channel(false);
         let task = follow(reader, partition.clone(), self.runtime.clone(), sender, is_paused);

@@ -143,6 +143,33 @@ async fn what_is_published_is_acknowledged_and_a_later_run_fences_an_earlier() {
     assert_eq!(later.published().await.expect("reads"), [(orders, 9)]);
 }
 
+/// Positions of a log mean nothing in one that was made anew under its name.
+#[tokio::test]
+async fn a_first_acknowledgement_never_hits_a_log_that_was_made_anew() {
+    let folder = testkit::TestDir::new("log-source-anew").expect("a folder");
+    let store = FileStore::open(&folder.path().join("log"), Arc::new(Inline)).expect("a store");
+    let mut made = fixture(Arc::new(store), None).await;
+    made.folder = Some(folder);
+    let starts = made.source.partitions().await.expect("looks");
+    let from = |start: &PartitionStart| ReadFrom {
+        partition: start.partition.clone(),
+        identity: start.identity.clone(),
+        next: start.next,
+        leader_epoch: start.leader_epoch,
+    };
+    let mut reader = made.source.read(vec![from(&starts[0])]).await.expect("reads");
+    reader.add(from(&starts[1])).await.expect("reads");
+    for partition in [starts[0].partition.clone(), starts[1].partition.clone()] {
+        assert!(made.recreate(&partition).await);
+        let error = made.source.publish(&[(partition, 7)]).await.expect_err("another log");
+        assert_eq!(error.fault, SourceFault::Refused, "{error}");
+        assert!(error.message.contains("was"), "{error}");
+    }
+    assert_eq!(made.source.published().await.expect("reads"), [], "nothing is acknowledged in the new one");
+    let root = partition(&made.store, 0).root().await.expect("reads").root;
+    assert!(root.consumers.is_empty(), "and nothing waits for this pipeline: {:?}", root.consumers);
+}
+
 #[tokio::test]
 async fn a_log_that_is_not_there_is_refused_and_not_made() {
     let store = in_memory();
