@@ -30,7 +30,8 @@ const OBJECTS_MAX: usize = 1_024;
 /// Deletes side by side.
 const DELETES_AT_ONCE: usize = 16;
 
-/// Objects that one sweep judges at the most: what it holds of each is 48 bytes.
+/// Orphans that one sweep deletes at the most, so that a list of any length takes some 50 MB; what the log holds does not count, and the next
+/// sweep goes on.
 const SWEPT_MAX: usize = 200_000;
 
 /// Names of a page of a list.
@@ -183,17 +184,32 @@ async fn clean(partition: &LogPartition, root: &Root, below: u64) -> Result<Coll
 /// # Errors
 /// [`LogError::Fenced`] when the partition is no longer ours; others when the store fails for good.
 pub async fn sweep(partition: &LogPartition, claim: Claim) -> Result<Collected, LogError> {
-    let names = partition.names();
-    let seen = partition.root().await?;
-    let is_ours = |queue: QueueId, written: Written, root: &Root| {
-        queue == root.queue_id() && (written.epoch, written.run) == (claim.epoch, claim.run)
+    sweep_some(partition, claim, SWEPT_MAX).await
+}
+
+async fn sweep_some(partition: &LogPartition, claim: Claim, swept_max: usize) -> Result<Collected, LogError> {
+    let (names, seen) = (partition.names(), partition.root().await?.root);
+    if seen.claim() != claim {
+        return Err(LogError::Fenced { place: partition.place(), epoch: seen.epoch });
+    }
+    // What earlier owners have in the log only gets less from here on: they commit nothing behind our claim.
+    let (live, segments) = live(partition, &seen).await?;
+    let queue_id = seen.queue_id();
+    let is_held = |is_segment: bool, queue: QueueId, written: &Written| {
+        let claimed = (written.epoch, written.run);
+        queue == queue_id
+            && match is_segment {
+                _ if claimed == (claim.epoch, claim.run) => true,
+                true => segments.contains(written),
+                false => live.get(&claimed).is_some_and(|(from, to)| (*from..=*to).contains(&written.number)),
+            }
     };
     let mut found = Vec::new();
-    for folder in [names.data(), names.segments()] {
+    for (folder, is_segment) in [(names.data(), false), (names.segments(), true)] {
         list(partition, &folder, |key| {
             if let Some((queue, written)) = names.parse(&key)
-                && !is_ours(queue, written, &seen.root)
-                && found.len() < SWEPT_MAX
+                && !is_held(is_segment, queue, &written)
+                && found.len() < swept_max
             {
                 found.push((key, queue, written));
             }
@@ -205,17 +221,16 @@ pub async fn sweep(partition: &LogPartition, claim: Claim) -> Result<Collected, 
     }
     // Read behind the list: a partition that was created again meanwhile, or claimed by another, has objects in it that are no orphans.
     let root = partition.root().await?.root;
-    if root.queue_id() != seen.root.queue_id() {
-        return Err(partition.recreated(seen.root.queue_id(), Some(root.queue_id())));
+    if root.queue_id() != queue_id {
+        return Err(partition.recreated(queue_id, Some(root.queue_id())));
     }
     if root.claim() != claim {
         return Err(LogError::Fenced { place: partition.place(), epoch: root.epoch });
     }
-    let (live, segments) = live(partition, &root).await?;
     let segment_folder = names.segments();
-    let orphans = found.into_iter().filter(|(key, queue, written)| match segment_folder.contains(key) {
-        true => decide::is_orphan(&root, &Live::new(), *queue, *written) && !segments.contains(written),
-        false => decide::is_orphan(&root, &live, *queue, *written),
+    let orphans = found.into_iter().filter(|(key, queue, written)| {
+        let live = if segment_folder.contains(key) { &Live::new() } else { &live };
+        decide::is_orphan(&root, live, *queue, *written)
     });
     let orphans: Vec<Key> = orphans.map(|(key, ..)| key).collect();
     let deleted = delete(partition, orphans).await?;

@@ -154,6 +154,27 @@ async fn a_sweep_takes_what_earlier_owners_left_and_spares_the_log_and_the_prese
 }
 
 #[tokio::test]
+async fn what_the_log_holds_takes_no_place_in_a_sweep() {
+    let bench = bench(130).await;
+    let (root, names) = (bench.owner.root(), bench.partition.names());
+    assert!(!root.levels.is_empty(), "some are in segments");
+    let first = root.claim();
+    // Behind all that the log has, in the order of names.
+    for number in [500, 501] {
+        let orphan = Written { epoch: first.epoch, run: first.run, number };
+        for key in [names.object(root.queue_id(), orphan), names.segment(root.queue_id(), orphan)] {
+            bench.partition.store().put_if_absent(&key, vec![Bytes::from_static(b"x")]).await.expect("puts");
+        }
+    }
+    let next = bench.partition.claim("next").await.expect("claims").root.claim();
+    let before = bench.stored().await;
+    let sweep = async || sweep_some(&bench.partition, next, 3).await.expect("sweeps").deleted;
+    assert_eq!((sweep().await, sweep().await, sweep().await), (3, 1, 0), "the bound is one of orphans");
+    assert_eq!(bench.stored().await, before - 4);
+    assert_eq!(read_from(&bench.partition, 0).await.len(), 130);
+}
+
+#[tokio::test]
 async fn a_low_within_an_object_does_not_keep_retention_from_going_on() {
     let bench = bench(1).await;
     let rows = crate::support::block(["a", "b", "c"]);
