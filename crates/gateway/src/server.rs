@@ -19,7 +19,7 @@ use axum::Router;
 use dataflow::Runtime;
 use futures::future::{join_all, select_all, try_join_all};
 use listener::{Bounds, Edge, Names};
-use object_log::{LogError, LogPartition, Owner, labels};
+use object_log::{Clock, LogError, LogPartition, Owner, labels};
 use store::{Prefix, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -347,7 +347,7 @@ async fn opened(
 ) -> Result<(Arc<Stream>, Option<(Owner, Place)>), LogError> {
     let window_ms = i64::try_from(options.key_window.as_millis()).unwrap_or(i64::MAX);
     let mut keys = Keys::new(window_ms, options.keys_max);
-    let (destination, partition, owned) = match options.fills {
+    let (destination, partition, clock, owned) = match options.fills {
         Fills::Log { store, partition, mut settings } => {
             let kept = options.key_window + KEPT_LONGER;
             settings.retention.keep_min = Some(settings.retention.keep_min.unwrap_or_default().max(kept));
@@ -356,7 +356,7 @@ async fn opened(
             let owner = Owner::start(log.clone(), owner, settings).await?;
             let place = Place::open(&log, &owner, follows).await?;
             let claimed = owner.root();
-            let since_ms = claimed.stamp(runtime.wall_ms()).saturating_sub(window_ms);
+            let since_ms = log.clock().now_ms().saturating_sub(window_ms);
             let is_of_request = |id| file_of(id).is_none();
             for label in labels::read(&log, &claimed, since_ms, options.keys_max, is_of_request).await? {
                 let key = Key { id: label.id, tag: label.tag };
@@ -365,9 +365,9 @@ async fn opened(
             place.started();
             let (stream, names) = (&options.name, keys.len());
             tracing::info!(stream, names, "a log is open, with the names of late requests");
-            (Destination::Log(owner.appender()), partition, Some((owner, place)))
+            (Destination::Log(owner.appender()), partition, log.clock().clone(), Some((owner, place)))
         }
-        Fills::Pipeline(direct) => (Destination::Pipeline(direct), 0, None),
+        Fills::Pipeline(direct) => (Destination::Pipeline(direct), 0, Clock::new(runtime.clone()), None),
     };
     let bounds = BodyBounds {
         bytes_max: options.body_bytes_max.min(object_log::object::APPEND_BYTES_MAX),
@@ -384,6 +384,7 @@ async fn opened(
         keys: Mutex::new(keys),
         drops_repeats: options.drops_repeats,
         runtime,
+        clock,
     };
     Ok((Arc::new(stream), owned))
 }

@@ -11,7 +11,7 @@ use axum::body::Bytes;
 use dataflow::{Effect, RecordBlock, Runtime};
 use metrics::{counter, histogram};
 use object_log::error::AppendFault;
-use object_log::{Append, AppendError, Appended, Appender, labels};
+use object_log::{Append, AppendError, Appended, Appender, Clock, labels};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::body::BodyBounds;
@@ -71,6 +71,8 @@ pub struct Stream {
     /// A request without a name is named after its bytes.
     pub(crate) drops_repeats: bool,
     pub(crate) runtime: Arc<dyn Runtime>,
+    /// By which names expire: that of the log, whose stamps names have after a restart.
+    pub(crate) clock: Clock,
 }
 
 impl Stream {
@@ -242,7 +244,7 @@ impl Stream {
 
     fn begin(&self, key: Key) -> Begin {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.begin(key, self.runtime.wall_ms())
+        keys.begin(key, self.clock.now_ms())
     }
 
     /// Starts an append on a task of its own.
@@ -280,7 +282,7 @@ impl Stream {
     fn end(&self, key: Option<Key>, outcome: &Result<Stored, Refusal>) {
         if let Some(key) = key {
             let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-            keys.end(key, outcome, self.runtime.wall_ms());
+            keys.end(key, outcome, self.clock.now_ms());
         }
     }
 

@@ -100,7 +100,7 @@ async fn expired(
     if retention.age_max.is_none() && retention.bytes_max.is_none() {
         return Ok(None);
     }
-    let now_ms = root.stamp(partition.runtime().wall_ms());
+    let now_ms = partition.clock().behind(root.stamp_ms);
     let (mut held, mut end) = (root.bytes, None);
     let mut spans: Vec<Span> = root.spans().collect();
     'level: loop {

@@ -15,6 +15,7 @@
 //! | [`names`]     | what everything is called                                             | L9          |
 //! | [`decide`]    | admit an append, cut, commit, seal, fence, retain, sweep              | L4–L7       |
 //! | [`partition`] | one partition in a store: read, swap, walk                            | L2 L4       |
+//! | [`clock`]     | the log's time, by which stamps and ages are told                    |             |
 //! | [`owner`]     | the one that commits, and the appends of this process                 | L3–L5       |
 //! | [`labels`]    | names of appends that their senders recognise, read back from data objects | L3      |
 //! | [`note`]      | what the owner notes of its labels, so that not all of them need be read     | L4          |
@@ -26,6 +27,7 @@
 
 pub mod acks;
 pub mod check;
+pub mod clock;
 pub mod collect;
 pub mod decide;
 pub mod entry;
@@ -41,6 +43,7 @@ pub mod reader;
 pub mod root;
 pub mod segment;
 
+pub use clock::Clock;
 pub use entry::Entry;
 pub use error::{AppendError, LogError};
 pub use note::{Note, Notes};

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use dataflow::{Effect, Runtime};
 use store::{Key, Prefix, Put, Store, StoreError, Swap, Tag};
 
+use crate::clock::Clock;
 use crate::decide::{self, Standing};
 use crate::entry::Entry;
 use crate::error::LogError;
@@ -38,6 +39,7 @@ pub struct LogPartition {
     store: Arc<dyn Store>,
     names: Names,
     runtime: Arc<dyn Runtime>,
+    clock: Clock,
     index: u32,
     tries_max: u32,
 }
@@ -75,7 +77,8 @@ impl LogPartition {
             )));
         }
         let names = Names::new(log, index).map_err(|error| LogError::Refused(error.to_string()))?;
-        Ok(Self { store, names, runtime, index, tries_max: u32::MAX })
+        let clock = Clock::new(runtime.clone());
+        Ok(Self { store, names, runtime, clock, index, tries_max: u32::MAX })
     }
 
     /// The same, which gives up after so many tries of a request; for interactive commands.
@@ -97,6 +100,11 @@ impl LogPartition {
     /// Time, randomness and threads.
     pub fn runtime(&self) -> &Arc<dyn Runtime> {
         &self.runtime
+    }
+
+    /// The log's time, for its owner. Clones of a partition have the same clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// The store that holds the log.
@@ -142,15 +150,22 @@ impl LogPartition {
         let mut pause = PAUSE_MIN;
         for _ in 0..SWAPS_MAX {
             let (next, tag) = match &seen {
-                None => (Root::created(queue, run, owner, self.runtime.wall_ms()), None),
+                None => (Root::created(queue, run, owner, self.clock.now_ms()), None),
                 Some(seen) => match seen.root.claimed(run, owner) {
                     // The swap whose answer was lost.
-                    None => return Ok(seen.clone()),
+                    None => {
+                        self.clock.behind(seen.root.stamp_ms);
+                        return Ok(seen.clone());
+                    }
                     Some(next) => (next, Some(&seen.tag)),
                 },
             };
             match self.try_swap(&next, tag).await? {
-                Some(tag) => return Ok(Seen { root: next, tag }),
+                Some(tag) => {
+                    // Time goes on from the newest stamp.
+                    self.clock.behind(next.stamp_ms);
+                    return Ok(Seen { root: next, tag });
+                }
                 None => {
                     self.pause(&mut pause).await;
                     seen = self.look().await?;
@@ -185,7 +200,7 @@ impl LogPartition {
                 ));
                 return Err(error.into());
             }
-            let next = edited(&seen.root, edits, drafts, self.runtime.wall_ms());
+            let next = edited(&seen.root, edits, drafts, self.clock.behind(seen.root.stamp_ms));
             let Some(next) = next else { return Ok(seen) };
             if let Some(tag) = self.try_swap(&next, Some(&seen.tag)).await? {
                 return Ok(Seen { root: next, tag });
@@ -408,7 +423,7 @@ impl LostOwner {
 }
 
 /// All edits one after the other; `None` if the root has them all.
-fn edited(root: &Root, edits: &[Edit], drafts: &[Draft], wall_ms: i64) -> Option<Root> {
+fn edited(root: &Root, edits: &[Edit], drafts: &[Draft], now_ms: i64) -> Option<Root> {
     let mut next: Option<Root> = None;
     for edit in edits {
         let base = next.as_ref().unwrap_or(root);
@@ -422,5 +437,5 @@ fn edited(root: &Root, edits: &[Edit], drafts: &[Draft], wall_ms: i64) -> Option
         };
         next = edited.or(next);
     }
-    next.as_ref().unwrap_or(root).committing(drafts, wall_ms).or(next)
+    next.as_ref().unwrap_or(root).committing(drafts, now_ms).or(next)
 }

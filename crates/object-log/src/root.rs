@@ -81,7 +81,7 @@ pub struct Root {
     /// Objects of this owner that are committed: those with a number below.
     #[prost(uint64, tag = "9")]
     pub committed: u64,
-    /// The log's time: the owners' wall clocks, Unix milliseconds, kept from going back.
+    /// The log's time at the newest commit, as `clock` tells it, Unix milliseconds.
     #[prost(int64, tag = "10")]
     pub stamp_ms: i64,
     /// The newest entries, in the order of their positions.
@@ -163,13 +163,13 @@ pub struct Draft {
 
 impl Root {
     /// The root of a new partition, claimed by its creator.
-    pub fn created(queue: QueueId, run: u64, owner: &str, wall_ms: i64) -> Self {
+    pub fn created(queue: QueueId, run: u64, owner: &str, now_ms: i64) -> Self {
         Self {
             queue: queue.0.to_be_bytes().to_vec(),
             epoch: 1,
             run,
             owner: shortened(owner),
-            stamp_ms: wall_ms,
+            stamp_ms: now_ms,
             ..Self::default()
         }
     }
@@ -184,9 +184,9 @@ impl Root {
         Claim { epoch: self.epoch, run: self.run }
     }
 
-    /// The log's time at a swap now: never earlier than before.
-    pub fn stamp(&self, wall_ms: i64) -> i64 {
-        self.stamp_ms.max(wall_ms)
+    /// The log's time at a swap now, as its owner tells it: never earlier than before.
+    pub fn stamp(&self, now_ms: i64) -> i64 {
+        self.stamp_ms.max(now_ms)
     }
 
     /// The newest ordinal of a producer that is in the log.
@@ -222,11 +222,11 @@ impl Root {
 
     /// Edit: objects of the present owner enter the log, in the order of their numbers. Those that are in it already are passed
     /// over, and those beyond the tail's bound wait.
-    pub fn committing(&self, drafts: &[Draft], wall_ms: i64) -> Option<Self> {
+    pub fn committing(&self, drafts: &[Draft], now_ms: i64) -> Option<Self> {
         let new = drafts.iter().filter(|draft| draft.entry.number >= self.committed);
         let room = TAIL_MAX.saturating_sub(self.tail.len());
         let mut next = self.edited();
-        next.stamp_ms = self.stamp(wall_ms);
+        next.stamp_ms = self.stamp(now_ms);
         for draft in new.take(room) {
             // Only in their order, and never over a gap.
             if draft.entry.number != next.committed {
@@ -315,8 +315,8 @@ impl Root {
     }
 
     /// Whether a producer that is not known can be taken in now.
-    pub fn has_room_for_producer(&self, wall_ms: i64) -> bool {
-        let now_ms = self.stamp(wall_ms);
+    pub fn has_room_for_producer(&self, now_ms: i64) -> bool {
+        let now_ms = self.stamp(now_ms);
         self.producers.len() < PRODUCERS_MAX
             || self.producers.iter().any(|producer| now_ms - producer.stamp_ms > PRODUCER_IDLE_MS)
     }

@@ -23,13 +23,24 @@ use crate::root::{Claim, Draft, Root};
 pub(crate) struct TestRuntime {
     began: Instant,
     pub wall_ms: AtomicU64,
+    passed_us: AtomicU64,
     drawn: AtomicU64,
 }
 
 #[allow(clippy::disallowed_methods, reason = "the seam itself, for tests")]
 impl TestRuntime {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { began: Instant::now(), wall_ms: AtomicU64::new(1_000_000), drawn: AtomicU64::new(1) })
+        Arc::new(Self {
+            began: Instant::now(),
+            wall_ms: AtomicU64::new(1_000_000),
+            passed_us: AtomicU64::new(0),
+            drawn: AtomicU64::new(1),
+        })
+    }
+
+    /// So much more of the process's own time has passed; the wall clock does not show it.
+    pub(crate) fn pass(&self, time: Duration) {
+        self.passed_us.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
     }
 }
 
@@ -40,7 +51,7 @@ impl Runtime for TestRuntime {
     }
 
     fn elapsed(&self) -> Duration {
-        self.began.elapsed()
+        self.began.elapsed() + Duration::from_micros(self.passed_us.load(Ordering::Relaxed))
     }
 
     fn begin_ms(&self) -> i64 {

@@ -10,19 +10,21 @@ use crate::owner::Owner;
 use crate::partition::{Edit, LogPartition};
 use crate::support::{TestRuntime, append, owner, partition_in, read_from};
 
+const HOUR_MS: u64 = 3_600_000;
+
 struct Bench {
     partition: LogPartition,
     runtime: std::sync::Arc<TestRuntime>,
     owner: Owner,
 }
 
-/// A log of `objects` objects with one record each, a second apart.
+/// A log of `objects` objects with one record each, an hour apart.
 async fn bench(objects: u64) -> Bench {
     let runtime = TestRuntime::new();
     let partition = partition_in(std::sync::Arc::new(MemoryStore::default()), runtime.clone());
     let owner = owner(&partition).await;
     for number in 0..objects {
-        runtime.wall_ms.store(1_000_000 + 1_000 * number, Ordering::Relaxed);
+        runtime.wall_ms.store(1_000_000 + HOUR_MS * number, Ordering::Relaxed);
         owner.appender().append(append(None, &number.to_string())).await.expect("appends");
     }
     Bench { partition, runtime, owner }
@@ -89,8 +91,11 @@ async fn what_all_consumers_have_acknowledged_goes_with_its_segments_and_nothing
 #[tokio::test]
 async fn age_and_bytes_let_go_of_what_nobody_has_acknowledged() {
     let bench = bench(200).await;
-    bench.runtime.wall_ms.store(1_000_000 + 200_000, Ordering::Relaxed);
-    let by_age = Retention { age_max: Some(Duration::from_secs(100)), ..Retention::default() };
+    bench.runtime.wall_ms.store(1_000_000 + 200 * HOUR_MS, Ordering::Relaxed);
+    let by_age = Retention {
+        age_max: Some(Duration::from_millis(100 * HOUR_MS + HOUR_MS / 2)),
+        ..Retention::default()
+    };
     bench.collect(&by_age).await;
     assert_eq!(bench.partition.root().await.unwrap().root.low, 100);
     let one = bench.owner.root().tail[0].bytes;

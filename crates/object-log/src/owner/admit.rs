@@ -23,7 +23,7 @@ impl Run {
             let result = match admit {
                 Admit::Accept => {
                     let is_known = self.root().watermark(id).is_some() || self.last.contains_key(&id);
-                    if !is_known && !self.root().has_room_for_producer(self.runtime.wall_ms()) {
+                    if !is_known && !self.root().has_room_for_producer(self.partition.clock().now_ms()) {
                         let message = "as many producers as a partition remembers are at work; use fewer, or another partition";
                         return drop(answer.send(refuse(AppendFault::TooManyProducers, message.to_owned())));
                     }

@@ -18,6 +18,11 @@ use crate::variant::Variant;
 /// What a wall clock is off by at the most.
 pub const SKEW_MS: i64 = 20_000;
 
+/// Seconds for which a run keeps what is acknowledged, at the most; its end waits twice as long behind the last record.
+const KEEP_MAX_S: u64 = 60;
+
+const DAY_MS: i64 = 86_400_000;
+
 /// Simulated time after which a run that has not come right never will.
 const TIME_MAX_US: u64 = 3_600_000_000;
 
@@ -42,8 +47,12 @@ pub enum Trouble {
     KillConsumer(u64),
     TwoConsumers(u64),
     Jump(i64),
+    /// The newest owner's clock is a day ahead for so long, and then right again.
+    DayAhead(u64),
     Away(u64),
-    Recreate { everything: bool },
+    Recreate {
+        everything: bool,
+    },
 }
 
 impl Plan {
@@ -73,6 +82,16 @@ impl Plan {
             13..15 => Trouble::Away(random.between(500_000, 20_000_000)),
             _ => Trouble::Recreate { everything: random.percent(50) },
         }));
+        // Drawn apart, so that all else of a seed stays as it was.
+        let mut clocks = Random::new(seed, 9);
+        let mut settings = settings;
+        settings.retention.keep_min =
+            clocks.percent(40).then(|| Duration::from_secs(clocks.between(20, KEEP_MAX_S)));
+        // A clock that is ahead makes records old too early, as docs/design/log.md says; what must hold then is that the log goes on.
+        if settings.retention.keep_min.is_some() && age_max.is_none() && clocks.percent(60) {
+            let at = clocks.below(troubles.len() as u64 + 1) as usize;
+            troubles.insert(at, Trouble::DayAhead(clocks.between(1_000_000, 20_000_000)));
+        }
         Self {
             seed,
             settings,
@@ -282,6 +301,14 @@ impl Run {
                 for pid in &self.owners {
                     executor.jump(*pid, by_ms / self.owners.len() as i64);
                 }
+            }
+            Trouble::DayAhead(us) => {
+                executor.jump(newest, DAY_MS);
+                let righting = executor.clone();
+                actors::spawn_world(&self.world, async move {
+                    righting.sleep_us(us).await;
+                    righting.jump(newest, -DAY_MS);
+                });
             }
             Trouble::Away(us) => self.world.state().away_until_us = executor.now_us() + us,
             Trouble::Recreate { everything } => {

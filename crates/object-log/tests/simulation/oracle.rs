@@ -269,6 +269,13 @@ impl Oracle {
         let Some(root) = self.present.clone() else {
             return self.violate("there is no log at the end".into());
         };
+        // All is acknowledged, and older than anything is kept for.
+        if root.cleaned != root.next {
+            self.violate(format!(
+                "L6: all {} records are acknowledged and old, and only {} are gone, {} of them deleted",
+                root.next, root.low, root.cleaned
+            ));
+        }
         let present = root.claim();
         for name in objects.keys().filter(|name| name.contains("/data/")) {
             let Some((queue, Written { epoch, run, .. })) =
