@@ -155,12 +155,13 @@ async fn read(
         if is_last {
             return (follower, Vec::new());
         }
-        let now_ms = stream.now_ms();
+        // Records show the wall clock; waits go by one that nobody sets.
+        let (now_ms, read_ms) = (stream.runtime.steady_ms(), stream.now_ms());
         if scans {
             follower.scan(now_ms);
         }
-        let room = || Rows::new(now_ms, gate.hold(&stream), 0);
-        let batches = follower.round(now_ms, &room);
+        let room = || Rows::new(read_ms, gate.hold(&stream), 0);
+        let batches = follower.round(now_ms, read_ms, &room);
         (follower, batches)
     });
     reading.await.expect("it panics only by a fault of ours, which ends the gateway")

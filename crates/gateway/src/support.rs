@@ -101,7 +101,11 @@ pub struct Running {
 }
 
 pub async fn start(options: Options) -> Running {
-    let server = Server::open(options, runtime()).await.expect("opens");
+    start_with(options, runtime()).await
+}
+
+pub async fn start_with(options: Options, runtime: Arc<dyn Runtime>) -> Running {
+    let server = Server::open(options, runtime).await.expect("opens");
     let (address, gate) = (server.address(), server.gate());
     let (stop, asked) = oneshot::channel::<()>();
     let stopped = async {

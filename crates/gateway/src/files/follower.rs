@@ -228,7 +228,7 @@ impl Follower {
         }
     }
 
-    /// Looks at the folders.
+    /// Looks at the folders. `now_ms` never jumps while the process runs.
     pub fn scan(&mut self, now_ms: i64) {
         self.is_stale = false;
         let (found, problems) = self.patterns.found();
@@ -271,7 +271,8 @@ impl Follower {
                 Some((found.path.clone(), found.bytes))
             }
             None => {
-                if known.missing_ms == 0 {
+                // A later time is of a process whose clock was ahead.
+                if known.missing_ms == 0 || known.missing_ms > now_ms {
                     (known.missing_ms, self.is_changed) = (now_ms.max(1), true);
                 }
                 scan.elsewhere(&known.at, node)

@@ -44,7 +44,7 @@ pub(crate) struct Known {
     pub offset: u64,
     /// Bytes that it had when it was read last.
     pub bytes: u64,
-    /// When it was met, Unix milliseconds.
+    /// When it was met, Unix milliseconds by the process's steady clock.
     pub met_ms: i64,
     /// Since when no pattern means it; 0 while one does.
     pub missing_ms: i64,

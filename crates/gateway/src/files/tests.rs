@@ -188,3 +188,68 @@ async fn files_fill_a_stream_that_is_there_and_takes_json_once() {
     let told = refused(&|options| options.files[0].paths = vec!["a[".to_owned()]).await;
     assert!(told.contains("pattern `a[` is wrong"), "{told}");
 }
+
+/// The runtime of other tests, whose wall clock is set while it runs.
+struct Set {
+    inner: Arc<dyn dataflow::Runtime>,
+    ahead_ms: std::sync::atomic::AtomicI64,
+}
+
+impl dataflow::Runtime for Set {
+    fn wall_ms(&self) -> i64 {
+        self.inner.wall_ms() + self.ahead_ms.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.inner.elapsed()
+    }
+
+    fn begin_ms(&self) -> i64 {
+        self.inner.begin_ms()
+    }
+
+    fn sleep(&self, time: Duration) -> futures::future::BoxFuture<'static, ()> {
+        self.inner.sleep(time)
+    }
+
+    fn spawn(&self, name: &'static str, task: futures::future::BoxFuture<'static, ()>) -> dataflow::Task {
+        self.inner.spawn(name, task)
+    }
+
+    fn compute(&self, job: Box<dyn FnOnce() + Send>) {
+        self.inner.compute(job);
+    }
+
+    fn compute_threads(&self) -> usize {
+        self.inner.compute_threads()
+    }
+
+    fn random(&self) -> u128 {
+        self.inner.random()
+    }
+}
+
+/// A disk that is away for some seconds, in which the clock is set to the day after tomorrow.
+#[tokio::test]
+async fn a_clock_that_is_set_forgets_no_file() {
+    let (store, dir) = (in_memory(), Dir::new("clock"));
+    let disk = dir.0.join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    std::fs::write(disk.join("a.log"), "{\"n\":1}\n").unwrap();
+    let files = FilesOptions { paths: vec![disk.join("*.log").to_str().unwrap().to_owned()], ..dir.files() };
+    let clock = Arc::new(Set { inner: support::runtime(), ahead_ms: 0.into() });
+    let running = support::start_with(gateway(&store, vec![files]), clock.clone()).await;
+    wait_for(&store, 1).await;
+    std::fs::rename(&disk, dir.0.join("away")).unwrap();
+    // Two looks at the folders, before and after: what is right does not depend on how many there are.
+    tokio::time::sleep(2 * SCAN_EVERY).await;
+    clock.ahead_ms.store(2 * 86_400_000, std::sync::atomic::Ordering::Relaxed);
+    tokio::time::sleep(3 * SCAN_EVERY).await;
+    std::fs::rename(dir.0.join("away"), &disk).unwrap();
+    dir.add("disk/a.log", "{\"n\":2}\n");
+    let found = wait_for(&store, 2).await;
+    running.stop().await.unwrap();
+    let lines = found.iter().chain(&records(&store).await[found.len()..]).cloned().collect::<Vec<_>>();
+    let of = |record: &String| serde_json::from_str::<Value>(record).unwrap()["n"].as_i64().unwrap();
+    assert_eq!(lines.iter().map(of).collect::<Vec<_>>(), [1, 2], "each line once");
+}

@@ -18,15 +18,20 @@ use crate::refusal::Refusal;
 const CHECK_MS: i64 = 1_000;
 
 impl Follower {
-    /// The next lines of files, of each in its turn. `room` begins the records of a file; without room the round ends.
-    pub fn round(&mut self, now_ms: i64, room: &dyn Fn() -> Result<Rows, Refusal>) -> Vec<Batch> {
+    /// The next lines of files, of each in its turn. `now_ms` is for waits, `read_ms` for records. `room` begins the records of a file; without room the round ends.
+    pub fn round(
+        &mut self,
+        now_ms: i64,
+        read_ms: i64,
+        room: &dyn Fn() -> Result<Rows, Refusal>,
+    ) -> Vec<Batch> {
         let behind = self.table.files.range(self.turn.saturating_add(1)..).map(|(number, _)| *number);
         let before = self.table.files.range(..=self.turn).map(|(number, _)| *number);
         let order: Vec<u64> = behind.chain(before).collect();
         let (mut batches, mut bytes) = (Vec::new(), 0);
         for number in order {
             self.turn = number;
-            match self.read(number, now_ms, room) {
+            match self.read(number, (now_ms, read_ms), room) {
                 Ok(Some(batch)) => {
                     bytes += batch.bytes;
                     batches.push(batch);
@@ -45,7 +50,7 @@ impl Follower {
     fn read(
         &mut self,
         number: u64,
-        now_ms: i64,
+        (now_ms, read_ms): (i64, i64),
         room: &dyn Fn() -> Result<Rows, Refusal>,
     ) -> Result<Option<Batch>, Refusal> {
         let (known, live) = (&self.table.files[&number], &self.live[&number]);
@@ -118,7 +123,7 @@ impl Follower {
         };
         let mut rows = room()?;
         let (from, mut to, mut cut) = (live.read, live.read, 0);
-        let origin = Origin { path: &known.path, host: &self.rules.host, read_ms: now_ms };
+        let origin = Origin { path: &known.path, host: &self.rules.host, read_ms };
         let bytes_max = self.rules.line_bytes_max;
         let scratch = &mut self.scratch;
         let mut push = |line: Line<'_>| {

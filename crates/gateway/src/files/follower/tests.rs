@@ -90,7 +90,7 @@ impl World {
 
     fn round(&mut self) -> Vec<Batch> {
         let now_ms = self.now_ms;
-        self.follower.round(now_ms, &|| Rows::new(now_ms, roomy(), 0))
+        self.follower.round(now_ms, now_ms, &|| Rows::new(now_ms, roomy(), 0))
     }
 
     fn write_note(&mut self) {
@@ -437,7 +437,7 @@ fn files_wait_while_there_is_no_room() {
     world.add("a.log", "one\n");
     world.scan();
     let busy = || Err(Refusal::new(Kind::Busy, "no room"));
-    assert!(world.follower.round(world.now_ms, &busy).is_empty());
+    assert!(world.follower.round(world.now_ms, world.now_ms, &busy).is_empty());
     world.follow();
     assert_eq!(world.lines(), ["a.log@0 one"]);
 }
