@@ -30,7 +30,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::requests::{Answer, Requests};
 use crate::stall::Stalling;
@@ -70,8 +70,10 @@ pub struct Edge {
 
 /// How every client of HTTP/2 that knows it in advance begins; no request of HTTP/1.1 begins so.
 const PREFACE: &[u8] = b"PRI ";
-/// Pause between two looks at a connection that has sent less than the preface.
+/// Pause before the second look at a connection that has sent less than the preface; each further one is twice as long.
 const PREFACE_PAUSE: Duration = Duration::from_millis(5);
+/// The longest such pause: a client that sends its greeting in pieces waits no longer than this for the server to notice the rest.
+const PREFACE_PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// Requests of one connection of HTTP/2 at a time.
 const STREAMS_MAX: u32 = 128;
@@ -157,7 +159,7 @@ async fn connection(
     router: Router,
     bounds: Bounds,
     edge: Edge,
-    stopping: watch::Receiver<bool>,
+    mut stopping: watch::Receiver<bool>,
 ) {
     // Without it the end of a small answer waits for the client's acknowledgement of its beginning.
     if let Err(error) = stream.set_nodelay(true) {
@@ -165,7 +167,16 @@ async fn connection(
     }
     match edge.tls {
         None => {
-            let is_http2 = edge.http2 && begins_http2(&stream, bounds.head_wait_max).await;
+            let greeted = async {
+                match edge.http2 {
+                    true => begins_http2(&stream, bounds.head_wait_max, &mut stopping).await,
+                    false => Some(false),
+                }
+            };
+            let Some(is_http2) = greeted.await else {
+                tracing::debug!("a connection did not say in time what it speaks");
+                return;
+            };
             let stream = Stalling::new(stream, bounds.write_wait_max);
             requests(stream, is_http2, router, bounds, stopping).await;
         }
@@ -183,17 +194,37 @@ async fn connection(
     }
 }
 
-/// Whether a connection begins as one of HTTP/2 does. Takes nothing from it.
-async fn begins_http2(stream: &TcpStream, wait_max: Duration) -> bool {
+/// Whether a connection begins as one of HTTP/2 does; takes nothing from it. `None` once `wait_max` has passed and it could still be one. A stop
+/// ends the wait: what has come so far is then read as HTTP/1.1.
+async fn begins_http2(
+    stream: &TcpStream,
+    wait_max: Duration,
+    stopping: &mut watch::Receiver<bool>,
+) -> Option<bool> {
     let until = Instant::now() + wait_max;
     let mut begun = [0; PREFACE.len()];
+    let mut pause = PREFACE_PAUSE;
     loop {
-        match timeout(until.saturating_duration_since(Instant::now()), stream.peek(&mut begun)).await {
-            Ok(Ok(read)) if read == PREFACE.len() => return begun == PREFACE,
-            Ok(Ok(read)) if read > 0 && begun[..read] == PREFACE[..read] => sleep(PREFACE_PAUSE).await,
-            // Whoever reads on meets the end, the error or the bound of HTTP/1.1.
-            _ => return false,
+        let peeked = tokio::select! {
+            peeked = timeout_at(until, stream.peek(&mut begun)) => peeked,
+            () = asked(stopping) => return Some(false),
+        };
+        match peeked {
+            Ok(Ok(read)) if read == PREFACE.len() => return Some(begun == PREFACE),
+            Ok(Ok(read)) if read > 0 && begun[..read] == PREFACE[..read] => {}
+            // Whoever reads on meets the end or the error.
+            Ok(_) => return Some(false),
+            Err(_) => return None,
         }
+        // The bytes that are there make the next look end at once, also after the client has closed: only the clock ends this.
+        if Instant::now() >= until {
+            return None;
+        }
+        tokio::select! {
+            () = sleep_until(until.min(Instant::now() + pause)) => {}
+            () = asked(stopping) => return Some(false),
+        }
+        pause = (2 * pause).min(PREFACE_PAUSE_MAX);
     }
 }
 

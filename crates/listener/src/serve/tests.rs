@@ -4,6 +4,7 @@ use std::time::Instant;
 use axum::routing::get;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 use super::*;
 
@@ -197,18 +198,33 @@ async fn start_http2(router: Router, bounds: Bounds) -> Running {
 
 #[tokio::test]
 async fn connections_of_http_2_without_a_request_end() {
-    let bounds = Bounds { connections_max: 3, head_wait_max: Duration::from_millis(300), ..bounds() };
+    let bounds = Bounds { connections_max: 5, head_wait_max: Duration::from_millis(300), ..bounds() };
     let running = start_http2(hello(), bounds).await;
-    // The beginning of the greeting, the greeting, and one that begins a head and does not end it.
+    // Too little to tell, the beginning of the greeting, the greeting, and one that begins a head and does not end it.
     let begun_head = [GREETING, b"\0\0\x0e\x01\x01\0\0\0\x01\x82\x86\x84\x41\x09localhost"].concat();
     let mut held = Vec::new();
-    for said in [&b"PRI "[..], GREETING, &begun_head] {
+    for said in [&b"P"[..], b"PRI", b"PRI ", GREETING, &begun_head] {
         let mut stream = TcpStream::connect(running.address).await.unwrap();
         stream.write_all(said).await.unwrap();
         held.push(stream);
     }
     for stream in &mut held {
         rest(stream).await;
+    }
+    let mut next = TcpStream::connect(running.address).await.unwrap();
+    next.write_all(ASK).await.unwrap();
+    assert!(answer(&mut next).await.ends_with("hello"), "there is a place again");
+}
+
+#[tokio::test]
+async fn a_client_that_has_closed_behind_one_byte_gives_its_place_back() {
+    let bounds = Bounds { connections_max: 2, head_wait_max: Duration::from_millis(300), ..bounds() };
+    let running = start_http2(hello(), bounds).await;
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(b"P").await.unwrap();
+        stream.shutdown().await.unwrap();
+        assert_eq!(rest(&mut stream).await, "");
     }
     let mut next = TcpStream::connect(running.address).await.unwrap();
     next.write_all(ASK).await.unwrap();
@@ -247,13 +263,15 @@ async fn who_has_connected_before_a_stop_is_answered() {
 
 #[tokio::test]
 async fn a_stop_does_not_wait_for_a_greeting() {
-    let running =
-        start_http2(hello(), Bounds { head_wait_max: Duration::from_millis(500), ..bounds() }).await;
-    let mut stream = TcpStream::connect(running.address).await.unwrap();
-    stream.write_all(b"PRI * HT").await.unwrap();
-    sleep(Duration::from_millis(50)).await;
-    running.stop.send(()).unwrap();
-    tokio::time::timeout(NEVER, running.served).await.expect("it ends").unwrap().unwrap();
+    for said in [&b"P"[..], b"PRI * HT"] {
+        let running =
+            start_http2(hello(), Bounds { head_wait_max: Duration::from_millis(500), ..bounds() }).await;
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(said).await.unwrap();
+        sleep(Duration::from_millis(50)).await;
+        running.stop.send(()).unwrap();
+        tokio::time::timeout(NEVER, running.served).await.expect("it ends").unwrap().unwrap();
+    }
 }
 
 #[tokio::test]
