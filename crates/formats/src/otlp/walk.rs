@@ -29,8 +29,9 @@ use crate::columns::{self, TypedColumn};
 pub const GROWTH_MAX: usize = 128;
 /// See [`GROWTH_MAX`].
 const GROWTH_BASE: usize = 16 << 10;
-/// However large a request is. A column of a batch holds 2 GiB.
-const WEIGHT_MAX: usize = 1 << 30;
+/// However large a request is: eight times the largest that a gateway takes. A batch of 8,192 rows, which senders make, may have 16 KiB a row. Each
+/// thread that decodes may have one such request in memory, and a process that died of it would read the same one at its next start.
+const WEIGHT_MAX: usize = 128 << 20;
 /// What a row takes in columns of numbers, about.
 const ROW_BYTES: usize = 256;
 
@@ -347,8 +348,12 @@ impl<'p, 'a> Walk<'p, 'a> {
 
 #[cold]
 fn too_heavy(bytes: usize) -> Box<Fault> {
+    let why = match bytes {
+        WEIGHT_MAX => "the most for a request".to_owned(),
+        _ => format!("{GROWTH_MAX} for each of its own"),
+    };
     Fault::too_large(format!(
-        "its rows, each with the attributes of its resource and scope, take more than `{bytes}` bytes ({GROWTH_MAX} for each of its own): send \
-         fewer attributes with a resource, or fewer rows under it"
+        "its rows, each with the attributes of its resource and scope, take more than `{bytes}` bytes ({why}): send fewer attributes with a \
+         resource, or fewer rows in a request"
     ))
 }

@@ -108,6 +108,28 @@ fn a_resource_that_would_fill_memory_is_refused() {
 }
 
 #[test]
+fn rows_of_a_large_request_take_no_more_memory_than_is_bounded() {
+    // A megabyte of attributes above rows of two bytes, and padding that allows 128 bytes for each of its own.
+    let resource = field(1, field(1, attribute("k", &"v".repeat(1 << 20))));
+    let padding = field(1, field(1, field(1, attribute("p", &"p".repeat(2 << 20)))));
+    let of = |rows: usize| {
+        let rows: Vec<u8> = (0..rows).flat_map(|_| field(2, [])).collect();
+        [field(1, [resource.clone(), field(2, rows)].concat()), padding.clone()].concat()
+    };
+    let (broad, narrow) = (of(200), of(100));
+    let (decoded, peak) = testkit::peak_bytes(|| decode(&logs(), &[&broad]));
+    assert_eq!((decoded.batch.len(), decoded.rejects.len()), (0, 1));
+    assert_eq!(decoded.rejects[0].reason, Reason::TooLarge);
+    let message = &decoded.rejects[0].message;
+    assert!(message.contains("`134217728` bytes (the most for a request)"), "{message}");
+    assert!(peak < 64 << 20, "{peak}");
+    // A gateway says the same before it answers, and of the way out too.
+    assert_eq!(count(Signal::Logs, &broad).unwrap_err().message, *message);
+    assert_eq!(count(Signal::Logs, &narrow).expect("half as many rows are taken"), 100);
+    assert_eq!(decode(&logs(), &[&narrow]).batch.len(), 100);
+}
+
+#[test]
 fn values_nest_no_deeper_than_is_bounded() {
     let nested = |depth: usize| (0..depth).fold(field(1, "x"), |inner, _| field(5, field(1, inner)));
     let body = |value: Vec<u8>| field(5, value);
