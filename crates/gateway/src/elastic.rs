@@ -15,6 +15,7 @@
 //! its documents, their items carry the status of the refusal (429, 503), which senders send again.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
@@ -24,6 +25,7 @@ use axum::routing::{MethodFilter, get, on};
 use futures::future::join_all;
 use memchr::memchr;
 use serde::Deserialize;
+use serde::de::{Deserializer, Visitor};
 use serde_json::{Value, json};
 
 use crate::budget::Held;
@@ -73,9 +75,50 @@ fn of_product(mut response: Response) -> Response {
 #[serde(default)]
 struct Target {
     #[serde(rename = "_index")]
-    index: Option<String>,
+    index: Option<Word>,
     #[serde(rename = "_id")]
-    id: Option<String>,
+    id: Option<Word>,
+}
+
+/// A name as senders write it: a text, or a number or a truth value, which stand for their texts.
+#[derive(Debug)]
+struct Word(String);
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Lists and objects are refused at their first byte, so that none is built.
+        deserializer.deserialize_any(Scalar).map(Self)
+    }
+}
+
+struct Scalar;
+
+impl Visitor<'_> for Scalar {
+    type Value = String;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a text or a number")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<String, E> {
+        Ok(json!(number).to_string())
+    }
 }
 
 /// A document and what became of it.
@@ -225,9 +268,10 @@ fn documents(
     let mut lines = Lines { rest: body, number: 0 };
     while let Some((number, line)) = lines.next() {
         let (action, target) = action(line).map_err(|why| malformed(number, why))?;
-        let index =
-            target.index.as_deref().or(index).ok_or_else(|| malformed(number, "names no `_index`"))?;
-        let mut item = Item { action, index: index.to_owned(), id: target.id, fate: Fate::Row(0) };
+        let named = target.index.as_ref().map(|Word(name)| name.as_str());
+        let index = named.or(index).ok_or_else(|| malformed(number, "names no `_index`"))?;
+        let id = target.id.map(|Word(id)| id);
+        let mut item = Item { action, index: index.to_owned(), id, fate: Fate::Row(0) };
         if action == "delete" || action == "update" {
             if action == "update" {
                 lines.next();

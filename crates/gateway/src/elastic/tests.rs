@@ -54,6 +54,25 @@ fn every_document_has_an_item_and_goes_to_the_stream_of_its_index() {
 }
 
 #[test]
+fn names_may_be_numbers_and_are_answered_as_texts() {
+    let body = "{\"index\":{\"_index\":\"docs\",\"_id\":1}}\n{}\n{\"create\":{\"_index\":2026,\"_id\":-1.5}}\n{}\n\
+                {\"index\":{\"_index\":\"docs\",\"_id\":null}}\n{}\n";
+    let begin = |_: &str| Rows::new(5, support::roomy(), 0);
+    let found = documents(body.as_bytes(), None, support::roomy(), begin).expect("taken");
+    let fates = found.rows.keys().map(|index| (index.clone(), Ok(Some(7)))).collect();
+    let told: Value = serde_json::from_str(&told_of_all(&found.items, &fates)).expect("JSON");
+    let ids = [("index", "docs", "1"), ("create", "2026", "-1.5"), ("index", "docs", "8")];
+    for (at, (action, index, id)) in ids.into_iter().enumerate() {
+        let item = &told["items"][at][action];
+        assert_eq!((&item["_index"], &item["_id"]), (&json!(index), &json!(id)), "{told}");
+    }
+    for id in ["[1]", "{\"a\":1}"] {
+        let refusal = parsed(&format!("{{\"index\":{{\"_id\":{id}}}}}\n{{}}\n"), Some("a")).unwrap_err();
+        assert!(refusal.message.starts_with("line 1 is no action"), "{}", refusal.message);
+    }
+}
+
+#[test]
 fn what_a_bulk_takes_beside_its_documents_is_held_and_bounded() {
     let begin = |_: &str| Rows::new(5, support::roomy(), 0);
     let body = "{\"index\":{}}\n{}\n".repeat(50_000);
