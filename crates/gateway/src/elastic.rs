@@ -167,6 +167,8 @@ async fn bulk(gate: Gate, index: Option<String>, request: Request) -> Response {
         Ok(response) => response,
         Err(refusal) => {
             gate::count(None, refusal.kind.word());
+            // Senders do not repeat what 408 refused.
+            let refusal = refusal.without_408();
             let status = refusal.kind.status();
             let reason = refusal.message.clone();
             let mut response = refusal.into_response();

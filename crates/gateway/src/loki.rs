@@ -63,8 +63,8 @@ async fn push(gate: Gate, stream: &str, request: Request) -> Response {
     gate::count(met.as_deref(), gate::word(&taken));
     match taken {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
-        // Loki's senders show the text of an answer, and send 429 and 5xx again.
-        Err(refusal) => refusal.into_response(),
+        // Loki's senders show the text of an answer, and send 429 and 5xx again, but not 408.
+        Err(refusal) => refusal.without_408().into_response(),
     }
 }
 

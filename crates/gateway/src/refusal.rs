@@ -109,6 +109,23 @@ impl Refusal {
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), lines: None }
     }
+
+    /// The same refusal for senders that drop what 408 refused: 503, after which they send again.
+    pub(crate) fn without_408(self) -> Self {
+        match self.kind {
+            Kind::TooSlow => Self { kind: Kind::Unavailable, ..self },
+            Kind::Malformed
+            | Kind::Unknown
+            | Kind::Forbidden
+            | Kind::NoStream
+            | Kind::TooLarge
+            | Kind::Media
+            | Kind::KeyReused
+            | Kind::Busy
+            | Kind::Unavailable
+            | Kind::NotYet => self,
+        }
+    }
 }
 
 impl IntoResponse for Refusal {

@@ -160,16 +160,18 @@ fn answered(taken: Result<(), Refusal>) -> Response {
     let code = match refusal.kind {
         Kind::Unknown => 4,
         Kind::Forbidden | Kind::NoStream => 7,
-        Kind::Busy | Kind::Unavailable | Kind::NotYet => 9,
-        Kind::Malformed | Kind::Media | Kind::KeyReused | Kind::TooLarge | Kind::TooSlow => 6,
+        Kind::Busy | Kind::Unavailable | Kind::NotYet | Kind::TooSlow => 9,
+        Kind::Malformed | Kind::Media | Kind::KeyReused | Kind::TooLarge => 6,
     };
-    // Senders retry 503 and not 429.
+    // Senders retry 503, and neither 408 nor 429.
     let status = match refusal.kind {
-        Kind::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        Kind::Busy | Kind::TooSlow => StatusCode::SERVICE_UNAVAILABLE,
         Kind::NoStream => StatusCode::BAD_REQUEST,
         kind => kind.status(),
     };
-    said(status, code, &refusal.message)
+    let mut response = said(status, code, &refusal.message);
+    refusal.without_408().kind.put_headers(response.headers_mut());
+    response
 }
 
 fn said(status: StatusCode, code: u32, text: &str) -> Response {

@@ -127,3 +127,26 @@ async fn a_push_is_durable_when_it_is_answered() {
         assert_eq!(records(&store).await, [r#"{"timestamp":"1","line":"x","labels":{}}"#]);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_comes_slowly_is_asked_for_again_by_all_whose_senders_drop_what_408_refused() {
+    let limits =
+        crate::Limits { body_wait_max: std::time::Duration::from_millis(50), ..crate::support::limits() };
+    let streams = ["loki", "splunk", "docs"].map(|name| support::stream(name, &in_memory()));
+    let gateway = start(crate::Options { limits, ..options(streams.into()) }).await;
+    // More is announced than comes.
+    let slow = [("Content-Type", "application/json"), ("Content-Length", "9")];
+    for (path, words) in [
+        ("/loki/api/v1/push", "\"code\":\"unavailable\""),
+        ("/services/collector/event", "\"code\":9"),
+        ("/services/collector/raw", "\"code\":9"),
+        ("/docs/_bulk", "\"status\":503"),
+        ("/_bulk", "\"status\":503"),
+    ] {
+        let (status, head, text) = gateway.send(path, &slow, b"{").await;
+        assert!(status == 503 && head.contains("retry-after: 1"), "{path}: {head} {text}");
+        assert!(text.contains("too slowly") && text.contains(words), "{path}: {text}");
+    }
+    assert_eq!(gateway.send("/v1/streams/docs", &slow, b"{").await.0, 408, "its senders are told as it is");
+    gateway.stop().await.unwrap();
+}
