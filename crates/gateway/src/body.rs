@@ -162,6 +162,11 @@ pub async fn read(
 }
 
 impl Raw {
+    /// Holds nothing yet, for what else the request takes of the same budgets.
+    pub fn room(&self) -> Held {
+        self.held.another()
+    }
+
     /// Takes a body without `Content-Encoding` for a block of Snappy: some protocols always have one, and some of their senders do not say so.
     pub fn or_snappy(self) -> Self {
         let encoding = match self.encoding {

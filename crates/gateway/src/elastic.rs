@@ -28,7 +28,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 use serde_json::{Value, json};
 
-use crate::budget::Held;
+use crate::budget::{Budget, Held};
 use crate::gate::{self, Caller, Gate};
 use crate::records::{Parsed, Rows};
 use crate::refusal::{Kind, Refusal, answer};
@@ -189,13 +189,14 @@ async fn take(gate: &Gate, index: Option<String>, request: Request) -> Result<Re
     };
     let (streams, asking) = (gate.clone(), caller.clone());
     // One request may hold as much as all of them: how many documents it has is bounded.
-    let items_held = gate.hold_shared(usize::MAX >> 1);
+    let room = raw.room();
+    let items_held = room.beside(&Budget::new("one request", usize::MAX >> 1));
     let documents = gate.compute(move || {
         let (body, _held) = raw.inflate()?;
         documents(&body, index.as_deref(), items_held, |index| {
             let stream = streams.stream(&asking, index)?;
             stream.takes_json()?;
-            Rows::new(stream.now_ms(), streams.hold(&stream), 0)
+            Rows::new(stream.now_ms(), room.beside(&stream.budget), 0)
         })
     });
     let Documents { items, rows, refused, held } = documents.await?;

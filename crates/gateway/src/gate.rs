@@ -128,7 +128,7 @@ impl Gate {
     /// # Errors
     /// As [`body::read`].
     pub async fn body(&self, stream: &Stream, headers: &HeaderMap, body: Body) -> Result<Raw, Refusal> {
-        body::read(headers, body, stream.bounds, Held::none(&self.0.budget, &stream.budget)).await
+        body::read(headers, body, stream.bounds, self.hold_for_request(stream)).await
     }
 
     /// Reads the body of a request whose streams only the body names. What it takes counts for all streams together.
@@ -143,7 +143,7 @@ impl Gate {
         };
         // Of no stream's own.
         let own = Budget::new("one request", bounds.bytes_max.saturating_mul(4).max(1 << 20));
-        body::read(headers, body, bounds, Held::none(&self.0.budget, &own)).await
+        body::read(headers, body, bounds, Held::of_request(&self.0.budget, &own)).await
     }
 
     /// Holds nothing yet of the budget of all streams, and of `bytes` of a request's own.
@@ -151,7 +151,12 @@ impl Gate {
         Held::none(&self.0.budget, &Budget::new("one request", bytes))
     }
 
-    /// Holds nothing of the budgets of a stream yet; for a protocol that reads its bodies itself.
+    /// Holds nothing of the budgets of a stream yet, for one request; for a protocol that reads its bodies itself.
+    pub(crate) fn hold_for_request(&self, stream: &Stream) -> Held {
+        Held::of_request(&self.0.budget, &stream.budget)
+    }
+
+    /// Holds nothing of the budgets of a stream yet; for what waits for room.
     pub fn hold(&self, stream: &Stream) -> Held {
         Held::none(&self.0.budget, &stream.budget)
     }

@@ -88,7 +88,7 @@ async fn take(
         }
     };
     let raw = gate.body(&stream, &head.headers, body).await?;
-    let (now_ms, room) = (stream.now_ms(), gate.hold(&stream));
+    let (now_ms, room) = (stream.now_ms(), raw.room());
     let parsed = gate.compute(move || {
         let (body, _held) = if is_protobuf { raw.or_snappy().inflate()? } else { raw.inflate()? };
         let rows = Rows::new(now_ms, room, body.len())?;

@@ -122,11 +122,11 @@ async fn append(
 ) -> Result<(), Refusal> {
     let Taking { signal, form, headers, wait_max } = taking;
     let key = crate::ingest::key_of(headers)?.map(<[u8]>::to_vec);
-    let (now_ms, room) = (stream.now_ms(), gate.hold(stream));
+    let now_ms = stream.now_ms();
     let (client, filled) = (caller.name().to_owned(), stream.clone());
     let parsed = gate.compute(move || {
         let (begin, Inflated { bytes, packed, held }) = inflate()?;
-        let mut rows = Rows::new(now_ms, room, bytes.len())?;
+        let mut rows = Rows::new(now_ms, held.another(), bytes.len())?;
         let count = record(signal, form, &bytes[begin..], &mut rows)?;
         let mut parsed = rows.done();
         // Only where the body is the record.

@@ -139,7 +139,7 @@ async fn take(
     let stream = met.insert(gate.stream(&caller, name)?).clone();
     stream.takes_json()?;
     let raw = gate.body(&stream, &head.headers, body).await?;
-    let (now_ms, room) = (stream.now_ms(), gate.hold(&stream));
+    let (now_ms, room) = (stream.now_ms(), raw.room());
     let (client, filled) = (caller.name().to_owned(), stream.clone());
     let found = gate.compute(move || {
         let (body, held) = raw.or_snappy().inflate()?;

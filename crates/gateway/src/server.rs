@@ -138,7 +138,7 @@ impl Server {
         // Behind an address of other machines it is asked by names that only their network knows.
         let is_local = listeners.iter().all(|(_, address)| address.ip().is_loopback());
         let names = is_local.then(|| Names::of(listeners[0].1.ip()).any_address());
-        let budget = Budget::new("all requests", limits.memory_bytes);
+        let budget = Budget::new("all requests", limits.memory_bytes).raised_by("`limits.memory`");
         let gate =
             Gate::new(auth, streams, (tenant_header, names), budget, limits.answer_wait_max, runtime.clone());
         let mut bound = Vec::new();
@@ -375,7 +375,8 @@ async fn opened(
         time_max: limits.body_time_max,
     };
     let stream = Stream {
-        budget: Budget::new(&format!("those of stream `{}`", options.name), options.memory_bytes),
+        budget: Budget::new(&format!("those of stream `{}`", options.name), options.memory_bytes)
+            .raised_by("`memory` of the stream"),
         name: options.name,
         partition,
         format: options.format,

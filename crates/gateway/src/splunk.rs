@@ -88,6 +88,7 @@ async fn take(
     let caller = gate.admit(&head.uri, &head.headers)?;
     let raw = gate.shared_body(&head.headers, body).await?;
     let (streams, asking) = (gate.clone(), caller.clone());
+    let room = raw.room();
     let work = move || {
         let (body, held) = raw.inflate()?;
         let index = match is_raw {
@@ -95,7 +96,7 @@ async fn take(
             false => index_of(&body)?,
         };
         let stream = streams.stream(&asking, &index)?;
-        let parsed = parse(&stream, &body, &index, is_raw, streams.hold(&stream));
+        let parsed = parse(&stream, &body, &index, is_raw, room.beside(&stream.budget));
         drop(held);
         Ok((stream, parsed))
     };

@@ -23,3 +23,34 @@ fn what_is_held_comes_back_and_one_byte_too_many_is_refused() {
     assert_eq!((all.held_bytes(), own.held_bytes()), (0, 0));
     last.take(4 << 10).unwrap();
 }
+
+#[test]
+fn a_request_that_needs_more_than_there_is_learns_that_it_never_fits() {
+    let all = Budget::new("all", 10 << 10).raised_by("`limits.memory`");
+    let own = Budget::new("one", 8 << 10).raised_by("`memory` of the stream");
+    let mut others = Held::none(&all, &Budget::new("another", 8 << 10));
+    others.take(6 << 10).unwrap();
+    // Its body, and its records beside it.
+    let mut body = Held::of_request(&all, &own);
+    body.take(4 << 10).unwrap();
+    let mut records = body.another();
+    assert_eq!(records.take(4 << 10).unwrap_err().kind, Kind::Busy, "it fits once the others are done");
+    let never = records.take((4 << 10) + 1).unwrap_err();
+    assert_eq!(never.kind, Kind::TooLarge, "it does not, also when the others are done");
+    assert!(never.message.ends_with("send less at a time, or raise `memory` of the stream"), "{never:?}");
+    // Of another stream: only what all may have counts what the body holds.
+    let mut elsewhere = body.beside(&Budget::new("a second", 8 << 10));
+    assert_eq!(elsewhere.take(6 << 10).unwrap_err().kind, Kind::Busy);
+    let never = elsewhere.take(7 << 10).unwrap_err();
+    assert!(never.kind == Kind::TooLarge && never.message.ends_with("raise `limits.memory`"), "{never:?}");
+    drop((others, elsewhere));
+    records.take(4 << 10).unwrap();
+    records.merge(body);
+    assert_eq!((records.bytes(), all.held_bytes()), (8 << 10, 8 << 10));
+    assert_eq!(records.take(1).unwrap_err().kind, Kind::TooLarge);
+    // What gathers until an append is done only waits.
+    let mut gathered = Held::none(&all, &own);
+    assert_eq!(gathered.take(1 << 20).unwrap_err().kind, Kind::Busy);
+    drop((gathered, records));
+    assert_eq!((all.held_bytes(), own.held_bytes()), (0, 0));
+}

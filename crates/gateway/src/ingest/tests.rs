@@ -134,14 +134,48 @@ async fn what_does_not_fit_is_refused_with_the_reason() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_beyond_the_memory_of_all_are_told_when_to_come_again() {
     let store = in_memory();
-    let limits = Limits { memory_bytes: 256 << 10, ..limits() };
+    let limits = Limits { memory_bytes: 2 << 20, ..limits() };
     let gateway = start(crate::Options { limits, ..options(vec![support::stream("orders", &store)]) }).await;
+    let stream = gateway.gate.streams().next().unwrap().clone();
+    let mut others = gateway.gate.hold(&stream);
+    others.take(3 << 19).unwrap();
     let body = b"{\"id\":1}\n".repeat(20_000);
     let (status, head, text) = gateway.send(ORDERS, &[], &body).await;
-    assert_eq!(status, 429, "{text}");
-    assert!(head.contains("retry-after: 1"), "{head}");
+    assert!(status == 429 && head.contains("retry-after: 1"), "{head}{text}");
     assert_eq!(gateway.good(ORDERS, &[], "{\"id\":1}\n").await["first"], 0, "what it held is back");
+    drop(others);
+    assert_eq!(gateway.send(ORDERS, &[], &body).await.0, 200, "the same request, once there is room");
     gateway.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_can_never_fit_is_too_large_in_every_protocol() {
+    let made = || Vec::from(["orders", "loki", "splunk"].map(|name| support::stream(name, &in_memory())));
+    let of_all = Limits { memory_bytes: 256 << 10, ..limits() };
+    let mut of_one = made();
+    of_one.iter_mut().for_each(|stream| stream.memory_bytes = 256 << 10);
+    let tight = [
+        (crate::Options { limits: of_all, ..options(made()) }, "raise `limits.memory`"),
+        (options(of_one), "raise `memory` of the stream"),
+    ];
+    for (options, words) in tight {
+        let gateway = start(options).await;
+        let line = "x".repeat(180 << 10);
+        let bodies = [
+            (ORDERS, format!("{{\"id\":\"{line}\"}}\n")),
+            ("/orders/_bulk", format!("{{\"index\":{{}}}}\n{{\"id\":\"{line}\"}}\n")),
+            ("/loki/api/v1/push", format!("{{\"streams\":[{{\"values\":[[\"1\",\"{line}\"]]}}]}}")),
+            ("/services/collector/event", format!("{{\"event\":\"{line}\"}}")),
+        ];
+        for (path, body) in bodies {
+            let json = [("Content-Type", "application/json")];
+            let (status, head, text) = gateway.send(path, &json, body.as_bytes()).await;
+            assert!(status == 413 && !head.contains("retry-after") && text.contains(words), "{path}: {text}");
+            let half = body.replace(&line, &line[..40 << 10]);
+            assert!(gateway.send(path, &json, half.as_bytes()).await.0 < 300, "{path}: the way out");
+        }
+        gateway.stop().await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -139,7 +139,7 @@ async fn take(
         time_max: stream.bounds.time_max.min(left()),
         ..stream.bounds
     };
-    let raw = body::read(&HeaderMap::new(), body, bounds, gate.hold(&stream)).await?;
+    let raw = body::read(&HeaderMap::new(), body, bounds, gate.hold_for_request(&stream)).await?;
     let wait_max = gate.answer_wait_max().min(left());
     let taking = Taking { signal, form: Form::Protobuf, headers: &head.headers, wait_max };
     let taken = super::append(gate, &caller, &stream, taking, move || frame::message(raw, encoding)).await;

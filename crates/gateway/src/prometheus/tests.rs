@@ -67,11 +67,20 @@ async fn an_answer_to_2_0_counts_what_was_written() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_may_be_sent_again_is_never_answered_by_what_prometheus_drops() {
     let mut options = options(vec![support::stream("prometheus", &in_memory())]);
-    options.streams[0].memory_bytes = 1 << 10;
+    options.streams[0].memory_bytes = 64 << 10;
     let gateway = start(options).await;
-    let series = sized(1, [sized(1, pair("a", &"x".repeat(2_000))), sized(2, sample(1.0, 2))].concat());
-    let (status, head, text) = gateway.send("/api/v1/write", &[ONE, SNAPPY], &snappy(&series)).await;
+    let of = |bytes| sized(1, [sized(1, pair("a", &"x".repeat(bytes))), sized(2, sample(1.0, 2))].concat());
+    let sent = async |bytes| gateway.send("/api/v1/write", &[ONE, SNAPPY], &snappy(&of(bytes))).await;
+    let stream = gateway.gate.streams().next().unwrap().clone();
+    let mut others = gateway.gate.hold(&stream);
+    others.take(63 << 10).unwrap();
+    let (status, head, text) = sent(2_000).await;
     assert!(status == 503 && head.contains("retry-after: 1"), "{head}{text}");
+    drop(others);
+    assert_eq!(sent(2_000).await.0, 204, "the same request, once there is room");
+    // Sent again for ever, it would hold up all that is behind it.
+    let (status, head, text) = sent(60_000).await;
+    assert!(status == 413 && !head.contains("retry-after"), "{head}{text}");
     gateway.stop().await.unwrap();
 }
 

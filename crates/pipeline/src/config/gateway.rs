@@ -179,7 +179,7 @@ pub struct Stream {
     #[serde(default = "default_quote")]
     pub quote: String,
 
-    /// A longer body is refused, by its length as it comes and inflated.
+    /// A longer body is refused, by its length as it comes and inflated. At most a quarter of `memory` and of `limits.memory`.
     #[serde(default = "default_body")]
     #[schemars(extend("x-least" = "1KiB", "x-most" = "16MiB", "x-why" = "all of a request is taken at once, or nothing"))]
     pub body: Size,

@@ -286,7 +286,7 @@ fn clients_that_mean_harm_take_neither_memory_nor_others_along() {
     let (dir, port) = (case.dir().to_owned(), free_port());
     let text = format!(
         "gateway: test\nlisten: '127.0.0.1:{port}'\nstore: ./logs\nclients: {{ shop: {{ token_file: token }} }}\n\
-         streams: {{ orders: {{}}, good: {{}}, loki: {{}}, otlp_logs: {{ format: otlp_logs }} }}\n\
+         streams: {{ orders: {{ body: 8MiB }}, good: {{ body: 8MiB }}, loki: {{ body: 8MiB }}, otlp_logs: {{ format: otlp_logs, body: 8MiB }} }}\n\
          limits: {{ memory: {MEMORY_MIB}MiB }}\nhttp: {{ listen: none }}\nshutdown: {{ timeout: 10s }}\n"
     );
     std::fs::write(dir.join("gateway.yaml"), text).expect("the test's folder can be written");

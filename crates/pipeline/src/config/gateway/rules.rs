@@ -16,6 +16,9 @@ const FORGETS: &str = "`memory://` forgets what was answered when the process en
 /// The room of a stream for its longest message or line: escaped, and beside those of others.
 const ROOM_OF_MESSAGE: u64 = 8;
 
+/// The room of a stream, and of all, for the largest body: as it came, inflated and as records, each with what its place takes beside it.
+const ROOM_OF_BODY: u64 = 4;
+
 /// Finds what the schema cannot say; `fault` takes the path of a key and the message.
 pub fn rules(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
     let also =
@@ -182,6 +185,17 @@ fn streams(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
         }
         if let Some(other) = places.insert((gateway.log_of(name), stream.partition), name) {
             fault(&path, format!("stream `{other}` fills that partition of the log too"));
+        }
+        for (memory, setting) in
+            [(stream.memory, "the stream's `memory`"), (gateway.limits.memory, "`limits.memory`")]
+        {
+            if memory.bytes / ROOM_OF_BODY < stream.body.bytes {
+                let message = format!(
+                    "bodies of `{}` could never be taken: a quarter of {setting} is less; write a smaller `body`, or more memory",
+                    stream.body
+                );
+                fault(&format!("{path}.body"), message);
+            }
         }
         match (stream.format, stream.columns.is_empty()) {
             (StreamFormat::Csv, true) => {

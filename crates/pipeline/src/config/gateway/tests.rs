@@ -76,7 +76,7 @@ fn syslog_has_an_address_and_a_stream_of_json() {
     wrong(&with("syslog: [{ udp: '127.0.0.1:514', stream: c }]"), &["`c` does not take JSON"]);
     wrong(&with("syslog: [{ udp: '127.0.0.1:514', message: 2MiB }]"), &["1MiB"]);
     wrong(
-        "gateway: g\nstreams: { syslog: { memory: 1MiB } }\nsyslog: [{ udp: '127.0.0.1:514', message: 1MiB }]\n",
+        "gateway: g\nstreams: { syslog: { memory: 1MiB, body: 256KiB } }\nsyslog: [{ udp: '127.0.0.1:514', message: 1MiB }]\n",
         &["an eighth of the `memory`"],
     );
 }
@@ -85,7 +85,7 @@ fn syslog_has_an_address_and_a_stream_of_json() {
 fn files_fill_a_stream_of_json_that_no_others_fill() {
     let with = |more: &str| {
         format!(
-            "gateway: g\nstreams: {{ files: {{}}, c: {{ format: message }}, small: {{ memory: 1MiB }} }}\n{more}\n"
+            "gateway: g\nstreams: {{ files: {{}}, c: {{ format: message }}, small: {{ memory: 1MiB, body: 256KiB }} }}\n{more}\n"
         )
     };
     let found = good(&with("files: [{ paths: ['/var/log/*.log'] }]"));
@@ -102,6 +102,21 @@ fn files_fill_a_stream_of_json_that_no_others_fill() {
     wrong(&with("files: [{ paths: [a], stream: small, line: 1MiB }]"), &["an eighth of the `memory`"]);
     wrong(&with("files: [{ paths: [a], line: 2MiB }]"), &["1MiB"]);
     wrong(&with("files: [{ paths: [a] }, { paths: [b] }]"), &["other files fill stream `files`"]);
+}
+
+#[test]
+fn the_largest_body_fits_the_memory_that_it_may_have() {
+    let of = |stream: &str, limits: &str| {
+        format!("gateway: g\nstreams: {{ a: {{ {stream} }}, b: {{ body: 2MiB }} }}\nlimits: {{ {limits} }}\n")
+    };
+    good(&of("memory: 64MiB", "memory: 64MiB"));
+    good(&of("memory: 1MiB, body: 256KiB", "memory: 8MiB"));
+    wrong(&of("memory: 63MiB", ""), &["a quarter of the stream's `memory` is less"]);
+    wrong(
+        &of("", "memory: 63MiB"),
+        &["bodies of `16MiB` could never be taken: a quarter of `limits.memory`"],
+    );
+    wrong(&of("memory: 1MiB", "memory: 8MiB"), &["the stream's `memory`", "`limits.memory`"]);
 }
 
 #[test]

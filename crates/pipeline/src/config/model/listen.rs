@@ -22,7 +22,7 @@ pub struct ListenSource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<Identifier>,
 
-    /// A longer body is refused, by its length as it comes and inflated.
+    /// A longer body is refused, by its length as it comes and inflated. At most a quarter of `memory` and of `listen.limits.memory`.
     #[serde(default = "gateway::default_body")]
     #[schemars(extend("x-least" = "1KiB", "x-most" = "16MiB", "x-why" = "all of a request is taken at once, or nothing"))]
     pub body: Size,
