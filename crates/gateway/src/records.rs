@@ -15,6 +15,8 @@ mod csv;
 mod json;
 pub(crate) mod otlp;
 
+pub(crate) use json::each_value;
+
 use axum::http::{HeaderMap, header};
 use dataflow::{BlockBuilder, Partition, RecordBlock};
 use serde_json::{Value, json};
@@ -208,16 +210,6 @@ pub fn parse(
         Format::Message => rows.push(body)?,
         Format::Otlp(signal) => drop(otlp::record(*signal, otlp::form_of(kind, body), body, &mut rows)?),
     }
-    Ok(rows.done())
-}
-
-/// JSON objects, one after the other or in an array.
-///
-/// # Errors
-/// As [`parse`].
-pub(crate) fn objects(body: &[u8], now_ms: i64, held: Held) -> Result<Parsed, Refusal> {
-    let mut rows = Rows::new(now_ms, held, body.len())?;
-    json::values(body, &mut rows)?;
     Ok(rows.done())
 }
 

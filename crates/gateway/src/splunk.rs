@@ -10,8 +10,11 @@
 //! | `POST /services/collector/raw?index=NAME`         | lines; each becomes `{"event": LINE}`                     |
 //! | `GET /services/collector/health`                  | whether requests are taken                                |
 //!
-//! All events of a request go to one stream: what names another one is refused, since an append is taken at once or not at all.
+//! Senders mix indices in a request, so each stream has an append of its own. A request is refused before anything is stored if an event of it
+//! cannot be taken, or finds no room. After that its streams may fare differently: the answer is the worst of them, so a sender that sends all of it
+//! again stores some of it twice, and loses nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
@@ -19,18 +22,21 @@ use axum::extract::{DefaultBodyLimit, RawQuery, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
-use dataflow::RecordBlock;
+use futures::future::join_all;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::budget::Held;
 use crate::gate::{self, Gate};
-use crate::records::{self, Parsed};
+use crate::records::{self, Parsed, Rows};
 use crate::refusal::{Kind, Refusal, answer};
 use crate::stream::Stream;
 
 /// The stream of events without an index.
 const STREAM: &str = "splunk";
+
+/// Indices of one request at the most: each is an append of its own.
+const INDICES_MAX: usize = 100;
 
 /// The routes of the event collector.
 pub fn routes(gate: Gate) -> Router {
@@ -62,10 +68,11 @@ async fn lines(State(gate): State<Gate>, RawQuery(query): RawQuery, request: Req
 }
 
 async fn counted(gate: &Gate, index: Option<String>, request: Request, is_raw: bool) -> Response {
-    let mut met = None;
-    let taken = take(gate, index, request, is_raw, &mut met).await;
-    gate::count(met.as_deref(), gate::word(&taken));
-    answered(taken)
+    let taken = take(gate, index, request, is_raw).await;
+    if let Err(refusal) = &taken {
+        gate::count(None, refusal.kind.word());
+    }
+    answered(taken.and_then(|appended| worst(appended).map_or(Ok(()), Err)))
 }
 
 /// The part of an envelope that says where its event goes.
@@ -76,83 +83,98 @@ struct Envelope {
     event: Option<serde::de::IgnoredAny>,
 }
 
-/// Takes a request; `met` is its stream once that is found.
+/// The records for a stream.
+type ForStream = (Arc<Stream>, Parsed);
+
+/// Appends the events of a request: what became of those of each stream. An error means that nothing was stored.
 async fn take(
     gate: &Gate,
     index: Option<String>,
     request: Request,
     is_raw: bool,
-    met: &mut Option<Arc<Stream>>,
-) -> Result<(), Refusal> {
+) -> Result<Vec<Result<(), Refusal>>, Refusal> {
     let (head, body) = request.into_parts();
     let caller = gate.admit(&head.uri, &head.headers)?;
     let raw = gate.shared_body(&head.headers, body).await?;
-    let (streams, asking) = (gate.clone(), caller.clone());
-    let room = raw.room();
+    let (streams, room) = (gate.clone(), raw.room());
     let work = move || {
         let (body, held) = raw.inflate()?;
-        let index = match is_raw {
-            true => index.unwrap_or_else(|| STREAM.to_owned()),
-            false => index_of(&body)?,
+        let stream_of = |index: &str| {
+            let stream = streams.stream(&caller, index)?;
+            stream.takes_json()?;
+            let room = room.beside(&stream.budget);
+            Ok((stream, room))
         };
-        let stream = streams.stream(&asking, &index)?;
-        let parsed = parse(&stream, &body, &index, is_raw, room.beside(&stream.budget));
+        let found = match is_raw {
+            true => vec![lines_of(&body, index.as_deref().unwrap_or(STREAM), stream_of)?],
+            false => by_index(&body, stream_of)?,
+        };
         drop(held);
-        Ok((stream, parsed))
+        Ok(found)
     };
-    let (stream, parsed) = gate.compute(work).await?;
-    *met = Some(stream.clone());
-    let Parsed { records, held, .. } = parsed?;
-    stream.append(records, None, held, gate.answer_wait_max()).await.map(drop)
+    let appends = gate.compute(work).await?.into_iter().map(async |(stream, parsed)| {
+        let appended = stream.append(parsed.records, None, parsed.held, gate.answer_wait_max()).await;
+        gate::count(Some(&stream), gate::word(&appended));
+        appended.map(drop)
+    });
+    Ok(join_all(appends).await)
 }
 
-/// The events of a body for this stream.
-fn parse(stream: &Stream, body: &[u8], index: &str, is_raw: bool, room: Held) -> Result<Parsed, Refusal> {
-    stream.takes_json()?;
-    let parsed = match is_raw {
-        true => records::texts(body, "event", stream.now_ms(), room)?,
-        false => records::objects(body, stream.now_ms(), room)?,
-    };
-    if parsed.errors.count > 0 {
-        return Err(parsed.errors.refusal());
-    }
-    if parsed.records.is_empty() {
-        return Err(Refusal::new(Kind::Malformed, "No data"));
-    }
-    if !is_raw {
-        check(&parsed.records, index)?;
-    }
-    Ok(parsed)
+/// The answer of a request whose streams were not all filled. As long as sending it again may help, its sender is told to.
+fn worst(appended: Vec<Result<(), Refusal>>) -> Option<Refusal> {
+    let refused = appended.into_iter().filter_map(Result::err);
+    refused.max_by_key(|refusal| refusal.kind.retry_after().is_some())
 }
 
-/// Whether every envelope has an event, and is for this index.
-fn check(records: &RecordBlock, expected: &str) -> Result<(), Refusal> {
-    for row in 0..records.len() {
-        let envelope: Result<Envelope, _> = serde_json::from_slice(records.payloads.get(row));
-        let envelope =
-            envelope.map_err(|error| Refusal::new(Kind::Malformed, format!("event {row}: {error}")))?;
-        if envelope.event.is_none() {
-            return Err(Refusal::new(Kind::Malformed, format!("event {row}: Event field is required")));
+/// The lines of a body.
+fn lines_of(
+    body: &[u8],
+    index: &str,
+    stream_of: impl Fn(&str) -> Result<(Arc<Stream>, Held), Refusal>,
+) -> Result<ForStream, Refusal> {
+    let (stream, room) = stream_of(index)?;
+    let parsed = records::texts(body, "event", stream.now_ms(), room)?;
+    match parsed.records.is_empty() {
+        true => Err(no_data()),
+        false => Ok((stream, parsed)),
+    }
+}
+
+/// The events of a body by index. A body with one that cannot be taken is refused before anything of it is stored.
+fn by_index(
+    body: &[u8],
+    stream_of: impl Fn(&str) -> Result<(Arc<Stream>, Held), Refusal>,
+) -> Result<Vec<ForStream>, Refusal> {
+    let mut found: BTreeMap<String, (Arc<Stream>, Rows)> = BTreeMap::new();
+    let mut event = 0_u64;
+    records::each_value(body, |_, value| {
+        let malformed = |why: &str| Refusal::new(Kind::Malformed, format!("event {event}: {why}"));
+        let envelope: Envelope =
+            serde_json::from_slice(value).map_err(|error| malformed(&error.to_string()))?;
+        if value[0] != b'{' || envelope.event.is_none() {
+            return Err(malformed("Event field is required"));
         }
-        if envelope.index.as_deref().unwrap_or(STREAM) != expected {
-            let message =
-                format!("event {row} is for another index than those before; send one index at a time");
-            return Err(Refusal::new(Kind::Malformed, message));
+        let index = envelope.index.unwrap_or_else(|| STREAM.to_owned());
+        if !found.contains_key(&index) {
+            if found.len() == INDICES_MAX {
+                return Err(malformed("the request has more indices than it may; send fewer at a time"));
+            }
+            let (stream, room) = stream_of(&index)?;
+            let rows = Rows::new(stream.now_ms(), room, 0)?;
+            found.insert(index.clone(), (stream, rows));
         }
+        found.get_mut(&index).expect("just inserted").1.push(value)?;
+        event += 1;
+        Ok(())
+    })?;
+    match found.is_empty() {
+        true => Err(no_data()),
+        false => Ok(found.into_values().map(|(stream, rows)| (stream, rows.done())).collect()),
     }
-    Ok(())
 }
 
-/// The index of the first event.
-fn index_of(body: &[u8]) -> Result<String, Refusal> {
-    let body = body.trim_ascii_start();
-    let body = body.strip_prefix(b"[").unwrap_or(body);
-    let first = serde_json::Deserializer::from_slice(body).into_iter::<Envelope>().next();
-    match first {
-        Some(Ok(envelope)) => Ok(envelope.index.unwrap_or_else(|| STREAM.to_owned())),
-        Some(Err(error)) => Err(Refusal::new(Kind::Malformed, format!("Invalid data format: {error}"))),
-        None => Err(Refusal::new(Kind::Malformed, "No data")),
-    }
+fn no_data() -> Refusal {
+    Refusal::new(Kind::Malformed, "No data")
 }
 
 fn answered(taken: Result<(), Refusal>) -> Response {

@@ -45,6 +45,23 @@ pub(super) fn check(text: &[u8], is_text: bool) -> Result<(), String> {
 
 /// An array of objects, or objects one after the other with nothing but blanks between.
 pub(super) fn values(body: &[u8], rows: &mut Rows) -> Result<(), Refusal> {
+    each_value(body, |line, value| match value[0] {
+        b'{' => rows.push(value),
+        _ => {
+            rows.error(line, "is no JSON object");
+            Ok(())
+        }
+    })
+}
+
+/// The values of an array, or values one after the other with nothing but blanks between: each with the line where it begins, and never empty.
+///
+/// # Errors
+/// [`Kind::Malformed`] for a body that is none, and what `each` ends with.
+pub(crate) fn each_value(
+    body: &[u8],
+    mut each: impl FnMut(u64, &[u8]) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
     if std::str::from_utf8(body).is_err() {
         return Err(Refusal::new(Kind::Malformed, "the body is not UTF-8"));
     }
@@ -58,10 +75,7 @@ pub(super) fn values(body: &[u8], rows: &mut Rows) -> Result<(), Refusal> {
     while at.at < body.len() {
         let line = at.line();
         let value = at.value()?;
-        match value[0] {
-            b'{' => rows.push(value)?,
-            _ => rows.error(line, "is no JSON object"),
-        }
+        each(line, value)?;
         at.skip_blanks();
         if is_array {
             if at.take(b']') {

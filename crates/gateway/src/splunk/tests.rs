@@ -3,6 +3,41 @@ use crate::support::{self, in_memory, options, records, start};
 const EVENT: &str = "/services/collector/event";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_of_several_indices_are_taken_each_into_its_stream() {
+    let stores = [in_memory(), in_memory()];
+    let gateway =
+        start(options(vec![support::stream("splunk", &stores[0]), support::stream("web", &stores[1])])).await;
+    let body = "{\"event\":1,\"index\":\"web\"}{\"event\":2,\"index\":\"splunk\"}\n[3]";
+    assert_eq!(gateway.send(EVENT, &[], body.as_bytes()).await.0, 400, "nothing is stored of a broken one");
+    let body = body.replace("[3]", "{\"event\":3,\"index\":\"web\"}{\"event\":4}");
+    assert_eq!(gateway.send(EVENT, &[], body.as_bytes()).await.0, 200);
+    // One that finds no room for a stream stores nothing of the others.
+    let web = gateway.gate.streams().find(|stream| stream.name == "web").unwrap().clone();
+    let mut others = gateway.gate.hold(&web);
+    while others.take(1 << 10).is_ok() {}
+    let (status, head, text) = gateway.send(EVENT, &[], body.as_bytes()).await;
+    assert!(status == 503 && head.contains("retry-after: 1") && text.contains("\"code\":9"), "{head}{text}");
+    drop(others);
+    let many: String =
+        (0..=super::INDICES_MAX).map(|n| format!("{{\"event\":1,\"index\":\"{n}\"}}")).collect();
+    assert_eq!(gateway.send(EVENT, &[], many.as_bytes()).await.0, 400);
+    gateway.stop().await.unwrap();
+    assert_eq!(records(&stores[0]).await, ["{\"event\":2,\"index\":\"splunk\"}", "{\"event\":4}"]);
+    let web = ["{\"event\":1,\"index\":\"web\"}", "{\"event\":3,\"index\":\"web\"}"];
+    assert_eq!(records(&stores[1]).await, web);
+}
+
+#[test]
+fn a_request_is_sent_again_as_long_as_that_may_help() {
+    use crate::{Kind, Refusal};
+    let of = |kind| Err(Refusal::new(kind, "why"));
+    let worst = |appended: Vec<_>| super::worst(appended).map(|refusal| refusal.kind);
+    assert_eq!(worst(vec![Ok(()), Ok(())]), None);
+    assert_eq!(worst(vec![Ok(()), of(Kind::TooLarge)]), Some(Kind::TooLarge));
+    assert_eq!(worst(vec![of(Kind::NotYet), of(Kind::TooLarge), Ok(())]), Some(Kind::NotYet));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_are_taken_with_their_envelopes_into_the_stream_of_their_index() {
     let stores = [in_memory(), in_memory()];
     let gateway =
@@ -18,7 +53,10 @@ async fn events_are_taken_with_their_envelopes_into_the_stream_of_their_index() 
     assert_eq!(said("/services/collector/raw?channel=x&index=web", "one \"line\"\r\n\ntwo").await, good);
     for (path, body, status, code) in [
         (EVENT, "{\"event\":\"a\",\"index\":\"none\"}", 400, 7),
-        (EVENT, "{\"event\":\"a\"}{\"event\":\"b\",\"index\":\"web\"}", 400, 6),
+        (EVENT, "{\"event\":\"a\"}{\"event\":\"b\",\"index\":\"none\"}", 400, 7),
+        (EVENT, "{\"event\":\"a\"}{\"time\":1}", 400, 6),
+        (EVENT, "{\"event\":\"a\"} 7", 400, 6),
+        (EVENT, "[null,\"a\"]", 400, 6),
         (EVENT, "{\"time\":1}", 400, 6),
         (EVENT, "{\"event\":", 400, 6),
         (EVENT, "", 400, 6),
