@@ -32,6 +32,8 @@ pub struct Budget {
     of: Arc<str>,
     /// The setting that makes it larger, if there is one.
     setting: Option<Arc<str>>,
+    /// It is no part of the memory for requests.
+    is_apart: bool,
 }
 
 /// Bytes that are held, of two budgets at once.
@@ -54,7 +56,7 @@ impl Budget {
     /// A budget of `bytes`; `of` names what it is for in messages.
     pub fn new(of: &str, bytes: usize) -> Self {
         let room = Arc::new(Semaphore::new(permits_of(bytes).min(Semaphore::MAX_PERMITS)));
-        Self { room, bytes, of: of.into(), setting: None }
+        Self { room, bytes, of: of.into(), setting: None, is_apart: false }
     }
 
     /// The same; `setting` makes it larger, in messages.
@@ -65,6 +67,17 @@ impl Budget {
     /// Bytes that are held.
     pub fn held_bytes(&self) -> usize {
         self.bytes.saturating_sub(self.room.available_permits() * PERMIT_BYTES)
+    }
+
+    /// Room beside the memory for requests, for something small that has to be answered also when they hold all of that.
+    pub(crate) fn apart(of: &str, bytes: usize) -> Self {
+        Self { is_apart: true, ..Self::new(of, bytes) }
+    }
+
+    fn tell(&self, bytes: usize) {
+        if !self.is_apart {
+            gauge!("forebay_gateway_memory_bytes").set(bytes as f64);
+        }
     }
 
     fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Refusal> {
@@ -156,7 +169,7 @@ impl Held {
         }
         self.own.1.merge(own);
         self.all.1.merge(all);
-        gauge!("forebay_gateway_memory_bytes").set(self.all.0.held_bytes() as f64);
+        self.all.0.tell(self.all.0.held_bytes());
         Ok(())
     }
 
@@ -189,7 +202,7 @@ impl Drop for Held {
         }
         // What this one holds comes back right after.
         let left = self.all.0.held_bytes().saturating_sub(self.bytes());
-        gauge!("forebay_gateway_memory_bytes").set(left as f64);
+        self.all.0.tell(left);
     }
 }
 

@@ -146,11 +146,6 @@ impl Gate {
         body::read(headers, body, bounds, Held::of_request(&self.0.budget, &own)).await
     }
 
-    /// Holds nothing yet of the budget of all streams, and of `bytes` of a request's own.
-    pub(crate) fn hold_shared(&self, bytes: usize) -> Held {
-        Held::none(&self.0.budget, &Budget::new("one request", bytes))
-    }
-
     /// Holds nothing of the budgets of a stream yet, for one request; for a protocol that reads its bodies itself.
     pub(crate) fn hold_for_request(&self, stream: &Stream) -> Held {
         Held::of_request(&self.0.budget, &stream.budget)

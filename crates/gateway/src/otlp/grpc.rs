@@ -35,7 +35,8 @@ use tokio::time::Instant;
 
 use super::{Service, Taking, status};
 use crate::body::{self, BodyBounds, Inflated};
-use crate::gate::{self, Gate};
+use crate::budget::{Budget, Held};
+use crate::gate;
 use crate::records;
 use crate::records::otlp::Form;
 use crate::refusal::{Kind, Refusal};
@@ -192,7 +193,7 @@ async fn check(State(service): State<Service>, request: Request) -> Response {
     if let Some(response) = no_call(&request) {
         return response;
     }
-    match asked(&service.gate, request.into_body()).await {
+    match asked(request.into_body()).await {
         Ok(name) if is_service(&name) => {
             good(&[0x08, if service.gate.is_ready() { SERVING } else { NOT_SERVING }])
         }
@@ -206,7 +207,7 @@ async fn watch(State(service): State<Service>, request: Request) -> Response {
     if let Some(response) = no_call(&request) {
         return response;
     }
-    match asked(&service.gate, request.into_body()).await {
+    match asked(request.into_body()).await {
         Ok(name) => stream::watch(service.gate, is_service(&name)),
         Err(refusal) => ended(status::code(refusal.kind), &refusal.message, None),
     }
@@ -235,13 +236,15 @@ fn is_service(name: &str) -> bool {
 }
 
 /// The service that a question for health names.
-async fn asked(gate: &Gate, body: Body) -> Result<String, Refusal> {
+async fn asked(body: Body) -> Result<String, Refusal> {
     let bounds = BodyBounds {
         bytes_max: QUESTION_BYTES_MAX,
         wait_max: QUESTION_WAIT_MAX,
         time_max: QUESTION_WAIT_MAX,
     };
-    let raw = body::read(&HeaderMap::new(), body, bounds, gate.hold_shared(QUESTION_BYTES_MAX)).await?;
+    // Requests that hold all their memory are no reason to call the gateway ill.
+    let room = || Budget::apart("a question for health", QUESTION_BYTES_MAX);
+    let raw = body::read(&HeaderMap::new(), body, bounds, Held::none(&room(), &room())).await?;
     let (begin, Inflated { bytes, .. }) = frame::message(raw, body::Encoding::Identity)?;
     match &bytes[begin..] {
         [] => Ok(String::new()),

@@ -170,8 +170,14 @@ async fn pressure_is_unavailable_with_a_delay_and_a_deadline_ends_the_wait() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn health_is_told_of_each_service_and_of_the_gateway() {
     let store = in_memory();
-    let gateway = start(options(vec![a_stream("otlp_logs", Signal::Logs, &store)])).await;
+    let tight = Limits { memory_bytes: 1 << 20, ..limits() };
+    let made = options(vec![a_stream("otlp_logs", Signal::Logs, &store)]);
+    let gateway = start(crate::Options { limits: tight, ..made }).await;
+    let stream = gateway.gate.streams().next().unwrap().clone();
     for body in [frame::framed(&[]), question(SERVICES[0].0)] {
+        // Requests that hold all the memory for them make it no less healthy.
+        let mut others = gateway.gate.hold(&stream);
+        while others.take(1 << 10).is_ok() {}
         let called = call(gateway.address, CHECK, &[], body).await;
         assert_eq!((called.code(), called.body), (0, frame::framed(&[0x08, SERVING])));
     }
