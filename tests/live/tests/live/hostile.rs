@@ -107,10 +107,12 @@ fn opening() -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
 }
 
-/// `POST /v1/logs`, in HPACK.
+/// `POST /v1/logs` by who may, in HPACK.
 fn head() -> Vec<u8> {
     let text = |name: u8, value: &str| [&[name, value.len() as u8], value.as_bytes()].concat();
-    [vec![0x83, 0x86], text(0x44, "/v1/logs"), text(0x41, "127.0.0.1")].concat()
+    let token = text(0x57, &format!("Bearer {TOKEN}"));
+    let media = text(0x5f, "application/x-protobuf");
+    [vec![0x83, 0x86], text(0x44, "/v1/logs"), text(0x41, "127.0.0.1"), token, media].concat()
 }
 
 fn http2(target: &mut Target) {
@@ -222,9 +224,23 @@ fn bodies(target: &mut Target) {
     for codec in ["gzip", "zstd"] {
         let bomb = bomb(codec, 300 << 20);
         assert!(bomb.len() < 1 << 20, "{codec}: {}", bomb.len());
-        for path in ["/v1/streams/orders", "/v1/logs", "/_bulk", "/loki/api/v1/push"] {
-            let (status, text) = target.post(path, &[("Content-Encoding", codec)], &bomb);
-            assert!((400..=503).contains(&status), "{path}: {status} {text}");
+        let (lines, json, protobuf) = ("application/x-ndjson", "application/json", "application/x-protobuf");
+        for (path, media) in [
+            ("/v1/streams/orders", lines),
+            ("/v1/streams/orders", json),
+            ("/v1/logs", protobuf),
+            ("/v1/logs", json),
+            ("/_bulk", lines),
+            ("/loki/api/v1/push", json),
+            ("/services/collector/event", json),
+        ] {
+            let headers = [("Content-Type", media), ("Content-Encoding", codec)];
+            let (status, text) = target.post(path, &headers, &bomb);
+            // By its bound, which only one that is inflated meets.
+            assert!(
+                status == 413 && text.contains("more than 8388608 bytes"),
+                "{path} {media}: {status} {text}"
+            );
         }
     }
     let protobuf = [("Content-Type", "application/x-protobuf")];
