@@ -271,7 +271,7 @@ async fn rows_are_read_as_tuples() {
     let body = "[\"a\",1]\n[\"b\",18446744073709551615]\n";
     let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     let (url, server) = serve(Play::Answer(Box::leak(text.into_boxed_str()))).await;
-    let rows: Vec<(String, u64)> = client(&url).rows("SELECT x", &[("p", "v")]).await.unwrap();
+    let rows: Vec<(String, u64)> = client(&url).rows_with("SELECT x", &[], &[("p", "v")]).await.unwrap();
     assert_eq!(rows, [("a".to_owned(), 1), ("b".to_owned(), u64::MAX)]);
     let seen = String::from_utf8(server.await.unwrap()).unwrap();
     assert!(seen.contains("param_p=v") && seen.ends_with("FORMAT JSONCompactEachRow"), "{seen}");

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::process::Command;
-use std::time::Duration;
 
 use live::Case;
 use live::case::binary;
