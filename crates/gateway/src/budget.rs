@@ -145,9 +145,13 @@ impl Held {
         another
     }
 
-    /// Nothing for the same request, of another budget of its own.
+    /// Nothing for the same request, of this budget of its own: another one, or the same.
     pub fn beside(&self, own: &Budget) -> Self {
-        let beside = |request: &Request| Request { all: request.all.clone(), ..Request::default() };
+        let is_same = Arc::ptr_eq(&own.room, &self.own.0.room);
+        let beside = |request: &Request| match is_same {
+            true => request.clone(),
+            false => Request { all: request.all.clone(), ..Request::default() },
+        };
         let mut held = Self::none(&self.all.0, own);
         held.request = self.request.as_ref().map(beside);
         held

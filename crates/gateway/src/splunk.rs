@@ -68,9 +68,10 @@ async fn lines(State(gate): State<Gate>, RawQuery(query): RawQuery, request: Req
 }
 
 async fn counted(gate: &Gate, index: Option<String>, request: Request, is_raw: bool) -> Response {
-    let taken = take(gate, index, request, is_raw).await;
+    let mut met = None;
+    let taken = take(gate, index, request, is_raw, &mut met).await;
     if let Err(refusal) = &taken {
-        gate::count(None, refusal.kind.word());
+        gate::count(met.as_deref(), refusal.kind.word());
     }
     answered(taken.and_then(|appended| worst(appended).map_or(Ok(()), Err)))
 }
@@ -86,12 +87,14 @@ struct Envelope {
 /// The records for a stream.
 type ForStream = (Arc<Stream>, Parsed);
 
-/// Appends the events of a request: what became of those of each stream. An error means that nothing was stored.
+/// Appends the events of a request: what became of those of each stream. An error means that nothing was stored; `met` is then the stream of the
+/// event that was refused, if it has one.
 async fn take(
     gate: &Gate,
     index: Option<String>,
     request: Request,
     is_raw: bool,
+    met: &mut Option<Arc<Stream>>,
 ) -> Result<Vec<Result<(), Refusal>>, Refusal> {
     let (head, body) = request.into_parts();
     let caller = gate.admit(&head.uri, &head.headers)?;
@@ -99,20 +102,23 @@ async fn take(
     let (streams, room) = (gate.clone(), raw.room());
     let work = move || {
         let (body, held) = raw.inflate()?;
-        let stream_of = |index: &str| {
-            let stream = streams.stream(&caller, index)?;
+        let mut met = None;
+        let mut stream_of = |index: &str| {
+            let stream = met.insert(streams.stream(&caller, index)?).clone();
             stream.takes_json()?;
             let room = room.beside(&stream.budget);
             Ok((stream, room))
         };
         let found = match is_raw {
-            true => vec![lines_of(&body, index.as_deref().unwrap_or(STREAM), stream_of)?],
-            false => by_index(&body, stream_of)?,
+            true => lines_of(&body, index.as_deref().unwrap_or(STREAM), &mut stream_of).map(|one| vec![one]),
+            false => by_index(&body, &mut stream_of),
         };
         drop(held);
-        Ok(found)
+        Ok((found, met))
     };
-    let appends = gate.compute(work).await?.into_iter().map(async |(stream, parsed)| {
+    let (found, of) = gate.compute(work).await?;
+    *met = of;
+    let appends = found?.into_iter().map(async |(stream, parsed)| {
         let appended = stream.append(parsed.records, None, parsed.held, gate.answer_wait_max()).await;
         gate::count(Some(&stream), gate::word(&appended));
         appended.map(drop)
@@ -130,7 +136,7 @@ fn worst(appended: Vec<Result<(), Refusal>>) -> Option<Refusal> {
 fn lines_of(
     body: &[u8],
     index: &str,
-    stream_of: impl Fn(&str) -> Result<(Arc<Stream>, Held), Refusal>,
+    stream_of: &mut dyn FnMut(&str) -> Result<(Arc<Stream>, Held), Refusal>,
 ) -> Result<ForStream, Refusal> {
     let (stream, room) = stream_of(index)?;
     let parsed = records::texts(body, "event", stream.now_ms(), room)?;
@@ -143,7 +149,7 @@ fn lines_of(
 /// The events of a body by index. A body with one that cannot be taken is refused before anything of it is stored.
 fn by_index(
     body: &[u8],
-    stream_of: impl Fn(&str) -> Result<(Arc<Stream>, Held), Refusal>,
+    stream_of: &mut dyn FnMut(&str) -> Result<(Arc<Stream>, Held), Refusal>,
 ) -> Result<Vec<ForStream>, Refusal> {
     let mut found: BTreeMap<String, (Arc<Stream>, Rows)> = BTreeMap::new();
     let mut event = 0_u64;
@@ -151,9 +157,6 @@ fn by_index(
         let malformed = |why: &str| Refusal::new(Kind::Malformed, format!("event {event}: {why}"));
         let envelope: Envelope =
             serde_json::from_slice(value).map_err(|error| malformed(&error.to_string()))?;
-        if value[0] != b'{' || envelope.event.is_none() {
-            return Err(malformed("Event field is required"));
-        }
         let index = envelope.index.unwrap_or_else(|| STREAM.to_owned());
         if !found.contains_key(&index) {
             if found.len() == INDICES_MAX {
@@ -162,6 +165,9 @@ fn by_index(
             let (stream, room) = stream_of(&index)?;
             let rows = Rows::new(stream.now_ms(), room, 0)?;
             found.insert(index.clone(), (stream, rows));
+        }
+        if value[0] != b'{' || envelope.event.is_none() {
+            return Err(malformed("Event field is required"));
         }
         found.get_mut(&index).expect("just inserted").1.push(value)?;
         event += 1;

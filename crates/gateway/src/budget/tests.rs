@@ -43,6 +43,8 @@ fn a_request_that_needs_more_than_there_is_learns_that_it_never_fits() {
     assert_eq!(elsewhere.take(6 << 10).unwrap_err().kind, Kind::Busy);
     let never = elsewhere.take(7 << 10).unwrap_err();
     assert!(never.kind == Kind::TooLarge && never.message.ends_with("raise `limits.memory`"), "{never:?}");
+    // Of the same one as its body.
+    assert_eq!(body.beside(&own).take(5 << 10).unwrap_err().kind, Kind::TooLarge);
     drop((others, elsewhere));
     records.take(4 << 10).unwrap();
     records.merge(body);

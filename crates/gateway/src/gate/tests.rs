@@ -111,19 +111,18 @@ async fn every_way_out_that_an_answer_names_is_one() {
     let streams = vec![support::stream("web", &in_memory()), support::stream("splunk", &in_memory()), logs];
     let gateway = start(Options { clients: vec![client], ..options(streams) }).await;
     let (web, skip) = ("/v1/streams/web", "/v1/streams/web?on_error=skip");
-    let (loki, bulk, hec) = ("/web/loki/api/v1/push", "/_bulk", "/services/collector/event");
+    let (loki, bulk) = ("/web/loki/api/v1/push", "/_bulk");
     let json = ("Content-Type", "application/json");
     let (key, other) = (("Idempotency-Key", "a"), ("Idempotency-Key", "b"));
     let (long, large) = ("k".repeat(300), format!("{{\"a\":\"{}\"}}\n", "x".repeat(100)).repeat(12_000));
     let long = ("Idempotency-Key", long.as_str());
     let push = r#"{"streams":[{"stream":{},"values":[["1","x"]]}]}"#;
     let otlp = r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"a"}}]}]}]}"#;
-    let two = r#"{"event":1,"index":"web"}{"event":2,"index":"splunk"}"#;
     let items = "{\"create\":{\"_index\":\"web\"}}\n{}\n";
     let many = "{\"index\":{}}\n{}\n".repeat(70_000);
     let good: Sent<'_> = (web, &[json, key], "{\"id\":1}");
     assert_eq!(sent(&gateway, good).await.0, 200);
-    let cases: [(u16, &str, Sent<'_>, Sent<'_>); 12] = [
+    let cases: [(u16, &str, Sent<'_>, Sent<'_>); 11] = [
         (400, "send with `?on_error=skip` to leave it out", (web, &[], "{}\nx\n"), (skip, &[], "{}\nx\n")),
         (400, "fix it", (web, &[], "{}\nx\n"), (web, &[], "{}\n{}\n")),
         (
@@ -159,7 +158,6 @@ async fn every_way_out_that_an_answer_names_is_one() {
             ("/web/_bulk", &[], &many),
             ("/web/_bulk", &[], &many[..many.len() / 2]),
         ),
-        (400, "send one index at a time", (hec, &[], two), (hec, &[], r#"{"event":1,"index":"web"}"#)),
         (
             415,
             "`application/x-protobuf` or `application/json`",

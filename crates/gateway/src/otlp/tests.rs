@@ -189,24 +189,26 @@ async fn what_cannot_be_taken_is_told_as_a_status_in_the_encoding_of_the_request
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sender_is_told_to_come_again_under_pressure_and_when_nobody_knows_yet() {
     let store = in_memory();
-    let tight = Limits { memory_bytes: 1 << 20, answer_wait_max: Duration::from_millis(50), ..limits() };
+    let many = logs(&["a"; 9]).repeat(3_000);
+    // Room for the request and its record, and not for two.
+    let memory_bytes = 4 * many.len();
+    let tight = Limits { memory_bytes, answer_wait_max: Duration::from_millis(50), ..limits() };
     let mut slow = a_stream("otlp_logs", Signal::Logs, &store);
     crate::support::linger(&mut slow, Duration::from_millis(400));
     let gateway = start(crate::Options { limits: tight, ..options(vec![slow]) }).await;
     let stream = gateway.gate.streams().next().unwrap().clone();
     let mut others = gateway.gate.hold(&stream);
-    others.take(960 << 10).unwrap();
-    let many = logs(&["a"; 9]).repeat(3_000);
+    others.take(3 * many.len()).unwrap();
     for (body, status) in [(&many, 429), (&logs(&["b"]), 503)] {
         let (found, head, answer) = gateway.send("/v1/logs", &[PROTOBUF], body).await;
         assert_eq!((found, status_of(answer.as_bytes()).0), (status, 14));
         assert!(head.contains("retry-after: 1"), "{head}");
     }
+    drop(others);
     // What can never fit is not to be sent again.
-    let (found, head, answer) = gateway.send("/v1/logs", &[PROTOBUF], &many.repeat(3)).await;
+    let (found, head, answer) = gateway.send("/v1/logs", &[PROTOBUF], &many.repeat(2)).await;
     assert_eq!((found, status_of(answer.as_bytes()).0), (413, 3), "{answer}");
     assert!(!head.contains("retry-after") && answer.contains("raise `limits.memory`"), "{head}{answer}");
-    drop(others);
     gateway.stop().await.unwrap();
     assert_eq!(records(&store).await, [logs(&["b"])], "what was begun went on");
 }

@@ -67,13 +67,13 @@ async fn an_answer_to_2_0_counts_what_was_written() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_may_be_sent_again_is_never_answered_by_what_prometheus_drops() {
     let mut options = options(vec![support::stream("prometheus", &in_memory())]);
-    options.streams[0].memory_bytes = 64 << 10;
+    options.streams[0].memory_bytes = 128 << 10;
     let gateway = start(options).await;
     let of = |bytes| sized(1, [sized(1, pair("a", &"x".repeat(bytes))), sized(2, sample(1.0, 2))].concat());
     let sent = async |bytes| gateway.send("/api/v1/write", &[ONE, SNAPPY], &snappy(&of(bytes))).await;
     let stream = gateway.gate.streams().next().unwrap().clone();
     let mut others = gateway.gate.hold(&stream);
-    others.take(63 << 10).unwrap();
+    others.take(127 << 10).unwrap();
     let (status, head, text) = sent(2_000).await;
     assert!(status == 503 && head.contains("retry-after: 1"), "{head}{text}");
     drop(others);

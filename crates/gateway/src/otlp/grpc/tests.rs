@@ -140,18 +140,20 @@ async fn what_can_never_be_taken_has_a_code_that_senders_do_not_repeat() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pressure_is_unavailable_with_a_delay_and_a_deadline_ends_the_wait() {
     let store = in_memory();
-    let tight = Limits { memory_bytes: 1 << 20, ..limits() };
+    let many = logs(&["a"; 9]).repeat(3_000);
+    // Room for the request and its record, and not for two.
+    let tight = Limits { memory_bytes: 4 * many.len(), ..limits() };
     let mut slow = a_stream("otlp_logs", Signal::Logs, &store);
     crate::support::linger(&mut slow, Duration::from_millis(600));
     let gateway = start(crate::Options { limits: tight, ..options(vec![slow]) }).await;
     let stream = gateway.gate.streams().next().unwrap().clone();
     let mut others = gateway.gate.hold(&stream);
-    others.take(900 << 10).unwrap();
-    let many = logs(&["a"; 9]).repeat(3_000);
-    let never = call(gateway.address, EXPORT, &[], frame::framed(&many.repeat(3))).await;
+    others.take(3 * many.len()).unwrap();
+    let called = call(gateway.address, EXPORT, &[], frame::framed(&many)).await;
+    drop(others);
+    let never = call(gateway.address, EXPORT, &[], frame::framed(&many.repeat(2))).await;
     assert_eq!((never.code(), never.text("grpc-status-details-bin")), (3, ""), "{never:?}");
     assert!(never.text("grpc-message").contains("raise `limits.memory`"), "{never:?}");
-    let called = call(gateway.address, EXPORT, &[], frame::framed(&many)).await;
     assert_eq!(called.code(), 14, "{called:?}");
     let details = STANDARD_NO_PAD.decode(called.text("grpc-status-details-bin")).unwrap();
     // Any { type_url, RetryInfo { Duration { seconds: 1 } } }
