@@ -85,7 +85,7 @@ pub(super) fn expected(rows: &[Row]) -> Vec<String> {
     sorted.sort_unstable();
     let mut heats: Vec<f64> = rows.iter().map(|row| row.2).collect();
     heats.sort_by(f64::total_cmp);
-    let rank = |len: usize, millionths: usize| (len - 1) * millionths / 1_000_000;
+    let rank = |len: usize, millionths: usize| (len * millionths / 1_000_000).min(len - 1);
     // Of the same amount or heat the first that came.
     let least = rows.iter().filter(|row| row.1.is_some()).min_by_key(|row| row.1);
     let greatest =
