@@ -13,11 +13,14 @@ use crate::checks::read;
 use crate::client::{Client, QueryError};
 use crate::config::ServerConfig;
 
+/// Settings by name.
+type Named = Arc<Vec<(&'static str, String)>>;
+
 /// A client that names those settings in each question.
 pub struct Reader {
     client: Client,
     /// Read before the first question; the commands that ask end long before a server has others.
-    settings: Mutex<Option<Arc<Vec<(&'static str, String)>>>>,
+    settings: Mutex<Option<Named>>,
 }
 
 impl Reader {
@@ -58,7 +61,7 @@ impl Reader {
         self.client.one(sql, &read::borrowed(&self.settings().await?), params).await
     }
 
-    async fn settings(&self) -> Result<Arc<Vec<(&'static str, String)>>, QueryError> {
+    async fn settings(&self) -> Result<Named, QueryError> {
         let known = || self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known().clone();
         if let Some(settings) = before {

@@ -132,12 +132,11 @@ fn worst(appended: Vec<Result<(), Refusal>>) -> Option<Refusal> {
     refused.max_by_key(|refusal| refusal.kind.retry_after().is_some())
 }
 
+/// Finds the stream of an index, and what the request holds of its memory.
+type Named<'a> = dyn FnMut(&str) -> Result<(Arc<Stream>, Held), Refusal> + 'a;
+
 /// The lines of a body.
-fn lines_of(
-    body: &[u8],
-    index: &str,
-    stream_of: &mut dyn FnMut(&str) -> Result<(Arc<Stream>, Held), Refusal>,
-) -> Result<ForStream, Refusal> {
+fn lines_of(body: &[u8], index: &str, stream_of: &mut Named<'_>) -> Result<ForStream, Refusal> {
     let (stream, room) = stream_of(index)?;
     let parsed = records::texts(body, "event", stream.now_ms(), room)?;
     match parsed.records.is_empty() {
@@ -147,10 +146,7 @@ fn lines_of(
 }
 
 /// The events of a body by index. A body with one that cannot be taken is refused before anything of it is stored.
-fn by_index(
-    body: &[u8],
-    stream_of: &mut dyn FnMut(&str) -> Result<(Arc<Stream>, Held), Refusal>,
-) -> Result<Vec<ForStream>, Refusal> {
+fn by_index(body: &[u8], stream_of: &mut Named<'_>) -> Result<Vec<ForStream>, Refusal> {
     let mut found: BTreeMap<String, (Arc<Stream>, Rows)> = BTreeMap::new();
     let mut event = 0_u64;
     records::each_value(body, |_, value| {
