@@ -100,16 +100,8 @@ async fn write(gate: Gate, stream: &str, request: Request) -> Response {
 /// The same refusal, of a kind that Prometheus sends again if it helps.
 fn retried(refusal: Refusal) -> Refusal {
     match refusal.kind {
-        Kind::Busy | Kind::TooSlow => Refusal { kind: Kind::Unavailable, ..refusal },
-        Kind::Malformed
-        | Kind::Unknown
-        | Kind::Forbidden
-        | Kind::NoStream
-        | Kind::TooLarge
-        | Kind::Media
-        | Kind::KeyReused
-        | Kind::Unavailable
-        | Kind::NotYet => refusal,
+        Kind::Busy => Refusal { kind: Kind::Unavailable, ..refusal },
+        _ => refusal.without_408(),
     }
 }
 
