@@ -62,6 +62,12 @@ pub enum Fit {
         /// True if that works whatever its values are; otherwise only if they fit.
         always: bool,
     },
+    /// Once it was encoded again without a column that is gone, if none of its rows has a value there. Whether one has is known when it
+    /// is encoded; until then it counts as one that does not fit wherever nobody looks into it (a start, a frame in doubt).
+    Without {
+        /// Which column, and the statement that brings it back.
+        words: String,
+    },
     /// Not without losing values: a column that it holds was dropped, or has a type that cannot hold them.
     No {
         /// Which column, and the statement that fixes it.

@@ -302,7 +302,7 @@ impl Sending<'_> {
         let words = match self.fit() {
             Fit::AsIs => return Ok(false),
             Fit::No { words } => words,
-            Fit::Again { .. } => {
+            Fit::Again { .. } | Fit::Without { .. } => {
                 let (context, layout) = (self.context, self.layout.as_ref());
                 match refuse::again(context, self.place, self.ordinal, self.piece, body, layout).await? {
                     refuse::Outcome::Split | refuse::Outcome::Refused => return Ok(true),
@@ -324,7 +324,7 @@ impl Sending<'_> {
         match self.fit() {
             Fit::AsIs => return Ok(false),
             Fit::Again { .. } => {}
-            Fit::No { words } => self.wait_for_columns(&words).await?,
+            Fit::No { words } | Fit::Without { words } => self.wait_for_columns(&words).await?,
         }
         Ok(true)
     }

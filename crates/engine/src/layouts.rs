@@ -7,7 +7,7 @@
 //! |-------------------------|-----------------------------------------|--------------|---------------------------|
 //! | fit, or can be made to  | more columns, or wider ones             | goes on      | is opened again           |
 //! | fit, or can be made to  | narrower columns                        | goes on      | goes on with its own      |
-//! | hold a column that is gone | –                                    | refuses, before it seals anything | goes on sealing; they wait |
+//! | hold a column that is gone | –                                    | refuses, before it seals anything | goes on sealing; those with a value there wait |
 //! | hold a column that was gone when the table was opened | that column | opens it again, before it seals anything | is opened again |
 //! | none                    | fewer columns than the newest frame had | goes on without, and says so | –         |
 //! | fit, or can be made to  | a materialized view that it had not     | goes on      | is opened again           |
@@ -56,7 +56,9 @@ pub fn from_record(layout: &record::Layout) -> Layout {
 pub fn check(lane: &Lane, tables: &Tables) -> Result<(), EngineError> {
     for (table, state) in known(lane, tables) {
         for layout in state.live_layouts() {
-            let Fit::No { words } = table.fit(&from_record(&layout)) else { continue };
+            let (Fit::No { words } | Fit::Without { words }) = table.fit(&from_record(&layout)) else {
+                continue;
+            };
             let live = state.pending.iter().flatten().filter(|piece| piece.is_live());
             let waiting = live.filter(|piece| piece.frame.layout == layout.number).count();
             return Err(EngineError::Mismatch(format!(
@@ -154,7 +156,21 @@ pub async fn should_reopen(target: &Target, journal: &Mutex<Journal>) -> bool {
         let journal = journal.lock().await;
         journal.lane().tables[target.index as usize].live_layouts()
     };
-    waiting.iter().all(|layout| !matches!(table.fit(&from_record(layout)), Fit::No { .. }))
+    !waiting
+        .iter()
+        .any(|layout| matches!(table.fit(&from_record(layout)), Fit::No { .. } | Fit::Without { .. }))
+}
+
+/// Columns that the table has and the lane does not read, and will not before the next start: another column was dropped or made
+/// narrower, and to open the lane again would read without it as well.
+pub fn not_read(table: &dyn Table) -> Option<String> {
+    let (opened, now) = (table.layout(), table.changed()?);
+    if matches!(table.fit(&opened), Fit::AsIs | Fit::Again { always: true }) {
+        return None;
+    }
+    let new = now.columns.iter().filter(|column| opened.column(&column.name).is_none());
+    let new: Vec<String> = new.map(|column| format!("`{}`", column.name)).collect();
+    (!new.is_empty()).then(|| new.join(", "))
 }
 
 fn known<'a>(

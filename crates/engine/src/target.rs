@@ -13,7 +13,7 @@ use protocol::record::{self, Frontier};
 use protocol::{Lane, window};
 use tokio::sync::Notify;
 
-use crate::Settings;
+use crate::{Settings, layouts};
 
 /// One table that the lane writes.
 pub struct Target {
@@ -46,6 +46,8 @@ pub struct Target {
     samples: Mutex<BTreeMap<u64, Vec<i64>>>,
     suspect: AtomicBool,
     tokens: Mutex<Tokens>,
+    /// Of which new columns it was said last that they are not read.
+    not_read: Mutex<Option<String>>,
 }
 
 /// How fast a table's tokens are used, and whether it was warned that they last too short a time.
@@ -88,6 +90,7 @@ impl Target {
             bodies: Mutex::default(),
             samples: Mutex::default(),
             suspect: AtomicBool::new(false),
+            not_read: Mutex::default(),
             tokens: Mutex::new(Tokens { meter: table.tokens().meter(), is_scarce: false }),
             takes_dead_letters: state.takes_dead_letters,
             table,
@@ -153,6 +156,24 @@ impl Target {
             );
         }
         self.suspect.store(false, Ordering::Release);
+        self.tell_not_read(layouts::not_read(&*self.table));
+    }
+
+    /// Says once which new columns of the table are not read.
+    fn tell_not_read(&self, columns: Option<String>) {
+        let mut said = self.not_read.lock().unwrap_or_else(PoisonError::into_inner);
+        if *said == columns {
+            return;
+        }
+        if let Some(columns) = &columns {
+            tracing::warn!(
+                table = self.table.name(),
+                columns,
+                "new columns of the table are not read before the next start, for another one was dropped or made narrower: start the \
+                 pipeline again if that was meant"
+            );
+        }
+        *said = columns;
     }
 
     /// The table was seen, and the operator has to fix it: nothing is sent to it until it was [seen](Self::see) again.

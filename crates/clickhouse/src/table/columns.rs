@@ -8,7 +8,8 @@
 //! | is as it was                                 | goes as it is, with its own list of columns            |
 //! | has a wider type, or takes NULL now          | is encoded again                                       |
 //! | has a narrower type, or takes no NULL any more | is encoded again if its values fit, and waits otherwise |
-//! | is gone, or has a type that holds none of its values | waits                                          |
+//! | is gone, and no row of the frame has a value there | is encoded again without it                       |
+//! | is gone otherwise, or has a type that holds none of its values | waits                                 |
 //!
 //! Columns that the table has and the frame has not get their DEFAULT from the server, as rows written before they were added.
 
@@ -57,7 +58,7 @@ pub(super) fn layout_of(plan: &Plan) -> Layout {
 
 impl ClickHouseTable {
     pub(super) fn fit_of(&self, layout: &Layout, now: &Now) -> Fit {
-        let mut fit = Fit::AsIs;
+        let (mut fit, mut without) = (Fit::AsIs, None);
         if *layout == now.layout {
             return fit;
         }
@@ -65,11 +66,15 @@ impl ClickHouseTable {
             let again = match self.fit_of_column(column, now) {
                 Fit::AsIs => continue,
                 Fit::Again { always } => always,
+                gone @ Fit::Without { .. } => {
+                    without.get_or_insert(gone);
+                    continue;
+                }
                 no @ Fit::No { .. } => return no,
             };
             fit = Fit::Again { always: again && fit != Fit::Again { always: false } };
         }
-        fit
+        without.unwrap_or(fit)
     }
 
     fn fit_of_column(&self, column: &LayoutColumn, now: &Now) -> Fit {
@@ -79,11 +84,12 @@ impl ClickHouseTable {
         }
         let found = now.plan.sent.index_of(name).map(|at| &now.plan.sent.columns()[at]);
         let Some(found) = found else {
-            let words = match now.plan.others.iter().find(|other| other.name == *name) {
-                None => self.is_gone(column),
-                Some(other) => self.is_not_sent(column, other),
+            return match now.plan.others.iter().find(|other| other.name == *name) {
+                // Every row has a name there.
+                None if column.is_required || name == PROVENANCE => Fit::No { words: self.is_gone(column) },
+                None => Fit::Without { words: self.is_gone(column) },
+                Some(other) => Fit::No { words: self.is_not_sent(column, other) },
             };
-            return Fit::No { words };
         };
         let Ok(from) = types::parse(name, &column.type_name) else { return Fit::AsIs };
         let loses_default = !column.default.is_empty() && !from.is_nullable() && !found.is_optional();
@@ -105,7 +111,7 @@ impl ClickHouseTable {
         id: FrameId,
     ) -> Result<(Encoded, Layout), TableError> {
         let now = self.now();
-        let (mut columns, mut arrays) = (Vec::new(), Vec::new());
+        let (mut columns, mut arrays, mut gone) = (Vec::new(), Vec::new(), String::new());
         for (array, field) in rows.columns().iter().zip(rows.schema_ref().fields()) {
             let name = field.name();
             let made_for = made_for.and_then(|layout| layout.column(name));
@@ -117,15 +123,24 @@ impl ClickHouseTable {
             };
             let was = made_for.unwrap_or(&was);
             let Some(at) = now.plan.sent.index_of(name) else {
-                let Fit::No { words } = self.fit_of_column(was, &now) else {
-                    return Err(self.encode_error(format!("column `{name}` has no place")));
-                };
-                return Err(differs(words));
+                match self.fit_of_column(was, &now) {
+                    // Nothing of these rows is lost with it.
+                    Fit::Without { words } if array.null_count() == array.len() => {
+                        gone = words;
+                        continue;
+                    }
+                    Fit::No { words } | Fit::Without { words } => return Err(differs(words)),
+                    _ => return Err(self.encode_error(format!("column `{name}` has no place"))),
+                }
             };
             let column = now.plan.sent.columns()[at].clone();
             let array = self.in_column(array, field, made_for, &column);
             arrays.push(array.map_err(|why| differs(self.has_changed(was, &column, &why)))?);
             columns.push(column);
+        }
+        // Rows of no column cannot be sent.
+        if columns.is_empty() {
+            return Err(differs(gone));
         }
         let schema = Schema::new(columns);
         let batch = RecordBatch::try_new(schema.arrow().clone(), arrays);

@@ -263,6 +263,54 @@ fn a_column_dropped_for_good_stops_the_next_start_with_the_question_and_loses_no
     assert_eq!(table.dead_letters().count(), 0);
 }
 
+#[test]
+fn a_column_that_no_row_has_a_value_for_comes_and_goes_and_only_values_wait() {
+    let Some(case) = Case::begin("refused_come_and_go") else { return };
+    let table = case.table("id UInt32, v Int32", "id");
+    let feed = case.feed();
+    let pipeline = case.pipeline().batch("{ rows: 100, age: 100ms }");
+    let mut running = pipeline.run();
+    let mut sent = 0;
+    let mut send = |rows: u32, more: &Value| {
+        feed.send((sent..sent + rows).map(|id| {
+            let mut row = json!({ "id": id, "v": 1 });
+            row.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+            row.to_string()
+        }));
+        sent += rows;
+        sent.into()
+    };
+    let none = json!({});
+    table.wait_for(send(10, &none));
+    let place = format!("default.{}", case.name());
+    for (added, value) in
+        [("x String DEFAULT 'none'", json!("7")), ("x Nullable(Int64)", json!(7)), ("x Int64", json!(7))]
+    {
+        table.ask(&format!("ALTER TABLE {{t}} ADD COLUMN {added}"));
+        // From some seal on, at the latest the next look away.
+        wait_until(live::PATIENCE, "the new column to be read", || {
+            table.wait_for(send(10, &json!({ "x": value })));
+            table.value("SELECT countIf(toString(x) = '7') FROM {t}") != "0"
+        });
+        table.ask("ALTER TABLE {t} DROP COLUMN x");
+        table.wait_for(send(300, &none));
+        // A value is not thrown away.
+        let all = send(10, &json!({ "x": value }));
+        let done = follow(&pipeline, &table, &place, all);
+        assert_eq!(done.len(), 1, "{added}: {done:?}");
+        assert_eq!(table.value("SELECT countIf(toString(x) = '7') FROM {t}"), "10", "{added}");
+        // For good: nothing waits, and the next start goes on without it.
+        live::pipeline::term(running);
+        table.ask("ALTER TABLE {t} DROP COLUMN x");
+        running = pipeline.run();
+        table.wait_for(send(10, &none));
+    }
+    live::pipeline::term(running);
+    let all = send(0, &none);
+    assert_eq!(table.count_and_distinct("id"), (all, all));
+    assert_eq!(table.dead_letters().count(), 0, "a table that has changed is no fault of the rows");
+}
+
 /// The statement that the words of a problem or a refusal name.
 fn statement(words: &str) -> String {
     let begin = words.find("ALTER TABLE").expect("a statement");
@@ -274,7 +322,8 @@ fn follow(pipeline: &Pipeline, table: &Table, place: &str, rows: u64) -> Vec<Str
     let mut done: Vec<String> = Vec::new();
     wait_until(live::PATIENCE, &format!("{rows} rows by what the program says"), || {
         let Some(status) = pipeline.live() else { return false };
-        let problem = status["problems"].as_array().and_then(|all| all.iter().find(|one| one["place"] == place));
+        let problem =
+            status["problems"].as_array().and_then(|all| all.iter().find(|one| one["place"] == place));
         let words = problem.and_then(|problem| problem["words"].as_str()).unwrap_or_default();
         // An insert that was under way meets the change first; the look behind it names the statement.
         let named = words.contains("ALTER TABLE").then(|| statement(words));

@@ -97,6 +97,53 @@ fn a_frame_waits_for_a_column_that_is_gone_and_says_how_it_comes_back() {
 }
 
 #[test]
+fn a_frame_without_a_value_for_a_column_that_is_gone_is_made_again_without_it() {
+    let now: Columns<'_> = &[("n", "Int32", "")];
+    let n: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+    for v in ["Int64", "Nullable(Int64)"] {
+        let table = seen(&[("n", "Int32", ""), ("v", v, if v == "Int64" { "5" } else { "" })], now);
+        let made_for = table.layout();
+        let Fit::Without { words } = table.fit(&made_for) else { panic!("its values decide") };
+        assert!(words.contains("ALTER TABLE `d`.`t` ADD COLUMN `v`"), "{words}");
+        for (values, goes) in [([None, None], true), ([None, Some(7)], false)] {
+            let values: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
+            let rows = [("n", n.clone(), false), ("v", values, true)];
+            let rows = RecordBatch::try_from_iter_with_nullable(rows).unwrap();
+            let frame = table.encode(&[Selected::all(rows)], &mut || FrameId(1)).unwrap().remove(0);
+            let again = table.encode_again(&table.decode(&frame.body).unwrap(), Some(&made_for), FrameId(2));
+            let Ok((again, layout)) = again else {
+                let error = again.unwrap_err();
+                assert!(!goes && error.kind == TableFault::Differs, "{v}: {error}");
+                assert_eq!(error.message, words);
+                continue;
+            };
+            assert!(goes, "{v}: a value was lost");
+            assert_eq!((layout.columns.len(), again.rows), (1, 2));
+            assert_eq!(table.fit(&layout), Fit::AsIs);
+            assert_eq!(table.decode(&again.body).unwrap().column(0).as_ref(), n.as_ref());
+        }
+    }
+}
+
+#[test]
+fn a_column_that_every_row_has_is_not_left_out_and_neither_is_a_frame_without_any() {
+    // A column that takes no NULL and has no DEFAULT has a value in each row.
+    let table = seen(OLD, &[("n", "Int32", ""), ("_forebay", "UUID", "")]);
+    assert!(matches!(table.fit(&table.layout()), Fit::No { .. }));
+    // One that is gone for good and one that cannot hold the values: the latter is said, for it waits in any case.
+    let opened: Columns<'_> = &[("n", "Int32", ""), ("v", "Nullable(Int64)", "")];
+    let table = seen(opened, &[("n", "UUID", "")]);
+    let Fit::No { words } = table.fit(&table.layout()) else { panic!("`n` holds nothing of it") };
+    assert!(words.contains("column `n` has changed"), "{words}");
+    // Rows of no column cannot be sent.
+    let table = seen(&[("v", "Nullable(Int64)", "")], &[("w", "Nullable(Int64)", "")]);
+    let v: ArrayRef = Arc::new(Int64Array::from(vec![None, None]));
+    let rows = RecordBatch::try_from_iter_with_nullable([("v", v, true)]).unwrap();
+    let again = table.encode_again(&rows, Some(&table.layout()), FrameId(2)).unwrap_err();
+    assert!(again.kind == TableFault::Differs && again.message.contains("ADD COLUMN `v`"), "{again}");
+}
+
+#[test]
 fn a_null_that_stands_for_a_default_never_becomes_a_zero_and_a_null_never_a_default() {
     let with_default: Columns<'_> = &[("n", "Int32", ""), ("v", "Int64", "5")];
     let nullable: Columns<'_> = &[("n", "Int32", ""), ("v", "Nullable(Int64)", "")];
