@@ -11,6 +11,21 @@ use async_trait::async_trait;
 use dataflow::{Gate, Runtime, Task};
 use futures::future::BoxFuture;
 
+/// Statements about users that the checks print, as unit tests find them and `tests/live.rs` has them parsed.
+#[allow(dead_code, reason = "each of the two test programs uses a part of it")]
+pub const ACCESS: &str = include_str!("../tests/live/access.txt");
+
+/// The statement that lengthens the age of tokens.
+#[allow(dead_code, reason = "each of the two test programs uses a part of it")]
+pub const AGE: &str = "ALTER TABLE `d`.`t` MODIFY SETTING replicated_deduplication_window_seconds = 604800";
+
+/// Whether a fault's statement is one that a server parses in a test.
+#[allow(dead_code, reason = "each of the two test programs uses a part of it")]
+pub fn is_parsed_by_a_server(fault: &str) -> bool {
+    let statement = fault.split("fix it with: ").last().unwrap_or_default();
+    ACCESS.lines().any(|line| line == statement)
+}
+
 /// Tokio's clock and threads.
 pub struct RealTime(Instant);
 

@@ -273,7 +273,7 @@ fn an_insert_that_may_take_longer_than_half_of_a_tokens_age_is_refused_with_both
         refused[0]
     );
     let fix = refused[0].fix.as_deref().unwrap();
-    assert_eq!(fix, "ALTER TABLE `d`.`t` MODIFY SETTING replicated_deduplication_window_seconds = 604800");
+    assert_eq!(fix, crate::testing::AGE);
     let hopeless = judge(&with(15), &taking(180)).err().unwrap();
     assert!(!hopeless[0].message.contains("lower `sink"), "no timeout is short enough: {}", hopeless[0]);
     assert!(judge(&with(380), &taking(180)).is_ok() && judge(&with(379), &taking(180)).is_err());
@@ -340,6 +340,7 @@ fn a_profile_that_undoes_the_guarantee_is_a_fault_of_the_table() {
         text.ends_with("fix it with: ALTER USER `writer` MODIFY SETTING deduplicate_insert = 'enable'"),
         "{text}"
     );
+    assert!(crate::testing::is_parsed_by_a_server(&text), "{text}");
     // The same value by the profile, that the request may change, is changed.
     forbidden.server.known.settings.get_mut("deduplicate_insert").unwrap().fixed = false;
     let plan = judge(&forbidden, &config()).unwrap();
@@ -366,6 +367,7 @@ fn a_row_policy_that_may_hide_rows_from_the_user_is_refused_with_the_statement()
         "{text}"
     );
     assert!(text.ends_with("fix it with: ALTER ROW POLICY `p` ON `d`.`t` TO ALL EXCEPT `writer`"), "{text}");
+    assert!(crate::testing::is_parsed_by_a_server(&text), "{text}");
     for (to_all, listed, filter, is_refused) in [
         (true, &["writer"][..], "n > 5", false),
         (true, &["another"], "n > 5", true),
@@ -386,9 +388,13 @@ fn a_row_policy_that_may_hide_rows_from_the_user_is_refused_with_the_statement()
 fn what_cannot_be_counted_is_told_with_the_grant() {
     let mut denied = facts(plain());
     (denied.server.counts_async, denied.server.hashes) = (false, Hashes::Unknown);
-    let notes = judge(&denied, &config()).unwrap().notes.join("\n");
+    denied.server.known.user = "writer".into();
+    let notes = judge(&denied, &config()).unwrap().notes;
     for table in ["system.events", "system.server_settings"] {
-        assert!(notes.contains(&format!("`GRANT SELECT ON {table} TO")), "{notes}");
+        let note = notes.iter().find(|note| note.contains(&format!("`GRANT SELECT ON {table} TO")));
+        let statement = note.and_then(|note| note.split("To avoid this: `").nth(1)).expect("a statement");
+        let statement = statement.strip_suffix('`').expect("it ends the note");
+        assert!(crate::testing::is_parsed_by_a_server(statement), "{statement}");
     }
     assert!(judge(&facts(plain()), &config()).unwrap().notes.is_empty());
 }

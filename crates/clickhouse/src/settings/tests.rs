@@ -82,9 +82,11 @@ fn a_profile_that_forbids_a_setting_is_refused_with_the_statement() {
     );
     assert!(faults[1].contains("fixes at `disable` the setting `deduplicate_insert`"), "{}", faults[1]);
     assert!(faults[1].ends_with("MODIFY SETTING deduplicate_insert = 'enable'"), "{}", faults[1]);
+    assert!(faults.iter().all(|fault| crate::testing::is_parsed_by_a_server(fault)), "{faults:?}");
     // Before 24.12 the statement replaces the other settings, and says so.
     let faults: Vec<String> = known.faults(&of(), (24, 8)).iter().map(Fault::to_string).collect();
     assert!(faults[0].contains("SETTINGS async_insert = 0 /* repeat"), "{}", faults[0]);
+    assert!(crate::testing::is_parsed_by_a_server(&faults[0]), "{}", faults[0]);
 }
 
 #[test]
@@ -99,6 +101,7 @@ fn a_user_that_only_reads_is_one_fault_and_not_one_for_each_setting() {
         "{}",
         faults[0]
     );
+    assert!(crate::testing::is_parsed_by_a_server(&faults[0]), "{}", faults[0]);
 }
 
 #[test]

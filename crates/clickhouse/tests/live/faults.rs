@@ -54,6 +54,28 @@ async fn every_statement_that_the_checks_print_is_a_way_out() {
     }
 }
 
+/// What a user may do is the administrator's to change, and the engine of the tests keeps no users: their statements are parsed by it.
+#[tokio::test]
+async fn every_statement_about_users_that_the_checks_print_is_one() {
+    let server = server_or_skip!();
+    for statement in testing::ACCESS.lines() {
+        server.query(&format!("EXPLAIN AST {statement}")).unwrap_or_else(|e| panic!("{statement}: {e}"));
+        let wrong = statement.replace(" TO ", " INTO ").replace(" = ", " := ");
+        assert!(server.query(&format!("EXPLAIN AST {wrong}")).is_err(), "{wrong}");
+    }
+}
+
+/// The age of tokens counts for replicated tables alone; every table of the family takes the setting.
+#[tokio::test]
+async fn the_statement_that_lengthens_the_age_of_tokens_is_run() {
+    let server = server_or_skip!();
+    server.query("CREATE DATABASE d").unwrap();
+    server.query("CREATE TABLE d.t (n Int32) ENGINE = MergeTree ORDER BY n").unwrap();
+    server.query(testing::AGE).unwrap();
+    let made = server.query("SHOW CREATE TABLE d.t").unwrap();
+    assert!(made.contains("replicated_deduplication_window_seconds = 604800"), "{made}");
+}
+
 #[tokio::test]
 async fn every_fault_comes_at_once_and_its_statement_mends_it() {
     let server = server_or_skip!();

@@ -101,6 +101,7 @@ mod upserts;
 mod verify;
 mod versions;
 mod ways;
+mod ways_kafka;
 mod ways_pulsar;
 mod web_access;
 mod windows;

@@ -1,0 +1,56 @@
+//! The ways out of what a Kafka source refuses, taken on a real broker: commands are run as they were printed.
+
+use live::{Case, Feed};
+
+use super::ways::{PERSON, Shell, has};
+
+fn ids(range: std::ops::Range<u64>) -> impl Iterator<Item = String> {
+    range.map(|id| format!("{{\"id\":{id}}}"))
+}
+
+#[test]
+fn every_way_out_of_what_a_kafka_source_refuses_is_one() {
+    let Some(case) = Case::begin("ways_kafka") else { return };
+    let (shell, kafka) = (Shell(&case), case.kafka());
+    let pipeline = |name: &str, topics: &str| {
+        let table = case.table_called(&format!("ways_kafka_{name}"), "id UInt64", "id");
+        let source = format!("{{ kafka: {{ brokers: '{}', topics: {topics} }} }}", kafka.bootstrap());
+        shell.pipeline(name, &source, table.name(), "");
+        table
+    };
+    let runs = |name: &str| shell.says(&format!("run {name}.yaml --drain"), 0);
+
+    // Records that were not read yet are deleted.
+    let [cut, gone, stays] = ["cut", "gone", "stays"].map(|name| format!("ways_kafka_{name}"));
+    kafka.create_topic(&cut, 1, &[]).expect("a topic");
+    let feed = Feed::new(kafka, &cut);
+    let table = pipeline("cut", &format!("[{cut}]"));
+    feed.send(ids(0..30));
+    runs("cut");
+    feed.send(ids(30..60));
+    kafka.delete_records(&cut, 0, 50).expect("deletes");
+    let said = shell.says("run cut.yaml --drain", PERSON);
+    has(&said, "is not held any more: it holds `50` to `60`");
+    let taken = shell.takes(&said, "forebay forget", "cut.yaml");
+    has(&taken, &format!("{cut}/0"));
+    runs("cut");
+    assert_eq!(table.count_and_distinct("id"), (40, 40));
+
+    // A topic is deleted for good, and the other one goes on.
+    for topic in [&gone, &stays] {
+        kafka.create_topic(topic, 1, &[]).expect("a topic");
+    }
+    let table = pipeline("gone", &format!("[{stays}, {gone}]"));
+    let feed = Feed::new(kafka, &stays);
+    feed.send(ids(0..10));
+    Feed::new(kafka, &gone).send(ids(10..20));
+    runs("gone");
+    kafka.delete_topic(&gone).expect("deletes");
+    feed.send(ids(20..30));
+    let said = shell.says("run gone.yaml --drain", PERSON);
+    has(&said, &gone);
+    shell.edit("gone", &format!("[{stays}, {gone}]"), &format!("[{stays}]"));
+    shell.takes(&said, "forebay forget", "gone.yaml");
+    runs("gone");
+    assert_eq!(table.count_and_distinct("id"), (30, 30));
+}
