@@ -182,6 +182,22 @@ impl Planner<'_> {
 /// The type to name in a `CAST` whose result the column takes; `None` where no `CAST` helps.
 fn cast(from: &ColumnType, to: &ColumnType) -> Option<String> {
     use Kind::{Bool, Date, Decimal, Number, Text, Time};
+    // As it is written there, so that a `CAST` to it says whether an item may be NULL.
+    let of_items = |from: &ColumnType, to: &ColumnType| {
+        let same = || (from.bare() == to.bare()).then(|| clickhouse::types::name(to.bare()));
+        cast(from, to)
+            .or_else(same)
+            .map(|item| if to.is_nullable() { format!("Nullable({item})") } else { item })
+    };
+    match (from.bare(), to.bare()) {
+        (ColumnType::Array(from), ColumnType::Array(to)) => {
+            return Some(format!("Array({})", of_items(from, to)?));
+        }
+        (ColumnType::Map(from_key, from), ColumnType::Map(key, to)) => {
+            return Some(format!("Map({}, {})", of_items(from_key, key)?, of_items(from, to)?));
+        }
+        _ => {}
+    }
     let is_possible = matches!(
         (Kind::of(from)?, Kind::of(to)?),
         (Text, _)
