@@ -91,7 +91,8 @@ impl Planner<'_> {
             let from = from.map(|_| slot.source.clone());
             // No field of a record is in a result.
             let field = field.filter(|_| self.results_of.is_none());
-            mapping.push(Mapped { column: slot.name.clone(), from, conversion, field });
+            let from_type = from_type.cloned();
+            mapping.push(Mapped { column: slot.name.clone(), from, from_type, conversion, field });
         }
         if !faults.is_empty() {
             return Err(faults);

@@ -162,6 +162,7 @@ impl<'a> Planner<'a> {
         let mapped = |column: &Column| Mapped {
             column: column.name.clone(),
             from: Some(column.name.clone()),
+            from_type: Some(column.column_type.clone()),
             conversion: Conversion::Same,
             field: Some(self.source_of(column).to_owned()),
         };
