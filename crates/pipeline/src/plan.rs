@@ -32,6 +32,7 @@ mod aside;
 mod bind;
 pub mod chain;
 mod conditions;
+mod further;
 pub mod inputs;
 pub(crate) mod joins;
 pub mod lookups;

@@ -122,7 +122,7 @@ impl<'a> Planner<'a> {
             return self.straight();
         }
         let candidates = self.candidates();
-        let bound = self.bind(&Schema::new(candidates.clone()))?;
+        let bound = self.bind_to_tables(&Schema::new(candidates.clone()))?;
         let last =
             bound.last().map_or_else(|| Schema::new(candidates.clone()), |bound| bound.step.schema().clone());
         let conditions = self.conditions(&last)?;
