@@ -7,7 +7,7 @@
 //! |-----------------------------|--------------------------------------|-------------------------------------|
 //! | of the same type            | the values as they are               | NULL, and the column takes none     |
 //! | of a wider type             | the values, converted                | the same                            |
-//! | of another type that may fit | the values, converted one by one    | the same, or a value does not fit   |
+//! | of another type that may fit | the values, converted one by one    | the same, or a value or an item does not fit |
 //! | without a column of its name | NULL, or its DEFAULT                | never                               |
 //!
 //! With several tables the columns of all of them stand side by side, each with the tables that it is for, and behind them the set of
@@ -15,6 +15,7 @@
 //! left to do behind the steps with state cannot fail: it picks columns.
 
 mod convert;
+mod items;
 pub mod route;
 pub mod types;
 
@@ -29,7 +30,7 @@ use dataflow::{
 };
 
 use route::{Routes, TableSet};
-use types::{Conversion, conversion, limits};
+use types::{Conversion, conversion, has_limits, limits};
 
 const NAME: &str = "mapping";
 /// Characters of a value that a message quotes.
@@ -90,7 +91,8 @@ pub struct Mapping {
 struct Filling {
     fill: Fill,
     from: Option<ColumnType>,
-    conversion: Conversion,
+    /// True if the values are the column's as they are.
+    is_kept: bool,
     limits: Option<(i64, i64)>,
 }
 
@@ -134,10 +136,13 @@ impl Mapping {
         for (place, (fill, column)) in fills.into_iter().zip(schema.columns()).enumerate() {
             let from = fill.from.map(|at| input.columns()[at].column_type.clone());
             let conversion = fits(from.as_ref(), column).map_err(|unfit| (place, unfit))?;
-            let is_in_range = conversion == Conversion::Lossless || fill.is_untouched;
-            let limits = limits(&column.column_type)
-                .filter(|_| from.is_some() && (!is_in_range || conversion == Conversion::Checked));
-            fillings.push(Filling { fill, from, conversion, limits });
+            // What an expression has made may lie outside of its own type too.
+            let is_in_range = fill.is_untouched && conversion != Conversion::Checked;
+            let limits = limits(&column.column_type).filter(|_| from.is_some() && !is_in_range);
+            let has_items = matches!(column.column_type.bare(), ColumnType::Array(_) | ColumnType::Map(..));
+            let is_checked = has_items && !is_in_range && has_limits(&column.column_type);
+            let is_kept = conversion == Conversion::Same && !is_checked;
+            fillings.push(Filling { fill, from, is_kept, limits });
         }
         let fields = schema.arrow().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         let loose = Arc::new(arrow_schema::Schema::new(fields.collect::<Vec<_>>()));
@@ -215,7 +220,7 @@ impl Mapping {
             Self::failed(format!("the batch has `{}` columns, and none at `{from}`", rows.num_columns()))
         })?;
         let made = match &filling.from {
-            Some(from) if filling.conversion != Conversion::Same => {
+            Some(from) if !filling.is_kept => {
                 convert::array(source, from, &column.column_type).map_err(Self::failed)?
             }
             _ => source.clone(),
@@ -241,15 +246,21 @@ impl Mapping {
     }
 
     fn does_not_fit(&self, place: usize, source: &ArrayRef, row: usize, bad: &mut Bad) {
-        let fill = &self.fills[place].fill;
+        let Filling { fill, from, .. } = &self.fills[place];
+        let to = &self.schema.columns()[place].column_type;
         let value = convert::shown(source, row);
         let value = printing::escaped(&value, SHOWN_MAX);
         let mut message =
             format!("the value `{value}` does not fit {} of type {}", fill.place(), fill.type_name);
-        if let ColumnType::Json { .. } = self.schema.columns()[place].column_type.bare() {
+        if let ColumnType::Json { .. } = to.bare() {
             message.push_str(&format!(": it {}", convert::why_no_object(source, row)));
         }
-        bad.entry(row).or_insert((place, Reason::OutOfRange, message));
+        let of_item = from.as_ref().and_then(|from| items::why(source, row, from, to));
+        let reason = of_item.map_or(Reason::OutOfRange, |(reason, rule)| {
+            message.push_str(&format!(": {rule}"));
+            reason
+        });
+        bad.entry(row).or_insert((place, reason, message));
     }
 
     fn reject(&self, batch: &Batch, row: usize, why: &(usize, Reason, String)) -> Reject {

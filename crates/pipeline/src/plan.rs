@@ -32,6 +32,7 @@ mod aside;
 mod bind;
 pub mod chain;
 mod conditions;
+mod further;
 pub mod inputs;
 pub(crate) mod joins;
 pub mod lookups;
@@ -49,7 +50,7 @@ pub(crate) mod windows;
 use std::ops::Range;
 use std::sync::Arc;
 
-use dataflow::{Metadata, Schema, Transform};
+use dataflow::{ColumnType, Metadata, Schema, Transform};
 use operators::mapping::route::ByTable;
 pub use operators::mapping::types::Conversion;
 
@@ -117,6 +118,8 @@ pub struct Mapped {
     pub column: String,
     /// The column of the last schema that fills it; `None` for NULL or the DEFAULT.
     pub from: Option<String>,
+    /// The type that it has there.
+    pub from_type: Option<ColumnType>,
     /// How its values become the column's.
     pub conversion: Conversion,
     /// The field of the record that passes untouched, if one does.

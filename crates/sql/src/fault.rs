@@ -75,7 +75,15 @@ const TYPES: [(&str, &str); 8] = [
 ];
 
 /// DataFusion's sentences that lack the way out, and ours.
-const SENTENCES: [(&str, &str); 2] = [
+const SENTENCES: [(&str, &str); 4] = [
+    (
+        "non-nullable field of ListArray",
+        "an item is NULL, and the items of this array are not `Nullable`; write `Array(Nullable(…))`, or leave NULL out with `array_compact(…)`",
+    ),
+    (
+        "found unmasked nulls for non-nullable StructArray field",
+        "a value of the map is NULL, and its values are not `Nullable`; write `Map(…, Nullable(…))`",
+    ),
     (
         "unary operator '-' only supports",
         "`-` cannot be applied to an unsigned integer; write `-CAST(… AS Int64)`",

@@ -10,6 +10,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -155,10 +156,10 @@ impl Program {
     fn operands(&self, rows: &RecordBatch, range: Range<usize>) -> Result<RecordBatch, DataFusionError> {
         let columns = self.operands.iter().map(|(at, _, column_type)| {
             let column = rows.column(*at);
-            if range.len() == rows.num_rows() {
+            if range.len() == rows.num_rows() && !holds_hidden_items(column) {
                 return operand(column, column_type);
             }
-            operand(&column.slice(range.start, range.len()), column_type)
+            operand(&alone(column, range.clone())?, column_type)
         });
         let columns = columns.collect::<Result<_, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(range.len()));
@@ -197,6 +198,34 @@ impl Program {
     }
 }
 
+/// Rows of a column. A slice of arrays or maps would keep the items of the rows around it, and a cast fails for those too.
+fn alone(column: &ArrayRef, range: Range<usize>) -> Result<ArrayRef, arrow_schema::ArrowError> {
+    match column.data_type() {
+        DataType::List(_) | DataType::Map(..) => {
+            let rows = range.map(|row| row as u32).collect::<Vec<_>>();
+            arrow_select::take::take(column, &arrow_array::UInt32Array::from(rows), None)
+        }
+        _ => Ok(column.slice(range.start, range.len())),
+    }
+}
+
+/// Whether a column of arrays or maps is a slice, with items in memory that are none of its rows.
+fn holds_hidden_items(column: &ArrayRef) -> bool {
+    let (offsets, items) = match column.data_type() {
+        DataType::List(_) => {
+            let lists = column.as_list::<i32>();
+            (lists.value_offsets(), lists.values().len())
+        }
+        DataType::Map(..) => {
+            let maps = column.as_map();
+            (maps.value_offsets(), maps.entries().len())
+        }
+        _ => return false,
+    };
+    let ends = offsets.first().zip(offsets.last());
+    ends.is_some_and(|(first, last)| *first > 0 || (*last as usize) < items)
+}
+
 /// The second half first: the stack gives the first one first.
 fn halves(range: Range<usize>) -> Vec<Range<usize>> {
     let middle = range.start + range.len() / 2;
@@ -212,7 +241,7 @@ fn shown(column: &ArrayRef) -> String {
     if column.is_null(0) {
         return "NULL".to_owned();
     }
-    let formatter = ArrayFormatter::try_new(column, &FormatOptions::default());
+    let formatter = ArrayFormatter::try_new(column, &FormatOptions::default().with_null("NULL"));
     let text = formatter.and_then(|formatter| formatter.value(0).try_to_string());
     format!("`{}`", escaped(&text.unwrap_or_else(|error| error.to_string()), VALUE_CHARS_MAX))
 }

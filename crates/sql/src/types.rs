@@ -9,6 +9,8 @@
 //! | UUID, IPv4, IPv6, Enum, FixedString, JSON | their text         | `String`                          |
 //! | LowCardinality(t), Nullable(t)       | `t`                     | `Nullable(t)` if it may be NULL   |
 //! | Array(t), Map(k, v)                  | of what `t`, `k`, `v` are | of what `t`, `k`, `v` are       |
+//!
+//! `CAST(x AS Array(t))` makes items that are never NULL, as it is written; `TRY_CAST` has to be able to make NULL of one.
 
 use std::sync::Arc;
 
@@ -249,14 +251,14 @@ fn planned(written: &Written) -> Result<Option<DataType>, DataFusionError> {
         Written::Timestamp(None, TimezoneInfo::None) => DataType::Timestamp(TimeUnit::Microsecond, utc()),
         Written::Decimal(info) | Written::Numeric(info) | Written::Dec(info) => decimal(info)?,
         Written::Nullable(inner) | Written::LowCardinality(inner) => {
-            return planned(inner);
+            return planned_or_standard(inner);
         }
         Written::Array(ArrayElemTypeDef::AngleBracket(inner)) => match planned_or_standard(inner)? {
-            Some(item) => list(item, true),
+            Some(item) => list(item, takes_null(inner)),
             None => return Ok(None),
         },
         Written::Map(key, value) => match (planned_or_standard(key)?, planned_or_standard(value)?) {
-            (Some(key), Some(value)) => map(key, value, true),
+            (Some(key), Some(item)) => map(key, item, takes_null(value)),
             _ => return Ok(None),
         },
         Written::Uuid => return Err(as_text("UUID")),
@@ -276,6 +278,29 @@ fn planned(written: &Written) -> Result<Option<DataType>, DataFusionError> {
         },
         _ => return Ok(None),
     }))
+}
+
+/// True if items of the written type may be NULL.
+fn takes_null(written: &Written) -> bool {
+    match written {
+        Written::Nullable(_) => true,
+        Written::LowCardinality(inner) => takes_null(inner),
+        _ => false,
+    }
+}
+
+/// The type with room for NULL among the items of arrays and maps, at any depth.
+pub(crate) fn with_null_items(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::List(item) => list(with_null_items(item.data_type()), true),
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) if fields.len() == 2 => {
+                map(fields[0].data_type().clone(), with_null_items(fields[1].data_type()), true)
+            }
+            _ => data_type.clone(),
+        },
+        other => other.clone(),
+    }
 }
 
 const KNOWN_TYPES: &str = "the types are those of ClickHouse: `Int64`, `UInt64`, `Float64`, `Decimal(18, 2)`, `String`, `Bool`, \

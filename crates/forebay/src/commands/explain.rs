@@ -12,7 +12,7 @@ use dataflow::{Column, Runtime, Schema, Table};
 use engine::TokioRuntime;
 use pipeline::config::model::Pipeline;
 use pipeline::config::model::sink::{Create, SideOutput, Takes, Target, Upsert};
-use pipeline::plan::{Conversion, InputPlan, Mapped, Place, Plan, Plans};
+use pipeline::plan::{Conversion, InputPlan, Mapped, Place, Plan, Plans, Stage};
 use pipeline::wiring::{self, sink};
 use serde_json::{Value, json};
 
@@ -133,6 +133,8 @@ impl Report<'_> {
             let _ = write!(out, "\ntable `{}`{}{}{which}\n", table.name, takes(&table.takes), newest(upsert));
             let rows = table.mapping.iter().zip(table.columns.columns()).map(|(mapped, column)| {
                 let from = mapped.from.as_ref().map_or(String::new(), |from| format!("from {from}"));
+                let converted = mapped.from_type.as_ref().filter(|_| mapped.conversion != Conversion::Same);
+                let from = converted.map_or(from.clone(), |kind| format!("{from} {}", type_name(kind)));
                 [format!("{} {}", mapped.column, type_name(&column.column_type)), from, how(mapped, column).0]
             });
             let made = upsert.filter(|upsert| upsert.version.is_none()).map(|_| {
@@ -237,8 +239,36 @@ impl OfInput<'_> {
         if steps.is_empty() {
             out += "  none\n";
         }
-        columns_of(&mut out, &steps);
+        let mut lines = String::new();
+        columns_of(&mut lines, &steps);
+        for (line, columns) in lines.lines().zip(self.changed_columns()) {
+            let _ = writeln!(out, "{line}");
+            if let Some(columns) = columns {
+                wrapped(&mut out, "    gives ", &columns);
+            }
+        }
         out
+    }
+
+    /// For each step the columns of its rows, with their types, unless they are those of the step before.
+    fn changed_columns(&self) -> Vec<Option<Vec<String>>> {
+        let shown = |schema: &Schema| -> Vec<String> {
+            // What has another name in the plan than a step can give it is no column of the rows.
+            let columns = schema.columns().iter().filter(|column| !column.name.contains('`'));
+            columns.map(|column| format!("{} {}", column.name, type_name(&column.column_type))).collect()
+        };
+        let mut before = shown(&self.plan.input);
+        let of = |stage: &Stage| {
+            // A `dedup` changes no row, and the conditions of the tables are no columns that a step reads.
+            if stage.path.ends_with("].dedup") || stage.path == "sinks" {
+                return None;
+            }
+            let columns = shown(&stage.output);
+            let is_changed = columns != before;
+            before.clone_from(&columns);
+            is_changed.then_some(columns)
+        };
+        self.plan.stages.iter().map(of).collect()
     }
 
     fn json(&self) -> Value {
@@ -270,6 +300,7 @@ impl OfInput<'_> {
             let mapping = table.mapping.iter().zip(table.columns.columns()).map(|(mapped, column)| {
                 json!({
                     "column": mapped.column, "type": type_name(&column.column_type), "from": mapped.from,
+                    "from_type": mapped.from_type.as_ref().map(type_name),
                     "untouched_field": mapped.field, "how": how(mapped, column).1
                 })
             });
@@ -327,6 +358,23 @@ fn takes(takes: &Takes) -> String {
             format!(", the {} rows without a match of steps[{step}].join", side.word())
         }
     }
+}
+
+/// Characters of a line with the columns of a step.
+const LINE_CHARS_MAX: usize = 100;
+
+/// A list with commas, on as many lines as it needs; those behind the first are indented as far as the words before it.
+fn wrapped(out: &mut String, before: &str, items: &[String]) {
+    let mut line = before.to_owned();
+    for (at, item) in items.iter().enumerate() {
+        let comma = if at + 1 < items.len() { "," } else { "" };
+        if at > 0 && line.chars().count() + item.chars().count() + comma.len() > LINE_CHARS_MAX {
+            let _ = writeln!(out, "{}", line.trim_end());
+            line = " ".repeat(before.len());
+        }
+        line += &format!("{item}{comma} ");
+    }
+    let _ = writeln!(out, "{}", line.trim_end());
 }
 
 /// Three columns of text, each as wide as its widest entry.

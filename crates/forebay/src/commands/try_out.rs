@@ -10,6 +10,7 @@
 //! | [`requests`] | the same for each row of a request of OTLP                    |
 //! | [`stateful`] | what steps with state make of the sample alone                |
 
+mod exact;
 mod outcomes;
 mod requests;
 mod sample;
@@ -28,8 +29,8 @@ use pipeline::config::model::{Input, Pipeline};
 use pipeline::plan::{LaneStep, Plans};
 use pipeline::wiring;
 use pipeline::wiring::steps::{Chain, InputChain};
-use serde_json::json;
 
+use self::exact::Json;
 use self::outcomes::{Outcome, Tried, outcomes};
 use self::sample::{Records, from_source};
 use super::explain;
@@ -159,14 +160,11 @@ impl Try {
                 };
                 return print(&(text(&tried, is_of_several) + &more + &results));
             }
-            let mut json = json!({ "records": tried.iter().map(Tried::json).collect::<Vec<_>>() });
-            if is_cut {
-                json["rows_shown_max"] = ROWS_MAX.into();
-            }
-            if let Some(results) = results {
-                json["results"] = results.json();
-            }
-            print(&format!("{json:#}\n"))
+            let records = Json::List(tried.iter().map(Tried::json).collect());
+            let mut all = vec![("records".to_owned(), records)];
+            all.extend(is_cut.then(|| ("rows_shown_max".to_owned(), Json::of(ROWS_MAX))));
+            all.extend(results.map(|results| ("results".to_owned(), results.json())));
+            print(&format!("{}\n", Json::Object(all)))
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Values of one type to values of another, column by column.
 //!
 //! Owns the conversions that `types` calls lossless or checked. A value that does not fit becomes a null where there was none. Does not
-//! own what is done about it.
+//! own what is done about it, nor Arrays and Maps (`items`).
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,11 +14,13 @@ use arrow_array::types::{
     TimestampNanosecondType, TimestampSecondType,
 };
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StringArray, UInt32Array};
-use arrow_cast::display::array_value_to_string;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use dataflow::types::EnumName;
 use dataflow::{ColumnType, json_object};
+
+use super::items;
 
 /// The values as those of `to`; null where one does not fit.
 ///
@@ -55,6 +57,8 @@ pub(super) fn array(values: &ArrayRef, from: &ColumnType, to: &ColumnType) -> Re
             Ok(Arc::new(texts.map(|text| text.filter(is_object)).collect::<StringArray>()))
         }
         (T::Map(..), T::Json { .. }) => objects_of(values),
+        (T::Array(from), T::Array(to)) => items::lists(values, from, to),
+        (T::Map(..), T::Map(..)) => items::maps(values, from, to),
         (T::Enum8(names), T::String) => names_of::<Int8Type>(values, names),
         (T::Enum16(names), T::String) => names_of::<Int16Type>(values, names),
         _ => cast_with_options(values, &to.arrow(), &CastOptions { safe: true, ..CastOptions::default() }),
@@ -192,5 +196,7 @@ pub(super) fn outside(values: &ArrayRef, least: i64, greatest: i64) -> Vec<usize
 
 /// A value as text.
 pub(super) fn shown(values: &ArrayRef, row: usize) -> String {
-    array_value_to_string(values, row).unwrap_or_else(|_| "?".to_owned())
+    let options = FormatOptions::default().with_null("NULL");
+    let text = ArrayFormatter::try_new(values, &options).and_then(|text| text.value(row).try_to_string());
+    text.unwrap_or_else(|_| "?".to_owned())
 }

@@ -1,8 +1,9 @@
 use arrow_array::builder::{MapBuilder, MapFieldNames, StringBuilder};
 use arrow_array::{
-    Date32Array, Decimal128Array, FixedSizeBinaryArray, Float64Array, Int8Array, Int64Array, StringArray,
-    TimestampMillisecondArray, TimestampSecondArray, UInt8Array, UInt32Array,
+    Date32Array, Decimal128Array, FixedSizeBinaryArray, Float64Array, Int8Array, Int64Array, ListArray,
+    StringArray, TimestampMillisecondArray, TimestampSecondArray, UInt8Array, UInt32Array,
 };
+use arrow_schema::DataType;
 use dataflow::{Column, ColumnType as T, Partition};
 
 use super::*;
@@ -80,6 +81,14 @@ fn nullable(inner: T) -> T {
     T::Nullable(Box::new(inner))
 }
 
+fn keyed(key: T) -> T {
+    T::Map(Box::new(key), Box::new(T::String))
+}
+
+fn array(item: T) -> T {
+    T::Array(Box::new(item))
+}
+
 /// A table of one column, filled by values of `from`.
 fn map(from: T, values: ArrayRef, to: Column) -> Transformed {
     let input = Schema::new(vec![Column::new("x", nullable(from))]);
@@ -139,7 +148,19 @@ fn types_are_the_same_wider_narrower_or_strangers() {
         (time64(3), time64(9), Checked),
         (time64(6), time64(3), Absent),
         (T::Array(Box::new(T::Int8)), T::Array(Box::new(T::Int8)), Same),
-        (T::Array(Box::new(T::Int8)), T::Array(Box::new(T::Int16)), Absent),
+        (array(T::Int8), array(T::Int16), Lossless),
+        (array(T::Int16), array(T::Int8), Checked),
+        (array(T::Float64), array(T::Int8), Absent),
+        (array(T::Int8), array(nullable(T::Int8)), Lossless),
+        (array(nullable(T::Int8)), array(T::Int8), Checked),
+        (array(nullable(T::Int8)), array(nullable(T::Int16)), Lossless),
+        (array(nullable(T::Float64)), array(T::Int8), Absent),
+        (array(array(nullable(T::String))), array(array(T::String)), Checked),
+        (array(T::Int8), T::Int8, Absent),
+        (map_of(nullable(T::String)), map_of(T::String), Checked),
+        (map_of(T::String), map_of(nullable(T::String)), Lossless),
+        (keyed(T::Int16), keyed(T::Int32), Lossless),
+        (keyed(T::Int16), keyed(T::Int8), Absent),
     ];
     for (from, to, expected) in cases {
         assert_eq!(conversion(&from, &to), expected, "{from:?} to {to:?}");
@@ -276,4 +297,99 @@ fn a_column_that_nothing_fills_needs_null_or_a_default() {
         })
         .unwrap();
     assert_eq!(made.batch.rows.column(0).null_count(), 2);
+}
+
+/// Arrays of numbers, and NULL among them.
+fn numbers(rows: &[&[Option<i64>]]) -> ArrayRef {
+    let rows = rows.iter().map(|row| Some(row.to_vec()));
+    Arc::new(ListArray::from_iter_primitive::<arrow_array::types::Int64Type, _, _>(rows))
+}
+
+fn items_of(made: &Transformed) -> Vec<String> {
+    (0..made.batch.len()).map(|row| convert::shown(made.batch.rows.column(0), row)).collect()
+}
+
+fn rules(made: &Transformed) -> Vec<(u64, Reason, &str)> {
+    let rule = |reject: &'_ Reject| reject.message.find("THE TYPE: ").map(|at| at + "THE TYPE: ".len());
+    let rejects = made.rejects.iter();
+    let low = |reject: &Reject| dataflow::position::low(reject.position);
+    rejects.map(|reject| (low(reject), reject.reason, &reject.message[rule(reject).unwrap_or(0)..])).collect()
+}
+
+#[test]
+fn a_null_item_rejects_its_row_where_the_items_take_none() {
+    let values = numbers(&[&[Some(1)], &[Some(2), None], &[], &[Some(3), Some(4)]]);
+    let from = || array(nullable(T::Int64));
+    let made = map(from(), values.clone(), column(array(T::Int64)));
+    assert_eq!(items_of(&made), ["[1]", "[]", "[3, 4]"]);
+    assert_eq!(made.batch.positions, vec![10, 12, 13]);
+    assert_eq!(rules(&made), [(11, Reason::Missing, "item 2 is NULL")]);
+    assert_eq!(
+        made.rejects[0].message,
+        "the value `[2, NULL]` does not fit column `c` of type THE TYPE: item 2 is NULL"
+    );
+    // What a slice leaves out is in its memory, and no reason to reject anything.
+    let made = map(from(), values.slice(2, 2), column(array(T::Int64)));
+    assert_eq!((items_of(&made), made.rejects.len()), (vec!["[]".to_owned(), "[3, 4]".to_owned()], 0));
+    let made = map(from(), values.slice(1, 2), column(array(T::Int64)));
+    assert_eq!((items_of(&made), made.rejects.len()), (vec!["[]".to_owned()], 1));
+    // Where they take it, it is one of them.
+    let made = map(from(), values, column(array(nullable(T::Int64))));
+    assert_eq!(items_of(&made), ["[1]", "[2, NULL]", "[]", "[3, 4]"]);
+}
+
+#[test]
+fn items_are_widened_and_those_that_do_not_fit_reject_their_row() {
+    let values = numbers(&[&[Some(1)], &[Some(300), Some(2)], &[Some(7), Some(-1)]]);
+    let made = map(array(nullable(T::Int64)), values.clone(), column(array(T::UInt8)));
+    assert_eq!(items_of(&made), ["[1]"]);
+    assert_eq!(
+        rules(&made),
+        [(11, Reason::OutOfRange, "item 1 is `300`"), (12, Reason::OutOfRange, "item 2 is `-1`")]
+    );
+    let made = map(array(nullable(T::Int64)), values, column(array(nullable(decimal(21, 2)))));
+    assert_eq!(items_of(&made), ["[1.00]", "[300.00, 2.00]", "[7.00, -1.00]"]);
+}
+
+#[test]
+fn arrays_within_arrays_and_maps_are_checked_to_their_last_item() {
+    let inner = numbers(&[&[Some(1)], &[None], &[Some(2)]]);
+    let field = arrow_schema::Field::new("item", inner.data_type().clone(), false);
+    let offsets = arrow_buffer::OffsetBuffer::from_lengths([2, 1]);
+    let outer: ArrayRef = Arc::new(ListArray::new(Arc::new(field), offsets, inner, None));
+    let made = map(array(array(nullable(T::Int64))), outer, column(array(array(T::Int64))));
+    assert_eq!(items_of(&made), ["[[2]]"]);
+    assert_eq!(rules(&made), [(10, Reason::OutOfRange, "item 2 is `[NULL]`")]);
+
+    let names = MapFieldNames { entry: "entries".into(), key: "keys".into(), value: "values".into() };
+    let mut maps = MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new());
+    for rows in [vec![("a", Some("x"))], vec![("a", Some("y")), ("b", None)], vec![]] {
+        for (key, value) in rows {
+            maps.keys().append_value(key);
+            maps.values().append_option(value);
+        }
+        maps.append(true).unwrap();
+    }
+    let from = map_of(nullable(T::String));
+    let maps = arrow_cast::cast(&maps.finish(), &from.arrow()).unwrap();
+    let made = map(from, maps, column(map_of(T::String)));
+    assert_eq!(items_of(&made), ["{a: x}", "{}"]);
+    assert_eq!(rules(&made), [(11, Reason::Missing, "the value of key `b` is NULL")]);
+}
+
+#[test]
+fn a_day_that_the_type_does_not_have_is_found_within_arrays_too() {
+    let days = Date32Array::from(vec![5, -1, 7]);
+    let field = arrow_schema::Field::new("item", DataType::Date32, false);
+    let offsets = arrow_buffer::OffsetBuffer::from_lengths([1, 2]);
+    let values: ArrayRef = Arc::new(ListArray::new(Arc::new(field), offsets, Arc::new(days), None));
+    for from in [T::Date, T::Date32] {
+        let made = map(array(from), values.clone(), column(array(T::Date)));
+        assert_eq!(items_of(&made), ["[1970-01-06]"]);
+        assert_eq!(rules(&made), [(11, Reason::OutOfRange, "item 1 is `1969-12-31`")]);
+    }
+    // A time that is computed may lie outside of every type of its kind.
+    let late = Arc::new(TimestampMillisecondArray::from(vec![13_569_465_600_000]).with_timezone("UTC"));
+    let made = map(time64(3), late, column(time64(6)));
+    assert_eq!((made.batch.len(), made.rejects.len()), (0, 1));
 }

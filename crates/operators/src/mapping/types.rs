@@ -16,13 +16,14 @@
 //! | Enum                      | String                      | lossless                                       |
 //! | Date, DateTime, DateTime64 | more digits, wider range   | lossless                                       |
 //! | Date32, DateTime64(0)     | Date, DateTime              | checked                                        |
+//! | Array(t), Map(k, t)       | Array(u), Map(k, u)         | as of `t` to `u`; `Nullable(t)` to `u` is checked: no item NULL |
 //! | everything else           |                             | none: the expression has to say how            |
 
 use dataflow::ColumnType;
 use dataflow::types::time_unit;
 
-/// How values of one type become those of another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How values of one type become those of another, the one that keeps most first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Conversion {
     /// They are of this type.
     Same,
@@ -72,12 +73,28 @@ pub fn conversion(from: &ColumnType, to: &ColumnType) -> Conversion {
         (T::Date32, T::Date) => Checked,
         (T::DateTime { .. }, T::DateTime64 { .. }) => Lossless,
         (T::DateTime64 { precision: 0, .. }, T::DateTime { .. }) => Checked,
+        (T::Array(from), T::Array(to)) => of_items(from, to),
+        // Two keys must not become one.
+        (T::Map(key, from), T::Map(to_key, to)) => match of_items(key, to_key) {
+            keys @ (Same | Lossless) => keys.max(of_items(from, to)),
+            Checked | Absent => Absent,
+        },
         (T::DateTime64 { precision, .. }, T::DateTime64 { precision: wider, .. }) if wider >= precision => {
             // Nanoseconds end in 2262, coarser units in 2299.
             lossless_if(time_unit(*precision) == time_unit(*wider) || *wider <= 6)
         }
         _ => Absent,
     }
+}
+
+/// The same for what stands in an Array or a Map, where NULL is a value like any other.
+fn of_items(from: &ColumnType, to: &ColumnType) -> Conversion {
+    let of_null = match (from.is_nullable(), to.is_nullable()) {
+        (true, false) => Conversion::Checked,
+        (false, true) => Conversion::Lossless,
+        (true, true) | (false, false) => Conversion::Same,
+    };
+    conversion(from, to).max(of_null)
 }
 
 fn lossless_if(fits: bool) -> Conversion {
@@ -116,6 +133,15 @@ fn digits(value: i128) -> u32 {
 fn is_exact(min: i128, max: i128, bits: u32) -> bool {
     let limit = 1_i128 << bits;
     -limit <= min && max <= limit
+}
+
+/// True if the type has [`limits`], or what stands in it has.
+pub(super) fn has_limits(column_type: &ColumnType) -> bool {
+    match column_type.bare() {
+        ColumnType::Array(item) => has_limits(item),
+        ColumnType::Map(key, value) => has_limits(key) || has_limits(value),
+        other => limits(other).is_some(),
+    }
 }
 
 /// The least and the greatest value of a type whose Arrow form holds more, in the unit of that form.

@@ -51,7 +51,7 @@ impl Aside {
                 (None, Origin::Field(_)) if planner.results_of.is_none() => Conversion::Same,
                 (None, _) if column.is_optional() => {
                     let (column, conversion) = (column.name.clone(), Conversion::Same);
-                    mapping.push(Mapped { column, from: None, conversion, field: None });
+                    mapping.push(Mapped { column, from: None, from_type: None, conversion, field: None });
                     continue;
                 }
                 (None, Origin::Field(_) | Origin::Computed(_) | Origin::Absent) => {
@@ -59,6 +59,7 @@ impl Aside {
                     continue;
                 }
             };
+            let from_type = known.as_ref().unwrap_or(column).column_type.clone();
             if !read.iter().any(|known| known.name == source) {
                 // Untouched from the record into the table, it has the table's type.
                 let own = known.unwrap_or_else(|| column.clone());
@@ -71,6 +72,7 @@ impl Aside {
             mapping.push(Mapped {
                 column: column.name.clone(),
                 from: Some(source.to_owned()),
+                from_type: Some(from_type),
                 conversion,
                 field,
             });

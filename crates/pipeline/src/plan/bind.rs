@@ -1,10 +1,11 @@
 //! Texts to steps, each bound to the columns of the one before.
 //!
 //! Owns the order of binding, what a query lets pass, and the fault of a text that reads a field without a type. Does not own what a
-//! text means ([`super::Texts`]).
+//! text means ([`super::Texts`]), nor what else is wrong behind a text that is ([`super::further`]).
 
 use dataflow::{Column, Metadata, Schema};
 
+use super::further::Found;
 use super::planner::{Origin, Planner};
 use super::steps::{Kind, MARK, Planned};
 use super::{Bound, Fault, Faults, TextFault, fault, lookups, shape, union};
@@ -23,21 +24,28 @@ impl Planner<'_> {
         }
         let metadata = Metadata::ALL.into_iter().filter(|one| self.is_metadata(one.name()));
         widest.extend(metadata.map(Metadata::column));
-        let bound = loop {
+        let stateless = |at: usize| self.steps[at].is_stateless();
+        let bound: Vec<(usize, Bound)> = loop {
             let found = match self.texts_bound(&Schema::new(widest.clone())) {
-                Ok(bound) => break bound,
+                Ok(bound) => break (0..self.steps.len()).filter(|at| stateless(*at)).zip(bound).collect(),
                 Err(found) => found,
             };
             // `SELECT *, f(x) AS y`: then `y` is no field, though the table has a column of that name.
-            let twice = found.1.twice.clone();
+            let twice: Vec<&String> =
+                found.faults.iter().filter_map(|(_, fault)| fault.twice.as_ref()).collect();
             let fields = widest.len();
-            widest.retain(|column| twice.as_ref() != Some(&column.name) || self.is_declared(&column.name));
-            if widest.len() == fields {
-                return Err(vec![self.text_fault(*found)]);
+            widest.retain(|column| !twice.contains(&&column.name) || self.is_declared(&column.name));
+            if widest.len() < fields {
+                continue;
+            }
+            match found.last {
+                // The same is found again with what stands behind the steps.
+                Some(_) => break found.bound,
+                None => return Err(self.text_faults(found.faults)),
             }
         };
-        let steps = self.steps.iter_mut().filter(|step| step.is_stateless());
-        for (step, bound) in steps.zip(bound) {
+        for (at, bound) in bound {
+            let step = &mut self.steps[at];
             match step.kind {
                 // All that anything reads goes on.
                 Kind::Joined(query) if query.is_all => {}
@@ -50,9 +58,17 @@ impl Planner<'_> {
 
     /// Binds every step without state, one after the other.
     pub(super) fn bind(&self, input: &Schema) -> Result<Vec<Bound>, Faults> {
-        let bound = self.texts_bound(input).map_err(|found| vec![self.text_fault(*found)])?;
+        let bound = self.texts_bound(input).map_err(|found| self.text_faults(found.faults))?;
         self.unnested(&bound)?;
         Ok(bound)
+    }
+
+    /// The same for a chain that ends at the tables, whose conditions may be at fault too.
+    pub(super) fn bind_to_tables(&self, input: &Schema) -> Result<Vec<Bound>, Faults> {
+        let Err(found) = self.texts_bound(input) else { return self.bind(input) };
+        let mut faults = self.text_faults(found.faults);
+        faults.extend(found.last.into_iter().flat_map(|last| self.faults_of_conditions(&last)));
+        Err(faults)
     }
 
     /// A row of an item is told by its record and the number of the item (`UNNEST`). So one step may make such rows, of records that come as one row,
@@ -91,26 +107,48 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// As [`Self::bind`]; the number of the step whose text is at fault, and the fault.
-    fn texts_bound(&self, input: &Schema) -> Result<Vec<Bound>, Box<(usize, TextFault)>> {
+    /// As [`Self::bind`], with all that is wrong.
+    fn texts_bound(&self, input: &Schema) -> Result<Vec<Bound>, Box<Found>> {
         let mut bound: Vec<Bound> = Vec::new();
         for (at, step) in self.steps.iter().enumerate() {
             let input = bound.last().map_or(input, |bound| bound.step.schema());
-            let made = match step.kind {
-                Kind::Filter(text) => self.texts.filter(input, text),
-                Kind::Select(items) => {
-                    self.texts.select(input, &shape::items(items), shape::keeps_others(items))
+            match self.text_bound(input, step) {
+                Some(Ok(made)) => bound.push(made),
+                Some(Err(fault)) => {
+                    let input = input.clone();
+                    return Err(Box::new(self.found(at, bound, input, fault)));
                 }
-                Kind::Query(text) => self.texts.query(input, text),
-                Kind::Joined(query) => self.texts.behind_join(input, query),
-                Kind::Lookup(lookup) => lookups::bound(input, step.at, lookup),
-                Kind::Mark(text) => self.texts.select(input, &[(MARK.to_owned(), text.to_owned())], true),
-                Kind::Meet(columns) => union::meeting(input, columns),
-                Kind::Dedup(_) | Kind::Window | Kind::Join | Kind::Nothing => continue,
-            };
-            bound.push(made.map_err(|found| Box::new((at, found)))?);
+                None => {}
+            }
         }
         Ok(bound)
+    }
+
+    /// What is wrong from step `at` on, with the steps before it, which are `bound`.
+    fn found(&self, at: usize, bound: Vec<Bound>, input: Schema, fault: TextFault) -> Found {
+        let stateless = self.steps.iter().enumerate().filter(|(_, step)| step.is_stateless());
+        let before = stateless.map(|(at, _)| at).zip(bound);
+        let mut found = self.further(at, &input, fault);
+        found.bound = before.chain(found.bound).collect();
+        found
+    }
+
+    /// One step bound to the columns `input`; `None` for one that is no work without state.
+    pub(super) fn text_bound(&self, input: &Schema, step: &Planned<'_>) -> Option<Result<Bound, TextFault>> {
+        Some(match step.kind {
+            Kind::Filter(text) => self.texts.filter(input, text),
+            Kind::Select(items) => self.texts.select(input, &shape::items(items), shape::keeps_others(items)),
+            Kind::Query(text) => self.texts.query(input, text),
+            Kind::Joined(query) => self.texts.behind_join(input, query),
+            Kind::Lookup(lookup) => lookups::bound(input, step.at, lookup),
+            Kind::Mark(text) => self.texts.select(input, &[(MARK.to_owned(), text.to_owned())], true),
+            Kind::Meet(columns) => union::meeting(input, columns),
+            Kind::Dedup(_) | Kind::Window | Kind::Join | Kind::Nothing => return None,
+        })
+    }
+
+    fn text_faults(&self, found: Vec<(usize, TextFault)>) -> Faults {
+        found.into_iter().map(|found| self.text_fault(found)).collect()
     }
 
     /// A fault of a text, with the line to add if it reads a field that has no type.

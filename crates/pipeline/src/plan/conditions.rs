@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use dataflow::{ColumnType, Schema, Transform};
 
+use super::further::Known;
 use super::planner::Planner;
 use super::{Bound, Fault, Faults, TextFault, fault};
 use crate::config::model::sink::Takes;
@@ -33,20 +34,17 @@ impl Conditions {
 impl Planner<'_> {
     /// Binds the conditions to the columns of the last step.
     pub(super) fn conditions(&self, last: &Schema) -> Result<Conditions, Faults> {
-        let texts = self.union.targets().iter().filter_map(|target| match &target.takes {
-            Takes::Where(text) => Some((target.condition_path.clone(), text.clone())),
-            Takes::Every | Takes::Otherwise | Takes::Side(_) => None,
-        });
-        let texts: Vec<(String, String)> = texts.collect();
+        let texts = self.texts_of_conditions();
         if texts.is_empty() {
             return Ok(Conditions(None));
         }
         let bound = self.texts.select(last, &texts, true).map_err(|found| {
-            let TextFault { message, at, item, unknown, .. } = found;
-            let path = if item.is_empty() { "sinks".to_owned() } else { item };
-            // The text of a value's condition is not in the file.
-            let at = at.filter(|_| path.ends_with(".where"));
-            vec![Fault { path, at, message: message + &self.undeclared_words(unknown, self.steps.len()) }]
+            let mut faults = self.each_condition(last, &texts);
+            // What is wrong with them together comes first.
+            if !faults.contains(&found) {
+                faults.insert(0, found);
+            }
+            faults.into_iter().map(|found| self.fault_of_condition(found)).collect::<Faults>()
         })?;
         let schema = bound.step.schema();
         let mut faults = Faults::new();
@@ -62,5 +60,34 @@ impl Planner<'_> {
             }
         }
         if faults.is_empty() { Ok(Conditions(Some(bound))) } else { Err(faults) }
+    }
+
+    /// What is wrong with the conditions themselves, where a step before them is at fault.
+    pub(super) fn faults_of_conditions(&self, last: &Known) -> Faults {
+        let faults = self.each_condition(&last.columns, &self.texts_of_conditions()).into_iter();
+        faults.filter(|fault| !last.excuses(fault)).map(|found| self.fault_of_condition(found)).collect()
+    }
+
+    /// The places and the texts of all conditions.
+    fn texts_of_conditions(&self) -> Vec<(String, String)> {
+        let texts = self.union.targets().iter().filter_map(|target| match &target.takes {
+            Takes::Where(text) => Some((target.condition_path.clone(), text.clone())),
+            Takes::Every | Takes::Otherwise | Takes::Side(_) => None,
+        });
+        texts.collect()
+    }
+
+    fn each_condition(&self, last: &Schema, texts: &[(String, String)]) -> Vec<TextFault> {
+        let alone =
+            |text: &(String, String)| self.texts.select(last, std::slice::from_ref(text), false).err();
+        texts.iter().filter_map(alone).collect()
+    }
+
+    fn fault_of_condition(&self, found: TextFault) -> Fault {
+        let TextFault { message, at, item, unknown, .. } = found;
+        let path = if item.is_empty() { "sinks".to_owned() } else { item };
+        // The text of a value's condition is not in the file.
+        let at = at.filter(|_| path.ends_with(".where"));
+        Fault { path, at, message: message + &self.undeclared_words(unknown, self.steps.len()) }
     }
 }

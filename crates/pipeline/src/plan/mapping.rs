@@ -91,7 +91,8 @@ impl Planner<'_> {
             let from = from.map(|_| slot.source.clone());
             // No field of a record is in a result.
             let field = field.filter(|_| self.results_of.is_none());
-            mapping.push(Mapped { column: slot.name.clone(), from, conversion, field });
+            let from_type = from_type.cloned();
+            mapping.push(Mapped { column: slot.name.clone(), from, from_type, conversion, field });
         }
         if !faults.is_empty() {
             return Err(faults);
@@ -182,6 +183,22 @@ impl Planner<'_> {
 /// The type to name in a `CAST` whose result the column takes; `None` where no `CAST` helps.
 fn cast(from: &ColumnType, to: &ColumnType) -> Option<String> {
     use Kind::{Bool, Date, Decimal, Number, Text, Time};
+    // As it is written there, so that a `CAST` to it says whether an item may be NULL.
+    let of_items = |from: &ColumnType, to: &ColumnType| {
+        let same = || (from.bare() == to.bare()).then(|| clickhouse::types::name(to.bare()));
+        cast(from, to)
+            .or_else(same)
+            .map(|item| if to.is_nullable() { format!("Nullable({item})") } else { item })
+    };
+    match (from.bare(), to.bare()) {
+        (ColumnType::Array(from), ColumnType::Array(to)) => {
+            return Some(format!("Array({})", of_items(from, to)?));
+        }
+        (ColumnType::Map(from_key, from), ColumnType::Map(key, to)) => {
+            return Some(format!("Map({}, {})", of_items(from_key, key)?, of_items(from, to)?));
+        }
+        _ => {}
+    }
     let is_possible = matches!(
         (Kind::of(from)?, Kind::of(to)?),
         (Text, _)

@@ -122,7 +122,7 @@ impl<'a> Planner<'a> {
             return self.straight();
         }
         let candidates = self.candidates();
-        let bound = self.bind(&Schema::new(candidates.clone()))?;
+        let bound = self.bind_to_tables(&Schema::new(candidates.clone()))?;
         let last =
             bound.last().map_or_else(|| Schema::new(candidates.clone()), |bound| bound.step.schema().clone());
         let conditions = self.conditions(&last)?;
@@ -162,6 +162,7 @@ impl<'a> Planner<'a> {
         let mapped = |column: &Column| Mapped {
             column: column.name.clone(),
             from: Some(column.name.clone()),
+            from_type: Some(column.column_type.clone()),
             conversion: Conversion::Same,
             field: Some(self.source_of(column).to_owned()),
         };

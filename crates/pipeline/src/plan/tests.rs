@@ -415,3 +415,73 @@ fn every_cast_that_a_message_names_can_be_written() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(casts > 50, "{casts}");
 }
+
+#[test]
+fn every_fault_of_the_steps_is_reported_at_once() {
+    let steps = r#"steps:
+  - filter: lowr(country) = 'x'
+  - select:
+      "*": "*"
+      country: upper(contry)
+      good: cents + 1
+      bad: cents +
+      third: cents + 1 / 0
+  - filter: good = country
+  - filter: bad > 1 AND good > 'x'
+  - sql: SELECT id, good AS amount, nosuch(at) AS at FROM input
+  - filter: never = 1
+"#;
+    let told = planned(", fields: { cents: Int64 }", steps);
+    let places: Vec<&str> = told.lines().filter_map(|line| line.split('`').nth(1)).collect();
+    assert_eq!(
+        places,
+        [
+            "steps[0].filter",
+            "steps[1].select.country",
+            "steps[1].select.bad",
+            "steps[1].select.third",
+            "steps[4].sql"
+        ],
+        "what reads a lost column is no fault, nor what stands behind a query at fault: {told}"
+    );
+    for said in
+        ["did you mean `lower`", "did you mean `country`", "divide by zero", "there is no function `nosuch`"]
+    {
+        assert!(told.contains(said), "{told}");
+    }
+    // Where everything else is right, a query says what passes as before.
+    let steps =
+        "steps: [{ filter: country > 1 + 'x' }, { sql: \"SELECT id, cents AS amount, at FROM input\" }]";
+    let told = planned(", fields: { cents: Int64 }", steps);
+    assert!(told.starts_with("`steps[0].filter`: ") && told.lines().count() == 1, "{told}");
+}
+
+#[test]
+fn conditions_are_judged_where_a_step_before_them_is_at_fault() {
+    let sinks = r#"steps:
+  - filter: lowr(country) = 'x'
+  - select: { "*": "*", level: "1 +" }
+  - sql: SELECT * FROM input
+sinks:
+  - { clickhouse: { table: a }, where: cuntry = 'de' }
+  - { clickhouse: { table: b }, where: level = 1 }
+  - { clickhouse: { table: c }, where: amount >> 1 = }
+  - { clickhouse: { table: d }, otherwise: true }
+"#;
+    let text = format!(
+        "pipeline: p\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\" }} }}\n{SOURCE} }}\n{sinks}"
+    );
+    let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
+    let checked = config::check(&text, &around);
+    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
+    let places = |pipeline: &Pipeline| -> Vec<String> {
+        let faults = steps::plan(pipeline, &[table(), table(), table(), table()]).err().expect("faults");
+        faults.into_iter().map(|fault| fault.path).collect()
+    };
+    assert_eq!(
+        places(&pipeline),
+        ["steps[0].filter", "steps[1].select.level", "sinks[0].where", "sinks[2].where"]
+    );
+    let without = Pipeline { steps: Vec::new(), ..pipeline };
+    assert_eq!(places(&without), ["sinks[0].where", "sinks[1].where", "sinks[2].where"]);
+}

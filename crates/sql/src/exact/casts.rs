@@ -12,7 +12,7 @@ use datafusion_expr::{Cast, Expr, ExprSchemable, TryCast};
 
 use super::{constant, texts};
 use crate::fault::{reworded, shown};
-use crate::types::name;
+use crate::types::{name, with_null_items};
 
 /// On the target of a cast: the user wrote it.
 pub(super) const WRITTEN: &str = "forebay.written";
@@ -29,7 +29,10 @@ pub(crate) fn mark_written_casts(expr: Expr) -> Result<Expr, DataFusionError> {
                 Transformed::yes(Expr::Cast(Cast::new_from_field(cast.expr, field)))
             }
             Expr::TryCast(cast) => {
-                let field = mark(&cast.field);
+                // An item that does not fit becomes NULL, whatever is written.
+                let written = cast.field.as_ref().clone();
+                let data_type = with_null_items(written.data_type());
+                let field = mark(&written.with_data_type(data_type));
                 Transformed::yes(Expr::TryCast(TryCast::new_from_field(cast.expr, field)))
             }
             other => Transformed::no(other),

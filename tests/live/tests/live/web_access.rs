@@ -1,15 +1,29 @@
-//! Requests of a real web server, each sent twice and in disorder.
+//! Requests of a real web server, each sent twice and in disorder; where its log is not, those of a sample.
 
-use std::collections::BTreeMap;
+mod agents;
+mod sample;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use live::{Accounts, Case, Table};
 use serde_json::{Map, Value, json};
 use testkit::{Lcg, seed, workspace_dir};
 
-/// Beside the workspace, for it is no part of it.
-fn file() -> PathBuf {
-    workspace_dir().join("../shared/data/web_access.jsonl")
+/// The folder with the log, which is no part of the workspace.
+const FOLDER: &str = "FOREBAY_TEST_DATA";
+
+/// The lines of the log, or of the sample.
+fn text() -> String {
+    let beside = || workspace_dir().join("../shared/data");
+    let path = std::env::var_os(FOLDER).map_or_else(beside, PathBuf::from).join("web_access.jsonl");
+    std::fs::read_to_string(&path).unwrap_or_else(|error| {
+        eprintln!(
+            "`{}` cannot be read ({error}); {FOLDER} names its folder. A sample stands for it",
+            path.display()
+        );
+        sample::text()
+    })
 }
 
 const COLUMNS: &str = "request_id UUID, remote_addr String, user Nullable(String), time DateTime('UTC'), \
@@ -18,14 +32,10 @@ const COLUMNS: &str = "request_id UUID, remote_addr String, user Nullable(String
 
 #[test]
 fn every_line_sent_twice_and_shuffled_is_one_row_with_every_value_of_the_file() {
-    let path = file();
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        eprintln!("SKIPPED: `{}` is not there", path.display());
-        return;
-    };
+    let text = text();
     let Some(case) = Case::begin("web_access") else { return };
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 9_999);
+    let count = lines.len();
 
     let mut random = Lcg::new(seed());
     let mut twice: Vec<&str> = lines.iter().chain(&lines).copied().collect();
@@ -42,39 +52,33 @@ fn every_line_sent_twice_and_shuffled_is_one_row_with_every_value_of_the_file() 
 
     let wanted: BTreeMap<String, Map<String, Value>> =
         lines.iter().map(|line| read_independently(line)).collect();
-    assert_eq!(wanted.len(), 9_999, "the file's ids are distinct");
+    assert_eq!(wanted.len(), count, "the file's ids are distinct");
     let rows = table.rows("SELECT * EXCEPT _forebay FROM {t}");
-    assert_eq!(rows.len(), 9_999);
+    assert_eq!(rows.len(), count);
     for row in rows {
         let row = row.as_object().expect("a row is an object");
         let id = row["request_id"].as_str().expect("an id is text");
         assert_eq!(row, wanted.get(id).unwrap_or_else(|| panic!("`{id}` is not in the file")));
     }
-    assert_eq!(table.count_and_distinct("request_id"), (9_999, 9_999));
+    let count = count as u64;
+    assert_eq!(table.count_and_distinct("request_id"), (count, count));
     assert_eq!(table.dead_letters().count(), 0);
-    let accounts = Accounts { read: 19_998, written: 9_999, duplicates: 9_999, ..Accounts::default() };
+    let accounts = Accounts { read: 2 * count, written: count, duplicates: count, ..Accounts::default() };
     assert_eq!(pipeline.accounts(), accounts);
 }
 
 const SQL_COLUMNS: &str = "request_id UUID, time DateTime('UTC'), status UInt16, method LowCardinality(String), path String, \
-    query Nullable(String), page Nullable(UInt32), status_class UInt8, is_bot Bool, bytes Nullable(UInt64)";
+    query Nullable(String), page Nullable(UInt32), status_class UInt8, is_bot Bool, agent Nullable(String), bytes Nullable(UInt64)";
 
 /// What the rows of [`SQL_COLUMNS`] are made by. A page that is no number fails its record.
 const SQL_SELECT: &str = "select: { request_id: request_id, time: time, status: status, bytes: bytes, \
     method: 'lower(\"request.method\")', path: 'url_path(\"request.path\")', query: 'url_query(\"request.path\")', \
     page: 'CAST(url_parameter(\"request.path\", ''page'') AS UInt32)', status_class: status / 100, \
-    is_bot: 'coalesce(ua_is_bot(user_agent), false)' }";
-
-/// Crawlers of the file that everybody knows; the others are not judged here.
-const KNOWN_BOTS: [&str; 3] = ["Googlebot/", "bingbot/", "Baiduspider/"];
+    is_bot: 'coalesce(ua_is_bot(user_agent), false)', agent: ua_name(user_agent) }";
 
 #[test]
 fn the_lines_through_sql_give_the_values_of_an_independent_reading() {
-    let path = file();
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        eprintln!("SKIPPED: `{}` is not there", path.display());
-        return;
-    };
+    let text = text();
     let Some(case) = Case::begin("web_access_sql") else { return };
     let lines: Vec<&str> = text.lines().collect();
     let feed = case.feed();
@@ -109,21 +113,30 @@ fn the_lines_through_sql_give_the_values_of_an_independent_reading() {
             Fate::Fails => failed += 2,
         }
     }
-    assert!(filtered > 400 && failed > 0, "the file has both: {filtered} {failed}");
+    let few = lines.len() as u64 / 100;
+    assert!(filtered > 2 * few && failed > 0, "the file has both: {filtered} {failed}");
     let rows = table.rows("SELECT * EXCEPT _forebay FROM {t}");
     assert_eq!(rows.len(), wanted.len());
-    let (mut bots, mut known_bots) = (0, 0);
+    let (mut bots, mut unnamed) = (BTreeSet::new(), 0);
     for row in rows {
         let mut row = row.as_object().expect("a row is an object").clone();
         let is_bot = row.remove("is_bot").and_then(|bot| bot.as_bool()).expect("a Bool");
+        let name = row.remove("agent").expect("a column");
         let (wanted, agent) = &wanted[&text_of(&row["request_id"])];
-        let is_known = KNOWN_BOTS.iter().any(|bot| agent.contains(bot));
-        assert!(is_bot || !is_known, "a known crawler is a bot: {agent}");
-        bots += u64::from(is_bot);
-        known_bots += u64::from(is_known);
         assert_eq!(&row, wanted);
+        let Some(agent) = agent else {
+            assert_eq!((name, is_bot), (Value::Null, false));
+            continue;
+        };
+        let read = agents::read(agent);
+        assert_eq!(is_bot, read.is_bot, "{agent}");
+        match read.name {
+            Some(read) => assert_eq!(name, read, "{agent}"),
+            None => unnamed += 1,
+        }
+        bots.extend(is_bot.then(|| agent.clone()));
     }
-    assert!(known_bots > 0 && bots < wanted.len() as u64 / 2, "{known_bots} known bots, {bots} bots");
+    assert!(bots.len() >= 5 && unnamed < wanted.len() / 4, "{unnamed} agents were not judged: {bots:?}");
 
     let written = wanted.len() as u64;
     let dead_letters = failed + broken.len() as u64;
@@ -146,11 +159,7 @@ const PEOPLE_COLUMNS: &str = "request_id UUID, time DateTime('UTC'), status UInt
 
 #[test]
 fn bots_go_to_a_table_of_their_own_and_each_line_to_one_table() {
-    let path = file();
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        eprintln!("SKIPPED: `{}` is not there", path.display());
-        return;
-    };
+    let text = text();
     let Some(case) = Case::begin("web_access_two") else { return };
     let lines: Vec<&str> = text.lines().collect();
     let feed = case.feed();
@@ -199,7 +208,7 @@ fn bots_go_to_a_table_of_their_own_and_each_line_to_one_table() {
             }
         }
     }
-    assert!(of_bots.len() > 100 && failed > 0, "the file has both: {} {failed}", of_bots.len());
+    assert!(of_bots.len() > lines.len() / 100 && failed > 0, "the file has both: {} {failed}", of_bots.len());
     for (table, key, wanted) in [(&bots, "id", &of_bots), (&people, "request_id", &of_people)] {
         let rows = table.rows("SELECT * EXCEPT _forebay FROM {t}");
         let rows: BTreeMap<String, Value> = rows.into_iter().map(|row| (text_of(&row[key]), row)).collect();
@@ -229,8 +238,8 @@ fn bots_go_to_a_table_of_their_own_and_each_line_to_one_table() {
 
 /// What the steps make of a line.
 enum Fate {
-    /// The columns but `is_bot`, and the user agent.
-    Row((Map<String, Value>, String)),
+    /// The columns but those of the user agent, and that.
+    Row((Map<String, Value>, Option<String>)),
     Filtered,
     Fails,
 }
@@ -260,7 +269,7 @@ fn through_steps(fields: &Value) -> Fate {
         "status_class": status / 100, "bytes": fields["bytes"].as_u64().map(|bytes| bytes.to_string()),
     });
     let Value::Object(row) = row else { panic!("an object was written") };
-    Fate::Row((row, fields["user_agent"].as_str().unwrap_or_default().to_owned()))
+    Fate::Row((row, fields["user_agent"].as_str().map(str::to_owned)))
 }
 
 fn text_of(value: &Value) -> String {
@@ -286,4 +295,27 @@ fn shuffle<T>(items: &mut [T], random: &mut Lcg) {
     for last in (1..items.len()).rev() {
         items.swap(last, random.below(last as u64 + 1) as usize);
     }
+}
+
+/// Where the log is, the tests above do not see the sample.
+#[test]
+fn the_sample_has_what_the_tests_look_for() {
+    let text = sample::text();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let ids: BTreeSet<String> = lines.iter().map(|line| text_of(&line["request_id"])).collect();
+    assert_eq!(ids.len(), lines.len());
+    let (mut filtered, mut fails, mut rows) = (0, 0, 0);
+    for line in &lines {
+        match through_steps(line) {
+            Fate::Row(_) => rows += 1,
+            Fate::Filtered => filtered += 1,
+            Fate::Fails => fails += 1,
+        }
+    }
+    assert!(filtered > 50 && fails > 50 && rows > 500, "{filtered} {fails} {rows}");
+    let agents: BTreeSet<&str> = lines.iter().filter_map(|line| line["user_agent"].as_str()).collect();
+    let bots = agents.iter().filter(|agent| agents::read(agent).is_bot).count();
+    assert_eq!((agents.len(), bots), (15, 6));
+    let is_unsized = |line: &&Value| line["bytes"].is_null() && text_of(&line["time"]).starts_with("2026");
+    assert!(lines.iter().filter(is_unsized).count() > 100);
 }

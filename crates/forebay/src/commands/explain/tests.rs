@@ -45,6 +45,7 @@ decoded from each record
 steps
   steps[0].filter  in the decode job, on all cores  reads state
   steps[1].select  in the decode job, on all cores  reads cents
+    gives id UUID, at DateTime64(3), note Nullable(String), cents UInt32, state String, amount Int64
   steps[2].dedup   in the lane, in order            reads id
 
 table `orders`
@@ -58,6 +59,32 @@ table `orders`
     assert_eq!(json["steps"][0]["runs_in"], "decode_job");
     assert_eq!(json["tables"][0]["columns"][2]["how"], "same");
     assert_eq!(json["decoded"][3]["read_by"][0], "steps[1].select");
+}
+
+#[test]
+fn the_types_between_the_steps_and_before_a_conversion_are_shown() {
+    let text = FILE
+        .replace("day: \"date_trunc('day', at)\"", "tags: \"[state, note]\"")
+        .replace("amount: Int64,", "amount: Int32, tags: Array(String),");
+    let pipeline = pipeline(&text);
+    let tables = all_described(&pipeline).expect("the file describes it");
+    let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let report = Report { pipeline: &pipeline, plans: &plans };
+    let text = report.text();
+    let expected = "
+  steps[1].select  in the decode job, on all cores  reads note, cents, state
+    gives id UUID, at DateTime64(3), note Nullable(String), cents UInt32, state String,
+          amount Int64, tags Array(Nullable(String))
+  steps[2].dedup   in the lane, in order            reads id
+";
+    assert!(text.contains(expected), "{text}");
+    for line in [
+        "  amount Int32           from amount Int64                  converted; a value that does not fit",
+        "  tags Array(String)     from tags Array(Nullable(String))  converted; a value that does not fit",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert_eq!(report.json()["tables"][0]["columns"][2]["from_type"], "Int64");
 }
 
 #[test]

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use dataflow::{RecordBlock, Reject, Selected, position, printing};
 use pipeline::plan::{Place, Plan};
 use pipeline::wiring::steps::{Chain, InputChain};
-use serde_json::{Value, json};
 
 use super::SHOWN_MAX;
+use super::exact::Json;
 
 /// What became of a record, or of a row of it.
 pub(super) enum Outcome {
@@ -111,36 +111,29 @@ pub(super) fn outcomes(
 }
 
 impl Tried {
-    pub(super) fn json(&self) -> Value {
-        let mut told = json!({ "record": self.place, "before": self.before });
-        if let Some(item) = self.item {
-            told["item"] = item.into();
-        }
+    pub(super) fn json(&self) -> Json {
+        let mut all: Vec<(&str, Json)> =
+            vec![("record", Json::of(self.place.as_str())), ("before", Json::of(self.before.as_str()))];
+        all.extend(self.item.map(|item| ("item", Json::of(item))));
         match &self.outcome {
             Outcome::Rows(rows) => {
-                told["becomes"] = "row".into();
-                let rows = rows.iter().map(|(table, row)| {
-                    let row = serde_json::from_str(row).unwrap_or(Value::Null);
-                    (table.clone(), row)
-                });
-                told["after"] = Value::Object(rows.collect());
+                let rows = rows.iter().map(|(table, row)| (table.clone(), Json::Row(row.clone())));
+                all.extend([("becomes", Json::of("row")), ("after", Json::Object(rows.collect()))]);
             }
             Outcome::Filtered(step) => {
-                told["becomes"] = "filtered".into();
-                told["by"] = step.as_str().into();
+                all.extend([("becomes", Json::of("filtered")), ("by", Json::of(step.as_str()))]);
             }
             Outcome::Onward(step) => {
-                told["becomes"] = "state".into();
-                told["of"] = step.as_str().into();
+                all.extend([("becomes", Json::of("state")), ("of", Json::of(step.as_str()))])
             }
-            Outcome::Rejected(reject) => {
-                told["becomes"] = "dead_letter".into();
-                told["reason"] = reject.reason.as_str().into();
-                told["column"] = reject.column.as_str().into();
-                told["message"] = reject.message.as_str().into();
-            }
+            Outcome::Rejected(reject) => all.extend([
+                ("becomes", Json::of("dead_letter")),
+                ("reason", Json::of(reject.reason.as_str())),
+                ("column", Json::of(reject.column.as_str())),
+                ("message", Json::of(reject.message.as_str())),
+            ]),
         }
-        told
+        Json::Object(all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
     /// The record's place, and the item of its array.

@@ -10,9 +10,10 @@ use engine::Port;
 use engine::tables::{self, SideRows};
 use pipeline::plan::Plans;
 use pipeline::wiring::steps::Chain;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::explain;
+use super::exact::Json;
 use super::{SHOWN_MAX, printing};
 use crate::progress::counted;
 
@@ -96,23 +97,24 @@ impl Results {
         }
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Json {
         let rows = self.rows.iter().map(|(table, row)| {
-            let row = serde_json::from_str(row).unwrap_or(Value::Null);
-            json!({ "table": table, "row": row })
+            let (table, row) = (Json::of(table.as_str()), Json::Row(row.clone()));
+            Json::Object(vec![("table".to_owned(), table), ("row".to_owned(), row)])
         });
         let rejects = self.rejects.iter().map(|reject| {
             json!({ "reason": reject.reason.as_str(), "column": reject.column, "message": reject.message })
         });
-        json!({
-            "of_sample_alone": true,
-            "rows": rows.collect::<Vec<_>>(),
-            "dead_letters": rejects.collect::<Vec<_>>(),
-            "duplicates": self.duplicates,
-            "filtered": self.filtered,
-            "late": self.late,
-            "unmatched": self.unmatched,
-        })
+        let all = [
+            ("of_sample_alone", Json::of(true)),
+            ("rows", Json::List(rows.collect())),
+            ("dead_letters", Json::of(rejects.collect::<Vec<_>>())),
+            ("duplicates", Json::of(self.duplicates)),
+            ("filtered", Json::of(self.filtered)),
+            ("late", Json::of(self.late)),
+            ("unmatched", Json::of(self.unmatched)),
+        ];
+        Json::Object(all.map(|(name, value)| (name.to_owned(), value)).into())
     }
 
     /// A table: which table, and the row.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{BlockBuilder, Partition};
+use serde_json::json;
 
 use super::*;
 
@@ -55,8 +56,8 @@ fn each_record_is_shown_before_and_after_with_the_step_that_drops_it() {
         ),
         "{text}"
     );
-    assert_eq!(tried[1].json()["by"], "steps[0].filter");
-    assert_eq!(tried[0].json()["after"]["orders"]["amount"], 500);
+    assert_eq!(parsed(&tried[1].json())["by"], "steps[0].filter");
+    assert_eq!(parsed(&tried[0].json())["after"]["orders"]["amount"], 500);
 }
 
 #[test]
@@ -84,7 +85,7 @@ fn with_several_tables_each_record_is_shown_with_those_that_it_goes_to() {
     assert_eq!(after[1], r#"small: {"id":2}"#, "an amount that does not fit is of no matter there");
     assert!(after[2].contains("does not fit column `amount` of table `odd`"), "{}", after[2]);
     assert_eq!(after[3], "filtered by sinks: no table takes it");
-    assert_eq!(tried[0].json()["after"]["odd"]["amount"], 9);
+    assert_eq!(parsed(&tried[0].json())["after"]["odd"]["amount"], 9);
 }
 
 /// The example of `docs/formats.md`.
@@ -144,7 +145,7 @@ fn a_record_of_several_rows_is_shown_once_with_every_row() {
     assert_eq!(told[4], ("orders/0/1", "filtered by steps[0].filter"));
     assert_eq!(told[5], ("orders/0/2", "filtered by steps[1].sql"));
     assert_eq!(told[6], ("orders/0/3 [0]", r#"{"id":4,"amount":1000}"#));
-    assert_eq!(tried[3].json()["item"], 3);
+    assert_eq!(parsed(&tried[3].json())["item"], 3);
     let text = text(&tried, false);
     assert!(text.contains("4 records: 3 rows, 3 filtered, 1 dead letter"), "{text}");
     truncate(&mut tried, 2);
@@ -208,7 +209,7 @@ sink:
     // Of the first five records: the sixth is beyond the sample.
     let batch = sample_of(&chain.inputs[0], &block, 0, 5).expect("the steps run");
     let results = stateful::run(&mut chain, &plans, vec![(0, batch)]).expect("the steps run");
-    let json = results.json();
+    let json = parsed(&results.json());
     let rows: Vec<String> =
         json["rows"].as_array().expect("rows").iter().map(|row| row["row"].to_string()).collect();
     assert_eq!(
@@ -263,7 +264,8 @@ sink:
     let payments = of(&chain, 1, &[payment, payment, late]);
     assert_eq!(onward(&pipeline, &plans, &chain, 1), "steps[0].dedup");
     assert_eq!(onward(&pipeline, &plans, &chain, 0), "steps[1].join");
-    let results = stateful::run(&mut chain, &plans, vec![orders, payments]).expect("the steps run").json();
+    let results = stateful::run(&mut chain, &plans, vec![orders, payments]).expect("the steps run");
+    let results = parsed(&results.json());
     let rows: Vec<String> =
         results["rows"].as_array().expect("rows").iter().map(|row| row["row"].to_string()).collect();
     assert_eq!(rows, [r#"{"id":2,"amount":5}"#, r#"{"id":1,"amount":null}"#]);
@@ -316,11 +318,52 @@ fn every_row_of_a_request_is_shown_with_its_fields_and_what_became_of_it() {
     assert!(told[5].1.starts_with("dead letter: malformed: "), "{told:?}");
     assert!(told[6].1.contains(r#""Body":"last""#), "{told:?}");
     assert!(!is_cut);
-    assert_eq!(tried[3].json()["item"], 3);
+    assert_eq!(parsed(&tried[3].json())["item"], 3);
     let text = text(&tried, false);
     assert!(text.contains("4 records: 2 rows, 2 filtered, 3 dead letters"), "{text}");
     truncate(&mut tried, 1);
     assert_eq!(tried.len(), 4);
     let (first, is_cut) = of(2);
     assert!(first.len() == 2 && is_cut);
+}
+
+fn parsed(json: &Json) -> serde_json::Value {
+    parsed_text(&json.to_string())
+}
+
+#[test]
+fn numbers_keep_every_digit_as_json() {
+    let text = r#"
+pipeline: exact
+source: { file: { paths: exact.jsonl } }
+steps:
+  - select: { "*": "*", half: "big * 1.5" }
+sink:
+  clickhouse:
+    url: http://localhost:8123
+    table: exact
+    create:
+      columns: { id: UInt64, big: UInt64, half: "Decimal(38, 1)", price: "Decimal(18, 2)" }
+      order_by: id
+"#;
+    let checked = config::check(text, &Surroundings::of_process());
+    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
+    let tables = explain::all_described(&pipeline).expect("the file describes it");
+    let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
+    let mut block = BlockBuilder::new(Partition::new("exact", 0), 0);
+    let record = r#"{"id": 1, "big": 18446744073709551615, "price": "21.00"}"#;
+    block.push(0, TIME_UNKNOWN_MS, Some(record.as_bytes()));
+    let tried = outcomes(plans.common(), (&chain, &chain.inputs[0]), (&block.take(), 0), None)
+        .expect("the steps run");
+    let json = tried[0].json().to_string();
+    let row = r#"{"id":1,"big":18446744073709551615,"half":27670116110564327422.5,"price":21.00}"#;
+    assert!(json.contains(&format!("\n    \"exact\": {row}\n")), "{json}");
+    // What is within is laid out as `serde_json` would.
+    let without = json.replace(row, "{}");
+    assert_eq!(without, format!("{:#}", parsed_text(&without)));
+}
+
+fn parsed_text(json: &str) -> serde_json::Value {
+    serde_json::from_str(json).expect("it is JSON")
 }
