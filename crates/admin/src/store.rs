@@ -6,6 +6,7 @@
 
 use anyhow::{Context, bail};
 use engine::inspect::{self, Report};
+use operators::join::spilled::file as joins;
 use operators::window::spilled::file as windows;
 use pipeline::config::model::Pipeline;
 use pipeline::replays::{self, Log};
@@ -24,9 +25,12 @@ impl inspect::Reader for Frames {
     }
 
     fn file(&self, object: &str, bytes: &[u8]) -> Result<(), String> {
-        let checked = match bytes.starts_with(&windows::MAGIC) {
-            true => windows::verify(object, bytes).map(|_| ()),
-            false => operators::dedup::spilled::part::verify(object, bytes).map(|_| ()),
+        let checked = if bytes.starts_with(&windows::MAGIC) {
+            windows::verify(object, bytes).map(|_| ())
+        } else if bytes.starts_with(&joins::MAGIC) {
+            joins::verify(object, bytes).map(|_| ())
+        } else {
+            operators::dedup::spilled::part::verify(object, bytes).map(|_| ())
         };
         checked.map_err(|error| error.to_string())
     }

@@ -135,7 +135,7 @@ pub trait Operator: Send {
     fn name(&self) -> &str;
 
     /// Work on a batch that depends on no state and no other batch, for the decode job of the batches that reach this step first: what it
-    /// makes comes back as [`Probed::scratch`] in place of a call of [`probe`](Self::probe).
+    /// makes goes to [`probe_ahead`](Self::probe_ahead) in place of a call of [`probe`](Self::probe).
     fn ahead(&self) -> Option<Arc<dyn Ahead>> {
         None
     }
@@ -156,6 +156,19 @@ pub trait Operator: Send {
     /// As [`probe`](Self::probe).
     fn probe_of(&mut self, _input: usize, batch: Batch) -> Result<Probed, OperatorError> {
         self.probe(batch)
+    }
+
+    /// As [`probe_of`](Self::probe_of), for a batch for which the work [ahead](Self::ahead_of) has been done: it made `scratch`.
+    ///
+    /// # Errors
+    /// As [`probe`](Self::probe).
+    fn probe_ahead(
+        &mut self,
+        _input: usize,
+        batch: Batch,
+        scratch: Box<dyn Any + Send>,
+    ) -> Result<Probed, OperatorError> {
+        Ok(Probed { batch, reads: Vec::new(), scratch: Some(scratch) })
     }
 
     /// Inspects a batch and says what must be read. Must not change state that [`Operator::finish`] decides by.
@@ -185,6 +198,28 @@ pub trait Operator: Send {
     /// Whether it may make several rows of one ([`Output::added`]).
     fn multiplies(&self) -> bool {
         false
+    }
+
+    /// What must be read before [`advance`](Self::advance) with this watermark, or [`close`](Self::close) if `is_closing`: some megabytes at the most. The answers go
+    /// to [`advance_read`](Self::advance_read), and it is asked again until nothing is left; then it is advanced, without anything in between.
+    ///
+    /// # Errors
+    /// When its state is damaged.
+    fn advance_reads(
+        &mut self,
+        _watermark_ms: i64,
+        _is_closing: bool,
+    ) -> Result<Vec<StateRead>, OperatorError> {
+        Ok(Vec::new())
+    }
+
+    /// Takes what was read: one entry for each of the [reads](Self::advance_reads).
+    ///
+    /// # Errors
+    /// When it is damaged, or was not asked for.
+    fn advance_read(&mut self, answers: &[Vec<u8>]) -> Result<(), OperatorError> {
+        let message = format!("`{}` answers came, nothing was asked for", answers.len());
+        Err(OperatorError { step: self.name().to_owned(), message })
     }
 
     /// The rows that the watermark releases, as ordinary output: rows that the step has made ([`Output::added`]), in place of those that it

@@ -11,6 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use dataflow::{Batch, Operator, OperatorError, Output, Probed, Schema, State, Transform, Transformed};
 use engine::tables::{Side, SideRows};
+use operators::join::spilled::Sizes;
 use operators::{Join, JoinColumn, JoinConfig, JoinKind, JoinSide, TemporalConfig, TemporalJoin};
 
 use crate::records::{Row, schema, to_columns};
@@ -31,6 +32,17 @@ pub struct Joins {
     /// Whether each left row gets the version of the right side at its time: a temporal join, which has no interval.
     pub is_temporal: bool,
 }
+
+/// Sizes at which every seal that finds nothing on its way to files sends all rows there, a few a run. Rows without a match leave with the seal that
+/// releases them, as the oracle has it.
+const TINY: Sizes = Sizes {
+    open_bytes: 1,
+    index_bytes: u64::MAX,
+    run_bytes: 2_000,
+    block_bytes: 200,
+    hand_bytes: 1 << 40,
+    read_bytes: 400,
+};
 
 /// What stands for the side that is not there.
 const NOBODY: u64 = (1 << 20) - 1;
@@ -62,8 +74,8 @@ impl Pair {
 }
 
 impl Joins {
-    /// The steps of a pipeline.
-    pub fn steps(self) -> Vec<Box<dyn Operator>> {
+    /// The steps of a pipeline; with most rows of an interval join in files, if that is asked for.
+    pub fn steps(self, is_in_files: bool) -> Vec<Box<dyn Operator>> {
         let column = |name: &str, side, from: &str| JoinColumn {
             name: name.into(),
             side,
@@ -102,7 +114,10 @@ impl Joins {
             columns,
             unmatched,
         };
-        let join = Join::new(&schema(), &schema(), &config).expect("the joins of a plan are valid");
+        let mut join = Join::new(&schema(), &schema(), &config).expect("the joins of a plan are valid");
+        if is_in_files {
+            join = join.with_sizes(TINY);
+        }
         vec![Box::new(join), Box::new(Pairs)]
     }
 }

@@ -114,6 +114,25 @@ fn keys_beyond_the_steps_memory_are_files_in_the_store() {
 }
 
 #[test]
+fn rows_of_an_interval_join_are_files_as_far_as_their_index_fits() {
+    let of_interval = |within: &str| {
+        let text = format!(
+            "pipeline: p\nstore: ./data\ninputs:\n  a: {{ kafka: {{ brokers: 'b:9092', topic: a }}, fields: {{ k: UInt32 }} }}\n  \
+             b: {{ kafka: {{ brokers: 'b:9092', topic: b }}, fields: {{ k: UInt32, v: Float64 }} }}\n\
+             steps: [{{ join: {{ left: a, right: b, on: [k], within: {within} }} }}]\n\
+             sink: {{ clickhouse: {{ url: 'http://c:8123', table: t }} }}\n"
+        );
+        let checked = config::check(&text, &Surroundings::of_process());
+        let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("p.yaml")));
+        state_of(&pipeline, None).because
+    };
+    // A hundred thousand records a second, of which each waits for as long as the interval.
+    assert!(of_interval("1s").ends_with("which fits"), "{}", of_interval("1s"));
+    assert!(of_interval("2m").contains("spilled to files"), "{}", of_interval("2m"));
+    assert!(of_interval("1h").contains("MORE than the step's `memory`"), "{}", of_interval("1h"));
+}
+
+#[test]
 fn requests_cost_money_on_object_storage_alone() {
     let prices = Prices { core_hour: 0.0, gigabyte_month: 0.0, ..Prices::default() };
     let cost = |store| line(&lines(&of("", store), load(1e3), &known(), &prices), "cost").value;

@@ -7,7 +7,7 @@ use std::any::Any;
 
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::position;
-use dataflow::{Batch, Intake, Operator, Output, Position, Probed, RecordBlock, Reject, Selected, reject};
+use dataflow::{Batch, Intake, Operator, Output, Position, RecordBlock, Reject, Selected, reject};
 use metrics::counter;
 use protocol::Violation;
 use protocol::record::{Counts, Fate};
@@ -151,9 +151,10 @@ impl LaneTask {
             // A row that no record holds has nothing but its columns.
             let rows = matches!(from, From::Step { .. }).then(|| batch.clone());
             let probe = || match ahead.take() {
-                Some(scratch) => Ok(Probed { batch, reads: Vec::new(), scratch: Some(scratch) }),
-                None => Ok::<_, EngineError>(step.probe_of(port.input, batch)?),
+                Some(scratch) => step.probe_ahead(port.input, batch, scratch),
+                None => step.probe_of(port.input, batch),
             };
+            let probe = || probe().map_err(EngineError::from);
             let mut probed = accounted(Stage::Steps, &*runtime, &status, probe)?;
             let answers = self.works.files().read(&std::mem::take(&mut probed.reads)).await?;
             output = jobs::finish(&runtime, &status, &mut **step, probed, &answers).await?;
@@ -310,6 +311,17 @@ impl LaneTask {
             let (runtime, status) = (&*self.context.runtime, &*self.context.status);
             let step = &mut self.steps[at];
             let closes = is_closing && step.closes_at_end();
+            // What is let out and lies in files is read some megabytes at a time.
+            loop {
+                let asking = || step.advance_reads(own_ms, closes).map_err(EngineError::from);
+                let reads = accounted(Stage::Emit, runtime, status, asking)?;
+                if reads.is_empty() {
+                    break;
+                }
+                let answers = self.works.files().read(&reads).await?;
+                let taking = || step.advance_read(&answers).map_err(EngineError::from);
+                accounted(Stage::Emit, runtime, status, taking)?;
+            }
             let released = || if closes { step.close(own_ms) } else { step.advance(own_ms) };
             let outputs = accounted(Stage::Emit, runtime, status, released)?;
             is_closing &= step.waiting() == 0;

@@ -46,15 +46,18 @@
 //! | `arena`    | key, time and neighbours of each                                   |
 //! | `pages`    | their columns                                                      |
 //! | `columns`  | columns of all forms, copied and gathered                          |
+//! | `lonely`   | rows without a match, wherever they are                            |
 //! | `results`  | from pairs and rows without a match to rows of the output          |
+//! | [`spilled`] | held rows that left memory                                        |
+//! | `spilling` | when rows leave memory, and what a batch needs of those that did    |
 //! | [`state`]  | the bytes of deltas and snapshots                                  |
 //! | `codec`    | columns and numbers in them                                        |
 //! | `forms`    | the words for forms of columns                                     |
 //! | [`temporal`] | another rule on the same parts: each left row with one version of the right side |
 //!
 //! **State.** The held rows, of their columns those of the output alone, with the hash of the key. The delta of a seal is the rows that were absorbed since the
-//! one before, in the order of their arrival: a start takes them in by the same code, drops what they make, and has the same state. All of it is in memory;
-//! when it takes more than the step's [memory](Join::with_memory) the step ends the run, and says what to do. `docs/design/joins.md` has the reasons.
+//! one before, in the order of their arrival: a start takes them in by the same code, drops what they make, and has the same state. What takes more than the step's
+//! [memory](Join::with_memory) is [spilled] to files; which rows are there changes neither rows nor their order. `docs/design/joins.md` has the reasons.
 
 mod arena;
 mod codec;
@@ -62,34 +65,48 @@ mod columns;
 mod forms;
 mod incoming;
 mod index;
+mod lonely;
 mod pages;
 mod plan;
 mod results;
 mod side;
+pub mod spilled;
+mod spilling;
 pub mod state;
 mod store;
 pub mod temporal;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use arrow_schema::ArrowError;
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Ahead, Batch, Operator, OperatorError, Output, Probed, Schema, State, StateError, StateRead};
+use dataflow::{
+    Ahead, Batch, Operator, OperatorError, Output, Probed, Schema, State, StateError, StateFile, StateRead,
+    StateWork,
+};
 
 use crate::ConfigError;
 use incoming::{Incoming, OfSide, Sorted};
+use lonely::Lonely;
 use pages::ROWS_MAX;
 pub use plan::{COLUMNS_MAX, JoinColumn, JoinConfig, JoinKind, JoinSide, KEY_COLUMNS_MAX};
 use plan::{Plan, Rule};
 use results::Pairs;
+use spilled::marks::Marks;
+use spilled::{Released, Sizes, Spilled};
+use spilling::Asking;
 use state::{Fresh, Head, Kind, Writer};
 use store::{Full, PAIRS_MAX, Store};
 pub use temporal::{TemporalConfig, TemporalJoin};
 
 const NAME: &str = "join";
 
-/// Memory for held rows unless the step is given another: some two million rows of seventy bytes.
+/// A batch that the step cannot go on with.
+const NOT_SEEN: &str = "a batch came to `finish` that `probe_of` of this step has not seen";
+
+/// Memory for held rows unless the step is given another: some two million rows of seventy bytes, before they are spilled.
 pub const MEMORY_DEFAULT: u64 = 256 << 20;
 
 /// Rows that are due are worth a cut of their own if they are at least one in so many of those held.
@@ -106,6 +123,11 @@ pub(in crate::join) const DROPPED: &str =
 pub struct Join {
     plan: Arc<Plan>,
     store: Store,
+    /// Rows that left memory: those that arrived first.
+    spilled: Spilled,
+    /// Rows since the last seal that are in a pair with one of those, and in no other; and how many such pairs there were.
+    paired: [Vec<u32>; 2],
+    pairs: u64,
     /// The pages that came since the last seal, in the order of arrival, each by its first row.
     fresh: Vec<(JoinSide, u32)>,
     /// The first row of each side since then.
@@ -131,6 +153,9 @@ impl Join {
         Ok(Self {
             plan: Arc::new(Plan::new(left, right, config, Rule::Interval)?),
             store: Store::default(),
+            spilled: Spilled::new(Sizes::new(MEMORY_DEFAULT), i64::MIN),
+            paired: [Vec::new(), Vec::new()],
+            pairs: 0,
             fresh: Vec::new(),
             sealed: [0; 2],
             watermark_ms: TIME_UNKNOWN_MS,
@@ -142,10 +167,17 @@ impl Join {
         })
     }
 
-    /// Takes this much memory for held rows.
+    /// Takes this much memory for held rows, before those that arrived first are spilled to files.
     #[must_use]
     pub fn with_memory(self, memory_max: u64) -> Self {
-        Self { memory_max, ..self }
+        Self { memory_max, ..self }.with_sizes(Sizes::new(memory_max))
+    }
+
+    /// As [`with_memory`](Self::with_memory), with all sizes: for tests and measurements.
+    #[must_use]
+    pub fn with_sizes(mut self, sizes: Sizes) -> Self {
+        self.spilled.sizes = sizes;
+        self
     }
 
     /// Releases all rows when every input has ended, though no record says that their time is over. Records that come later, because a file has grown, are
@@ -160,51 +192,56 @@ impl Join {
         &self.plan.output
     }
 
-    fn check_memory(&self) -> Result<(), OperatorError> {
-        let bytes = self.memory_bytes();
-        if bytes <= self.memory_max {
-            return Ok(());
-        }
-        let [left, right] = JoinSide::BOTH.map(|side| self.store.side(side).held());
-        Err(failed(format!(
-            "the join holds `{left}` rows of its left side and `{right}` of its right side in `{bytes}` bytes, and `memory` is `{}`; nothing of this batch is \
-             sealed, and nothing is lost. Raise `memory` of the step (and of the pipeline), then start again. A row is held for as long as another can match it: a \
-             shorter `within` or `lateness` and fewer columns take less memory: change them, and start once with `--new-state`, which drops the rows that the join holds",
-            self.memory_max
-        )))
-    }
-
-    /// Releases the rows that this watermark allows. The delta must have been made before.
-    fn release(&mut self, watermark_ms: i64) -> Result<Vec<Output>, ArrowError> {
+    /// Releases the rows that this floor allows, which the watermark has come to. The delta must have been made before. A start `makes` no rows of those without a match:
+    /// it counts them.
+    fn release(&mut self, watermark_ms: i64, floor_ms: i64, makes: bool) -> Result<Vec<Output>, ArrowError> {
         self.watermark_ms = watermark_ms;
         let plan = self.plan.clone();
-        let released = self.store.release(&plan, plan.floor_ms(watermark_ms));
+        let released = self.store.release(&plan, floor_ms);
         let lone = JoinSide::BOTH.map(|side| -> Vec<u32> {
             let arena = &self.store.side(side).arena;
             released[side as usize].iter().copied().filter(|id| !arena.is_matched(*id)).collect()
         });
-        let unmatched = lone.iter().map(|ids| ids.len() as u64).sum();
-        let count = released.iter().map(|ids| ids.len() as u64).sum();
+        let at_hand = if makes { self.spilled.let_out(&plan, floor_ms) } else { [Vec::new(), Vec::new()] };
+        let of_runs: Released = self.spilled.release(&plan, floor_ms);
+        let unmatched =
+            JoinSide::BOTH.map(|side| lone[side as usize].len() as u64 + of_runs.unmatched[side as usize]);
+        let count = released.iter().map(|ids| ids.len() as u64).sum::<u64>() + of_runs.rows;
         let mut outputs = Vec::new();
-        for batch in results::unmatched(&plan, &self.store, &lone, self.position)? {
-            self.position += batch.len() as u64;
-            outputs.push(made(batch));
-        }
-        let (mut unmatched_rows, before) = (Vec::new(), self.position);
-        for side in JoinSide::BOTH.into_iter().filter(|side| !plan.side(*side).is_outer) {
-            let (of, ids) = (self.store.side(side), &lone[side as usize]);
-            let batches = results::aside(&plan, (side, of), ids, self.position)?;
-            unmatched_rows.extend(batches.into_iter().map(|batch| (side as usize, batch)));
-            self.position += ids.len() as u64;
-        }
-        self.aside = self.position - before;
-        if outputs.is_empty() && count > 0 {
-            let none = (JoinSide::Left, &[][..]);
-            outputs.push(made(results::joined(&plan, &self.store, none, Pairs::default(), self.position)?));
-        }
-        if let Some(first) = outputs.first_mut() {
-            (first.released, first.unmatched) = (count, unmatched);
-            first.unmatched_rows = unmatched_rows;
+        let is_outer = |side: &JoinSide| plan.side(*side).is_outer;
+        self.aside = JoinSide::BOTH
+            .into_iter()
+            .filter(|side| !is_outer(side))
+            .map(|side| unmatched[side as usize])
+            .sum();
+        let first = self.position;
+        self.position += unmatched.iter().sum::<u64>();
+        if makes {
+            let lonely = Lonely::new((&self.store, self.spilled.hand()), lone, at_hand);
+            spilling::check_all(&plan, &lonely, unmatched)?;
+            outputs.extend(results::unmatched(&plan, &lonely, first)?.into_iter().map(made));
+            let (mut unmatched_rows, mut first) = (Vec::new(), self.position - self.aside);
+            for side in JoinSide::BOTH.into_iter().filter(|side| !is_outer(side)) {
+                let gather = |numbers: &[u32]| lonely.gather(side, numbers);
+                let batches = results::aside(&plan, side, lonely.rows(side), gather, first)?;
+                unmatched_rows.extend(batches.into_iter().map(|batch| (side as usize, batch)));
+                first += unmatched[side as usize];
+            }
+            if outputs.is_empty() && count > 0 {
+                let none = (JoinSide::Left, &[][..]);
+                outputs.push(made(results::joined(
+                    &plan,
+                    &self.store,
+                    none,
+                    Pairs::default(),
+                    self.position,
+                )?));
+            }
+            if let Some(first) = outputs.first_mut() {
+                (first.released, first.unmatched) = (count, unmatched.iter().sum());
+                first.unmatched_rows = unmatched_rows;
+            }
+            self.spilled.tidy();
         }
         self.store.drop_rows(&released, self.sealed)?;
         self.fresh.clear();
@@ -226,6 +263,11 @@ impl Join {
                  stand for no key, such as an empty text or a zero, then start again; or add a column to the key, make `within` shorter or leave out large \
                  columns: {DROPPED}",
                 self.memory_max, self.plan.keys
+            ),
+            Full::Blocks => format!(
+                "to compare a batch with rows that are in files takes blocks of more than `{}` bytes, which is `memory` of the step; nothing of this batch is sealed, \
+                 and nothing is lost. Raise `memory` of the step (and of the pipeline), then start again",
+                self.memory_max
             ),
             Full::Numbers => "more than a billion rows came since the last seal".to_owned(),
         }
@@ -284,22 +326,47 @@ impl Operator for Join {
             return Err(failed(format!("a batch came from input `{input}`; a join has the inputs 0 and 1")));
         };
         let rows = Incoming::of(&self.plan, side, &batch).map_err(failed)?;
-        Ok(Probed { batch, reads: Vec::new(), scratch: Some(Box::new(rows)) })
+        self.probe_ahead(input, batch, Box::new(rows))
     }
 
-    fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
-        let rows = probed.scratch.and_then(|scratch| scratch.downcast::<Incoming>().ok());
-        let Some(rows) = rows.filter(|rows| rows.hashes.len() == probed.batch.len()) else {
-            return Err(failed(
-                "a batch came to `finish` that `probe_of` of this step has not seen".to_owned(),
-            ));
+    fn probe_ahead(
+        &mut self,
+        _input: usize,
+        batch: Batch,
+        scratch: Box<dyn Any + Send>,
+    ) -> Result<Probed, OperatorError> {
+        if self.spilled.is_empty() {
+            return Ok(Probed { batch, reads: Vec::new(), scratch: Some(scratch) });
+        }
+        let Ok(rows) = scratch.downcast::<Incoming>() else {
+            return Err(failed(NOT_SEEN.to_owned()));
         };
+        self.ask(batch, rows)
+    }
+
+    fn finish(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
+        let Some(scratch) = probed.scratch else { return Err(failed(NOT_SEEN.to_owned())) };
+        let (rows, asking) = match scratch.downcast::<Incoming>() {
+            Ok(rows) => (rows, None),
+            Err(scratch) => match scratch.downcast::<Asking>() {
+                Ok(asking) => (asking.rows, Some(asking.candidates)),
+                Err(_) => return Err(failed(NOT_SEEN.to_owned())),
+            },
+        };
+        let is_asked = asking.is_some() || !self.spilled.has(rows.side.other());
+        if rows.hashes.len() != probed.batch.len() || !is_asked {
+            return Err(failed(NOT_SEEN.to_owned()));
+        }
         let plan = self.plan.clone();
         let Sorted { taken, late, rejects } =
             incoming::sort(plan.floor_ms(self.watermark_ms), probed.batch, *rows).map_err(failed)?;
         let (side, own) = (taken.rows.side, taken.rows.columns.clone());
         let absorbed = taken.times_ms.len() as u64;
         let first = self.store.side(side).arena.next();
+        let looked = match asking {
+            Some(candidates) => self.look(&candidates, answers, &taken)?,
+            None => None,
+        };
         let mut pairs = Pairs::default();
         self.store
             .absorb(&plan, taken, |own, other, time_ms| pairs.push(own, other, time_ms))
@@ -310,8 +377,11 @@ impl Operator for Join {
         if results::bytes(&self.store, (side, &own), &pairs) > self.memory_max {
             return Err(failed(self.too_many(Full::Bytes)));
         }
-        let batch =
-            results::joined(&plan, &self.store, (side, &own), pairs, self.position).map_err(not_gathered)?;
+        let batch = match looked {
+            Some(looked) => self.join_runs((side, &own), first, &pairs, &looked)?,
+            None => results::joined(&plan, &self.store, (side, &own), pairs, self.position)
+                .map_err(not_gathered)?,
+        };
         self.position += batch.len() as u64;
         Ok(Output { absorbed, late, rejects, ..made(batch) })
     }
@@ -320,19 +390,41 @@ impl Operator for Join {
         true
     }
 
+    fn advance_reads(
+        &mut self,
+        watermark_ms: i64,
+        is_closing: bool,
+    ) -> Result<Vec<StateRead>, OperatorError> {
+        let watermark_ms = if is_closing { self.closing(watermark_ms) } else { watermark_ms };
+        let to_ms = self.plan.floor_ms(watermark_ms.max(self.watermark_ms));
+        let reads = self.spilled.reads(&self.plan.clone(), to_ms);
+        reads.map_err(|error| failed(error.to_string()))
+    }
+
+    fn advance_read(&mut self, answers: &[Vec<u8>]) -> Result<(), OperatorError> {
+        self.spilled.read(&self.plan.clone(), answers).map_err(|error| failed(error.to_string()))
+    }
+
     fn advance(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
         // A watermark that goes back is ignored: released rows do not come back.
         let watermark_ms = watermark_ms.max(self.watermark_ms);
-        self.delta = if self.fresh.is_empty() && watermark_ms == self.watermark_ms {
-            Bytes::new()
-        } else {
-            let head = Head { watermark_ms, position: self.position };
-            let fresh: Vec<Fresh<'_>> =
-                self.fresh.iter().map(|(side, first)| self.store.fresh(*side, *first)).collect();
-            state::write_delta(&self.plan, head, &fresh)
-        };
-        let outputs = self.release(watermark_ms).map_err(not_gathered)?;
-        self.check_memory()?;
+        let plan = self.plan.clone();
+        let floor_ms = self.next_floor(watermark_ms)?;
+        let is_spilled = !self.spilled.is_empty();
+        self.delta = Bytes::new();
+        let moves = watermark_ms != self.watermark_ms || floor_ms != self.spilled.floor_ms;
+        if self.fresh.is_empty() && !moves && !self.is_over() {
+            return self.release(watermark_ms, floor_ms, true).map_err(not_gathered);
+        }
+        let head = Head { watermark_ms, position: self.position };
+        let fresh: Vec<Fresh<'_>> =
+            self.fresh.iter().map(|(side, first)| self.store.fresh(*side, *first)).collect();
+        let delta = state::write_delta(&plan, head, &fresh);
+        let mut marks = self.marks(floor_ms);
+        let outputs = self.release(watermark_ms, floor_ms, true).map_err(not_gathered)?;
+        marks.frozen = self.make_room()?;
+        let has_marks = is_spilled || !marks.frozen.is_empty();
+        self.delta = if has_marks { delta.finish_with(|to| marks.write(to)) } else { delta.finish() };
         Ok(outputs)
     }
 
@@ -341,18 +433,26 @@ impl Operator for Join {
     }
 
     fn close(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
-        let last = |side: JoinSide| {
-            Some(self.store.side(side).last_ms()?.saturating_add(self.plan.side(side).later_ms))
-        };
-        let last_ms = JoinSide::BOTH.into_iter().filter_map(last).max();
-        let closing = last_ms.map(|last_ms| last_ms.saturating_add(self.plan.lateness_ms + 1));
-        self.advance(closing.map_or(watermark_ms, |closing| closing.max(watermark_ms)))
+        self.advance(self.closing(watermark_ms))
+    }
+
+    fn is_releasing(&self) -> bool {
+        !self.spilled.is_empty() && self.spilled.has_due(&self.plan, self.plan.floor_ms(self.watermark_ms))
     }
 
     fn watermark_behind(&self, watermark_ms: i64) -> i64 {
-        // A pair has the time of the row that completes it, which is not late; a row without a match may come as long after its time as it is held.
+        // A pair has the time of the row that completes it, which is not late; a row without a match may come as long after its time as it is held, or
+        // as long as it takes to read it.
         let held_ms = self.plan.sides.iter().filter(|side| side.is_outer).map(|side| side.later_ms).max();
-        self.plan.floor_ms(watermark_ms).saturating_sub(held_ms.unwrap_or(0))
+        let floor_ms = self.plan.floor_ms(watermark_ms);
+        let is_behind = watermark_ms <= self.watermark_ms && self.is_releasing();
+        let floor_ms = match held_ms {
+            Some(_) if is_behind || !self.spilled.reaches(&self.plan, floor_ms) => {
+                floor_ms.min(self.spilled.floor_ms)
+            }
+            _ => floor_ms,
+        };
+        floor_ms.saturating_sub(held_ms.unwrap_or(0))
     }
 
     /// True if rows without a match would come out, in the output or beside it. Rows that would only be dropped are worth a cut of their own, which is made while nothing is read, where
@@ -364,8 +464,13 @@ impl Operator for Join {
         if sides.clone().any(|(plan, side)| side.has_unmatched_due(plan, floor_ms)) {
             return true;
         }
+        if !self.spilled.is_empty()
+            && (self.is_releasing() || self.spilled.has_unmatched_due(&self.plan, floor_ms))
+        {
+            return true;
+        }
         let held = self.store.held();
-        if held == 0 || self.memory_bytes() < self.memory_max / MEMORY_SHARE {
+        if held == 0 || self.store.memory_bytes() < self.memory_max / MEMORY_SHARE {
             return false;
         }
         sides.try_fold(0, |due, (plan, side)| {
@@ -408,20 +513,37 @@ impl State for Join {
             })
             .expect("held columns go together: `tidy` does it, too");
         }
-        writer.finish()
+        match self.spilled.is_empty() {
+            true => writer.finish(),
+            false => writer.finish_with(|to| self.spilled.write(to)),
+        }
+    }
+
+    fn files(&self) -> Vec<StateFile> {
+        self.spilled.files()
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {
         let mut store = Store::default();
-        let head = state::parse(snapshot, Kind::Snapshot, &self.plan, |block| {
+        let (head, marks) = state::parse(snapshot, Kind::Snapshot, &self.plan, |block| {
             let is_matched = |row| block.matched.as_ref().is_some_and(|matched| matched.value(row));
             store.load(block.taken, is_matched).map_err(|full| codec::damaged(self.too_many(full)))
         })?;
+        let sizes = self.spilled.sizes;
+        self.spilled = match marks {
+            None => Spilled::new(sizes, self.plan.floor_ms(head.watermark_ms)),
+            Some(marks) => Spilled::of_snapshot(&self.plan, sizes, marks)?,
+        };
         JoinSide::BOTH.into_iter().for_each(|side| store.link(side));
         self.sealed = JoinSide::BOTH.map(|side| store.side(side).arena.next());
         (self.store, self.watermark_ms, self.position) = (store, head.watermark_ms, head.position);
         (self.fresh, self.delta, self.aside) = (Vec::new(), Bytes::new(), 0);
-        Ok(Vec::new())
+        (self.paired, self.pairs) = ([Vec::new(), Vec::new()], 0);
+        Ok(self.spilled.opening())
+    }
+
+    fn open(&mut self, bytes: &[u8]) -> Result<(), StateError> {
+        self.spilled.open(&self.plan, bytes)
     }
 
     fn apply(&mut self, delta: &[u8]) -> Result<(), StateError> {
@@ -437,15 +559,33 @@ impl State for Join {
             Ok(())
         });
         self.store = store;
-        let head = parsed?;
-        check_numbers((self.position, self.aside), made, head.position)?;
+        let (head, marks) = parsed?;
+        let watermark_ms = head.watermark_ms.max(self.watermark_ms);
+        let marks = match marks {
+            Some(marks) => Marks::read(marks)?,
+            None => Marks { floor_ms: plan.floor_ms(watermark_ms), ..Marks::default() },
+        };
+        self.mark(&marks, watermark_ms)?;
+        check_numbers((self.position, self.aside), made.saturating_add(marks.pairs), head.position)?;
         self.position = head.position;
-        self.release(head.watermark_ms.max(self.watermark_ms)).map_err(codec::damaged)?;
-        Ok(())
+        self.release(watermark_ms, marks.floor_ms, false).map_err(codec::damaged)?;
+        self.freeze_all(&marks.frozen)
+    }
+
+    fn work(&mut self) -> Option<Box<dyn StateWork>> {
+        self.spilled.work()
+    }
+
+    fn adopt(&mut self, work: Box<dyn StateWork>) -> Result<(), StateError> {
+        self.spilled.adopt(work)
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.spilled.is_writing() && self.is_over()
     }
 
     fn held(&self) -> u64 {
-        self.store.held()
+        self.store.held() + self.spilled.held()
     }
 
     fn unsealed_bytes(&self) -> u64 {
@@ -458,8 +598,12 @@ impl State for Join {
         self.held()
     }
 
+    fn spilled_entries(&self) -> u64 {
+        self.spilled.held_in_files()
+    }
+
     fn memory_bytes(&self) -> u64 {
-        self.store.memory_bytes()
+        self.store.memory_bytes() + self.spilled.memory_bytes()
     }
 }
 

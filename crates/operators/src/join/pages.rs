@@ -109,6 +109,19 @@ impl Page {
         self.set_next(arena);
     }
 
+    /// Takes the first `count` of its held rows out, in the order of arrival, and names them.
+    pub fn take_first(&mut self, arena: &Arena, count: usize) -> Vec<u32> {
+        let mut ids = self.by_arrival();
+        let rest = ids.split_off(count.min(ids.len()));
+        let time_ms = |row: &u32| arena.get(self.first + row).time_ms;
+        let mut order: Vec<u32> = rest.into_iter().map(|id| id - self.first).collect();
+        order.sort_by_key(time_ms);
+        self.last_ms = order.last().map_or(self.last_ms, time_ms);
+        (self.order, self.released) = (Some(order), 0);
+        self.set_next(arena);
+        ids
+    }
+
     /// Whether any row is released then.
     pub fn is_due(&self, is_due: impl Fn(i64) -> bool) -> bool {
         self.live() > 0 && is_due(self.next_ms)

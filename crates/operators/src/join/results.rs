@@ -8,8 +8,10 @@ use dataflow::{Batch, Partition};
 
 use super::NAME;
 use super::columns;
+use super::lonely::Lonely;
 use super::plan::{self, JoinSide, Origin, Plan, StandIn};
-use super::side::Side;
+use super::spilled::file::Rows;
+use super::spilled::look::Found;
 use super::store::Store;
 
 /// Rows without a match in one batch of the output.
@@ -63,44 +65,108 @@ pub(super) fn joined(
     if pairs.own.is_empty() {
         return batch(plan, None, Vec::new(), first);
     }
-    let is_each = own.first().is_none_or(|column| column.len() == pairs.own.len())
-        && pairs.own.iter().enumerate().all(|(at, row)| at == *row as usize);
+    let of_others = store.side(side.other()).gather(&pairs.others)?;
+    paired(plan, (side, own), (&pairs.own, of_others), pairs.times_ms, first)
+}
+
+/// The rows of pairs, of which these are the stored columns of the other side.
+fn paired(
+    plan: &Plan,
+    (side, own): (JoinSide, &[ArrayRef]),
+    (rows, of_others): (&[u32], Vec<ArrayRef>),
+    times_ms: Vec<i64>,
+    first: u64,
+) -> Result<Batch, ArrowError> {
+    let is_each = own.first().is_none_or(|column| column.len() == rows.len())
+        && rows.iter().enumerate().all(|(at, row)| at == *row as usize);
     let of_own = if is_each {
         own.to_vec()
     } else {
-        let places: Vec<(usize, usize)> = pairs.own.iter().map(|row| (0, *row as usize)).collect();
+        let places: Vec<(usize, usize)> = rows.iter().map(|row| (0, *row as usize)).collect();
         let of = |column: &ArrayRef| columns::gather(vec![column.clone()], &places);
         own.iter().map(of).collect::<Result<_, _>>()?
     };
-    let of_others = store.side(side.other()).gather(&pairs.others)?;
     let stored = match side {
         JoinSide::Left => [of_own, of_others],
         JoinSide::Right => [of_others, of_own],
     };
-    batch(plan, Some(&Sides { stored, filled: Vec::new() }), pairs.times_ms, first)
+    batch(plan, Some(&Sides { stored, filled: Vec::new() }), times_ms, first)
 }
 
-/// A row without a match: its time, its side, its number.
+/// Bytes of the values of pairs with rows of runs.
+pub(super) fn bytes_of_found(own: &[ArrayRef], found: &[Found], blocks: &[Rows]) -> u64 {
+    let of_own = |column: &ArrayRef| columns::bytes(column, found.iter().map(|found| found.own as usize));
+    let places: Vec<(usize, usize)> =
+        found.iter().map(|found| (found.at.0 as usize, found.at.1 as usize)).collect();
+    let stored = blocks.first().map_or(0, |rows| rows.taken.rows.columns.len());
+    let of_others = |at: usize| {
+        let of: Vec<&ArrayRef> = blocks.iter().map(|rows| &rows.taken.rows.columns[at]).collect();
+        columns::bytes_in(&of, &places)
+    };
+    own.iter().map(of_own).sum::<u64>() + (0..stored).map(of_others).sum::<u64>()
+}
+
+/// As [`joined`], with pairs of rows of runs: those of a row of the batch stand behind its pairs with rows in memory, which arrived later. `times_ms` are
+/// those of the batch.
+///
+/// # Errors
+/// As [`joined`].
+pub(super) fn joined_with_runs(
+    plan: &Plan,
+    store: &Store,
+    (side, own): (JoinSide, &[ArrayRef]),
+    (pairs, found): (&Pairs, &[Found]),
+    (blocks, times_ms): (&[Rows], &[i64]),
+    first: u64,
+) -> Result<Batch, ArrowError> {
+    let (mut rows, mut all_times_ms, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    let mut in_memory = pairs.own.iter().zip(&pairs.times_ms).enumerate().peekable();
+    let mut take_in_memory =
+        |until: Option<u32>, rows: &mut Vec<u32>, times: &mut Vec<i64>, places: &mut Vec<_>| {
+            while let Some((nth, (row, time_ms))) =
+                in_memory.next_if(|(_, (row, _))| until.is_none_or(|until| **row <= until))
+            {
+                rows.push(*row);
+                times.push(*time_ms);
+                places.push((0, nth));
+            }
+        };
+    for Found { own, time_ms, at, .. } in found {
+        take_in_memory(Some(*own), &mut rows, &mut all_times_ms, &mut places);
+        rows.push(*own);
+        all_times_ms.push(times_ms[*own as usize].max(*time_ms));
+        places.push((1 + at.0 as usize, at.1 as usize));
+    }
+    take_in_memory(None, &mut rows, &mut all_times_ms, &mut places);
+    let of_memory = if pairs.others.is_empty() {
+        // No row is taken from it.
+        blocks.first().map(|rows| rows.taken.rows.columns.clone()).unwrap_or_default()
+    } else {
+        store.side(side.other()).gather(&pairs.others)?
+    };
+    let gathered = of_memory.into_iter().enumerate().map(|(at, of_memory)| {
+        let of_blocks = blocks.iter().map(|rows| rows.taken.rows.columns[at].clone());
+        columns::gather(std::iter::once(of_memory).chain(of_blocks).collect(), &places)
+    });
+    let of_others = gathered.collect::<Result<_, _>>()?;
+    paired(plan, (side, own), (&rows, of_others), all_times_ms, first)
+}
+
+/// A row without a match: its time, its side, its number there.
 type Lone = (i64, usize, u32);
 
-/// The rows of `unmatched` ones of outer sides, by time, then side, then arrival: in batches, whose positions begin with `first`.
+/// The rows of lonely ones of outer sides, by time, then side, then arrival: in batches, whose positions begin with `first`.
 ///
 /// # Errors
 /// When a value is of a form that cannot be gathered.
-pub(super) fn unmatched(
-    plan: &Plan,
-    store: &Store,
-    unmatched: &[Vec<u32>; 2],
-    mut first: u64,
-) -> Result<Vec<Batch>, ArrowError> {
+pub(super) fn unmatched(plan: &Plan, lonely: &Lonely<'_>, mut first: u64) -> Result<Vec<Batch>, ArrowError> {
     let mut rows: Vec<Lone> = Vec::new();
     for side in JoinSide::BOTH.into_iter().filter(|side| plan.side(*side).is_outer) {
-        let arena = &store.side(side).arena;
-        rows.extend(unmatched[side as usize].iter().map(|id| (arena.get(*id).time_ms, side as usize, *id)));
+        rows.extend(lonely.rows(side).into_iter().map(|(time_ms, number)| (time_ms, side as usize, number)));
     }
     rows.sort_unstable();
     in_parts(&rows, |part| {
-        let sides = lone_columns(plan, store, part)?;
+        let sides = lone_columns(plan, lonely, part)?;
         let times_ms = part.iter().map(|(time_ms, ..)| *time_ms).collect();
         let made = batch(plan, Some(&sides), times_ms, first)?;
         first += part.len() as u64;
@@ -108,22 +174,22 @@ pub(super) fn unmatched(
     })
 }
 
-/// The rows beside the output that `unmatched` ones of a side become, by time and then by arrival: in batches, whose positions begin with `first`. None if the
-/// side's rows go nowhere.
+/// The rows beside the output that lonely ones of a side become, by time and then by arrival: in batches, whose positions begin with `first`. None if the
+/// side's rows go nowhere. Of each there are the time and the number that `gather` knows it by.
 ///
 /// # Errors
 /// When the texts of one row take more than 2 GiB.
 pub(super) fn aside(
     plan: &Plan,
-    (side, of): (JoinSide, &Side),
-    unmatched: &[u32],
+    side: JoinSide,
+    mut rows: Vec<(i64, u32)>,
+    gather: impl Fn(&[u32]) -> Result<Vec<ArrayRef>, ArrowError>,
     mut first: u64,
 ) -> Result<Vec<Batch>, ArrowError> {
     let Some(plan::Aside { at, output }) = &plan.side(side).aside else { return Ok(Vec::new()) };
-    let mut rows: Vec<(i64, u32)> = unmatched.iter().map(|id| (of.arena.get(*id).time_ms, *id)).collect();
     rows.sort_unstable();
     in_parts(&rows, |part| {
-        let stored = of.gather(&part.iter().map(|(_, id)| *id).collect::<Vec<_>>())?;
+        let stored = gather(&part.iter().map(|(_, number)| *number).collect::<Vec<_>>())?;
         let columns: Vec<ArrayRef> = at.iter().map(|at| stored[*at].clone()).collect();
         let rows = RecordBatch::try_new(plan::arrow(output, &columns), columns)?;
         let made = numbered(rows, part.iter().map(|(time_ms, _)| *time_ms).collect(), first);
@@ -157,7 +223,7 @@ pub(super) fn in_parts<T>(
 }
 
 /// The stored columns of both sides, with nulls for the side that a row is not of.
-fn lone_columns(plan: &Plan, store: &Store, rows: &[Lone]) -> Result<Sides, ArrowError> {
+fn lone_columns(plan: &Plan, lonely: &Lonely<'_>, rows: &[Lone]) -> Result<Sides, ArrowError> {
     let of = |side: JoinSide| -> Result<Vec<ArrayRef>, ArrowError> {
         let is_own = |row: &&Lone| row.1 == side as usize;
         let ids: Vec<u32> = rows.iter().filter(is_own).map(|row| row.2).collect();
@@ -165,7 +231,7 @@ fn lone_columns(plan: &Plan, store: &Store, rows: &[Lone]) -> Result<Sides, Arro
         if ids.is_empty() {
             return Ok(forms.map(|form| new_null_array(form, rows.len())).collect());
         }
-        let own = store.side(side).gather(&ids)?;
+        let own = lonely.gather(side, &ids)?;
         if ids.len() == rows.len() {
             return Ok(own);
         }

@@ -100,6 +100,32 @@ impl Side {
         due
     }
 
+    /// How many of the first rows, in the order of arrival, hold about so many bytes: those of whole pages.
+    pub fn first_of_bytes(&self, bytes: u64) -> u32 {
+        let (mut rows, mut sum) = (0, 0);
+        for page in &self.pages {
+            if sum >= bytes {
+                break;
+            }
+            let own = page.memory_bytes() as u64 * u64::from(page.live()) / u64::from(page.len.max(1));
+            sum += own + u64::from(page.live()) * size_of::<Row>() as u64;
+            rows += page.live();
+        }
+        rows
+    }
+
+    /// Takes the first `count` rows out, in the order of arrival, and names them. Their columns are there until [`tidy`](Self::tidy).
+    pub fn take_first(&mut self, count: usize) -> Vec<u32> {
+        let mut ids = Vec::with_capacity(count);
+        for page in &mut self.pages {
+            if ids.len() == count {
+                break;
+            }
+            ids.extend(page.take_first(&self.arena, count - ids.len()));
+        }
+        ids
+    }
+
     /// The stored columns of these rows, in their order.
     ///
     /// # Errors

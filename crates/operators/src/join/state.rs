@@ -7,13 +7,14 @@
 //! | field      | bytes | meaning                                                                            |
 //! |------------|-------|------------------------------------------------------------------------------------|
 //! | magic      | 4     | `FBJN`, of a [temporal join](super::temporal) as well: the settings differ          |
-//! | version    | 2     | 1                                                                                  |
+//! | version    | 2     | 1; 2 if rows are [spilled](super::spilled)                                         |
 //! | kind       | 1     | 1 snapshot: the rows that are held; 2 delta: the rows that one seal brought        |
 //! | –          | 1     | 0                                                                                  |
 //! | shape      | 4     | length; then the step's settings in words                                          |
 //! | watermark  | 8     | of the seal                                                                        |
 //! | positions  | 8     | the position of the next row of the output; in a delta before its watermark releases any |
 //! | blocks     | 4     | how many; a delta has one for each batch, in the order of arrival; a snapshot has the left rows first |
+//! | marks      |       | of version 2 alone: what [`marks`](super::spilled) says of rows that are spilled    |
 //! | checksum   | 8     | XXH3-64 of all before it                                                           |
 //!
 //! | block      | bytes    | meaning                                                                         |
@@ -41,8 +42,11 @@ use super::plan::{JoinSide, Plan};
 
 const MAGIC: [u8; 4] = *b"FBJN";
 
-/// The version that is written, and the newest that is read.
-pub const VERSION: u16 = 1;
+/// The newest version that is read.
+pub const VERSION: u16 = 2;
+
+/// The version that is written while every row is in memory: programs before this one read it.
+const VERSION_IN_MEMORY: u16 = 1;
 
 /// Bytes of the checksum.
 pub(super) const CHECKSUM: usize = 8;
@@ -93,7 +97,7 @@ impl<'a> Writer<'a> {
     pub fn new(kind: Kind, plan: &'a Plan, head: Head) -> Self {
         let mut to = Vec::with_capacity(64 + plan.shape.len());
         to.extend_from_slice(&MAGIC);
-        to.extend_from_slice(&VERSION.to_le_bytes());
+        to.extend_from_slice(&VERSION_IN_MEMORY.to_le_bytes());
         to.extend_from_slice(&[kind as u8, 0]);
         put_len(&mut to, plan.shape.len());
         to.extend_from_slice(plan.shape.as_bytes());
@@ -111,24 +115,18 @@ impl<'a> Writer<'a> {
         ids: impl Iterator<Item = u32> + Clone,
         columns: &[ArrayRef],
     ) {
-        let rows: Vec<&Row> = ids.clone().map(|id| arena.get(id)).collect();
-        let to = &mut self.to;
-        to.push(side as u8);
-        put_len(to, rows.len());
-        put_each(to, &rows, |row| row.time_ms.to_le_bytes());
-        put_each(to, &rows, |row| row.hash.to_le_bytes());
-        let is_partly_keyed = rows.iter().any(|row| row.newer == UNLINKED);
-        to.push(u8::from(is_partly_keyed));
-        if is_partly_keyed {
-            put_bits(to, &rows.iter().map(|row| row.newer != UNLINKED).collect());
-        }
-        if self.kind == Kind::Snapshot {
-            put_bits(to, &ids.map(|id| arena.is_matched(id)).collect());
-        }
-        for (column, stored) in columns.iter().zip(&self.plan.side(side).columns) {
-            put_column(to, column, &stored.form);
-        }
+        let matched =
+            (self.kind == Kind::Snapshot).then(|| ids.clone().map(|id| arena.is_matched(id)).collect());
+        let rows: Vec<&Row> = ids.map(|id| arena.get(id)).collect();
+        put_block(&mut self.to, (self.plan, side), &rows, matched, columns);
         self.blocks += 1;
+    }
+
+    /// All of it, with what `marks` writes of rows that are spilled.
+    pub fn finish_with(mut self, marks: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+        self.to[MAGIC.len()..MAGIC.len() + 2].copy_from_slice(&VERSION.to_le_bytes());
+        marks(&mut self.to);
+        self.finish()
     }
 
     /// All of it.
@@ -140,6 +138,31 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Writes rows of one side, in a snapshot with the bits of those that were in a pair.
+pub(super) fn put_block(
+    to: &mut Vec<u8>,
+    (plan, side): (&Plan, JoinSide),
+    rows: &[&Row],
+    matched: Option<BooleanBuffer>,
+    columns: &[ArrayRef],
+) {
+    to.push(side as u8);
+    put_len(to, rows.len());
+    put_each(to, rows, |row| row.time_ms.to_le_bytes());
+    put_each(to, rows, |row| row.hash.to_le_bytes());
+    let is_partly_keyed = rows.iter().any(|row| row.newer == UNLINKED);
+    to.push(u8::from(is_partly_keyed));
+    if is_partly_keyed {
+        put_bits(to, &rows.iter().map(|row| row.newer != UNLINKED).collect());
+    }
+    if let Some(matched) = matched {
+        put_bits(to, &matched);
+    }
+    for (column, stored) in columns.iter().zip(&plan.side(side).columns) {
+        put_column(to, column, &stored.form);
+    }
+}
+
 /// Writes a number of each row.
 fn put_each<const N: usize>(to: &mut Vec<u8>, rows: &[&Row], bytes: impl Fn(&Row) -> [u8; N]) {
     let start = to.len();
@@ -148,27 +171,27 @@ fn put_each<const N: usize>(to: &mut Vec<u8>, rows: &[&Row], bytes: impl Fn(&Row
     places.iter_mut().zip(rows).for_each(|(place, row)| *place = bytes(row));
 }
 
-/// Writes the rows that came since the last seal, batch by batch in the order of their arrival.
-pub(super) fn write_delta(plan: &Plan, head: Head, fresh: &[Fresh<'_>]) -> Bytes {
+/// Writes the rows that came since the last seal, batch by batch in the order of their arrival. The writer is still to be finished.
+pub(super) fn write_delta<'a>(plan: &'a Plan, head: Head, fresh: &[Fresh<'_>]) -> Writer<'a> {
     let mut writer = Writer::new(Kind::Delta, plan, head);
     // About as much as they hold, so that it is not moved while it grows.
     writer.to.reserve(fresh.iter().map(|part| part.bytes + part.ids.len() * 26).sum());
     for part in fresh {
         writer.block((part.side, part.arena), part.ids.clone(), part.columns);
     }
-    writer.finish()
+    writer
 }
 
-/// Reads a delta or a snapshot, and hands its blocks to `each`.
+/// Reads a delta or a snapshot, and hands its blocks to `each`. What is behind them in a state with spilled rows comes back unread.
 ///
 /// # Errors
 /// When the bytes are damaged, too new, of the other kind, or of a step with other settings; and what `each` returns.
-pub(super) fn parse(
-    bytes: &[u8],
+pub(super) fn parse<'a>(
+    bytes: &'a [u8],
     kind: Kind,
     plan: &Plan,
     mut each: impl FnMut(Block) -> Result<(), StateError>,
-) -> Result<Head, StateError> {
+) -> Result<(Head, Option<Reader<'a>>), StateError> {
     let (body, checksum) = bytes.split_last_chunk::<CHECKSUM>().ok_or_else(|| damaged("is too short"))?;
     if xxh3_64(body) != u64::from_le_bytes(*checksum) {
         return Err(damaged("has another checksum"));
@@ -181,7 +204,7 @@ pub(super) fn parse(
     if version > VERSION {
         return Err(StateError::TooNew { found: version, known: VERSION });
     }
-    if version < VERSION || from.take(2)? != [kind as u8, 0] {
+    if version < VERSION_IN_MEMORY || from.take(2)? != [kind as u8, 0] {
         return Err(damaged("is of another kind"));
     }
     let len = from.len()?;
@@ -197,13 +220,37 @@ pub(super) fn parse(
     for _ in 0..from.len()? {
         each(block(&mut from, kind, plan)?)?;
     }
-    if !from.0.is_empty() {
-        return Err(damaged("continues behind its end"));
+    let head = Head { watermark_ms, position };
+    if version > VERSION_IN_MEMORY {
+        return Ok((head, Some(from)));
     }
-    Ok(Head { watermark_ms, position })
+    check_end(&from)?;
+    Ok((head, None))
 }
 
-fn block(from: &mut Reader<'_>, kind: Kind, plan: &Plan) -> Result<Block, StateError> {
+/// What was read of a step that spills nothing.
+///
+/// # Errors
+/// When there is more.
+pub(super) fn in_memory((head, marks): (Head, Option<Reader<'_>>)) -> Result<Head, StateError> {
+    if marks.is_some() {
+        Err(damaged("has spilled rows, and is of a step that spills none"))
+    } else {
+        Ok(head)
+    }
+}
+
+/// # Errors
+/// When bytes are left.
+pub(super) fn check_end(from: &Reader<'_>) -> Result<(), StateError> {
+    if from.0.is_empty() { Ok(()) } else { Err(damaged("continues behind its end")) }
+}
+
+/// Reads a block.
+///
+/// # Errors
+/// When it is damaged.
+pub(super) fn block(from: &mut Reader<'_>, kind: Kind, plan: &Plan) -> Result<Block, StateError> {
     let side = if from.flag()? { JoinSide::Right } else { JoinSide::Left };
     let len = from.len()?;
     if len == 0 {

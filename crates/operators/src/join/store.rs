@@ -28,6 +28,8 @@ pub(super) enum Full {
     Pairs,
     /// The rows that they make take more bytes than the step's memory.
     Bytes,
+    /// The blocks of files that it must be compared with take more bytes than the step's memory.
+    Blocks,
     /// More rows came than can have numbers before a seal.
     Numbers,
 }
@@ -161,6 +163,11 @@ impl Store {
     /// Marks the rows of both sides as released that are due, and names them. They must be [dropped](Self::drop_rows) then.
     pub fn release(&mut self, plan: &Plan, floor_ms: i64) -> [Vec<u32>; 2] {
         JoinSide::BOTH.map(|side| self.sides[side as usize].release(plan.side(side), floor_ms))
+    }
+
+    /// Takes the first rows of a side out, in the order of arrival, and names them. They must be [dropped](Self::drop_rows) then.
+    pub fn take_first(&mut self, side: JoinSide, count: u32) -> Vec<u32> {
+        self.sides[side as usize].take_first(count as usize)
     }
 
     /// Takes released rows out of their chains, and frees what only they needed. `fresh` are the first rows since the seal before.

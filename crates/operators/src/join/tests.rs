@@ -18,6 +18,7 @@ mod bounds;
 mod keys;
 mod model;
 mod pace;
+mod spills;
 
 pub(super) const KINDS: [JoinKind; 4] = [JoinKind::Inner, JoinKind::Left, JoinKind::Right, JoinKind::Full];
 

@@ -71,7 +71,7 @@ pub(super) fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -
     dedup = dedup.with_shards(shards as usize).with_job_rows_min(1);
     let mut steps: Vec<Box<dyn Operator>> = match (plan.aggregates, plan.joins) {
         (Some(aggregates), _) => aggregates.steps(is_in_files),
-        (None, Some(joins)) => joins.steps(),
+        (None, Some(joins)) => joins.steps(is_in_files),
         (None, None) if plan.releases || plan.pushes => Vec::new(),
         (None, None) => vec![Box::new(dedup)],
     };

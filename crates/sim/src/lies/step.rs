@@ -149,6 +149,19 @@ impl Operator for LyingStep {
         Ok(probed)
     }
 
+    fn probe_ahead(
+        &mut self,
+        input: usize,
+        batch: Batch,
+        scratch: Box<dyn Any + Send>,
+    ) -> Result<Probed, OperatorError> {
+        if self.lies_of_versions() {
+            // Tagged by the work ahead.
+            return Ok(Probed { batch, reads: Vec::new(), scratch: Some(scratch) });
+        }
+        self.inner.probe_ahead(input, batch, scratch)
+    }
+
     fn watermark_behind(&self, watermark_ms: i64) -> i64 {
         self.inner.watermark_behind(watermark_ms)
     }

@@ -228,8 +228,9 @@ impl TemporalJoin {
             self.position += batch.len() as u64;
             outputs.push(made(batch));
         }
-        let lefts = (JoinSide::Left, &self.left);
-        let unmatched_rows = super::results::aside(&plan, lefts, &lone, self.position)?;
+        let rows = lone.iter().map(|id| (self.left.arena.get(*id).time_ms, *id)).collect();
+        let gather = |ids: &[u32]| self.left.gather(ids);
+        let unmatched_rows = super::results::aside(&plan, JoinSide::Left, rows, gather, self.position)?;
         self.aside = if plan.side(JoinSide::Left).is_outer { 0 } else { unmatched };
         self.position += self.aside;
         due.iter().for_each(|id| self.left.arena.release(*id));
@@ -328,7 +329,7 @@ impl Operator for TemporalJoin {
             let head = Head { watermark_ms, position: self.position };
             let fresh: Vec<Fresh<'_>> =
                 self.fresh.iter().map(|(side, first)| self.fresh(*side, *first)).collect();
-            state::write_delta(&self.plan, head, &fresh)
+            state::write_delta(&self.plan, head, &fresh).finish()
         };
         let outputs = self.release(watermark_ms).map_err(not_gathered)?;
         self.check_memory()?;
@@ -409,7 +410,8 @@ impl State for TemporalJoin {
                 JoinSide::Right => right.load(&plan, block.taken),
             }
             Ok(())
-        })?;
+        });
+        let head = state::in_memory(head?)?;
         right.link_all(plan.floor_ms(head.watermark_ms));
         (self.left, self.right) = (left, right);
         (self.watermark_ms, self.position) = (head.watermark_ms, head.position);
@@ -431,7 +433,8 @@ impl State for TemporalJoin {
                 )));
             }
             Ok(())
-        })?;
+        });
+        let head = state::in_memory(head?)?;
         super::check_numbers((self.position, self.aside), 0, head.position)?;
         self.position = head.position;
         self.release(head.watermark_ms.max(self.watermark_ms)).map_err(codec::damaged)?;

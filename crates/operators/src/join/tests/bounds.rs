@@ -10,20 +10,6 @@ fn many(side: JoinSide, first: i64, count: i64) -> Batch {
 }
 
 #[test]
-fn rows_beyond_the_memory_end_the_run_and_say_what_to_do() {
-    let mut step = join(JoinKind::Inner).with_memory(1 << 20);
-    put(&mut step, JoinSide::Left, many(JoinSide::Left, 0, 20_000));
-    let error = step.advance(0).unwrap_err().to_string();
-    assert!(
-        error.contains("`20000` rows of its left side and `0` of its right")
-            && error.contains("shorter `within`")
-            && error.contains("start once with `--new-state`"),
-        "{error}"
-    );
-    assert!(step.advance(i64::MAX).is_ok(), "released ones need none");
-}
-
-#[test]
 fn a_key_that_too_many_rows_have_ends_the_run_and_is_named() {
     let mut step = join(JoinKind::Inner);
     let rows = vec![(Some(0), 1, "", 10); 4_096];

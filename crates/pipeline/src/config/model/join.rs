@@ -79,12 +79,13 @@ pub struct JoinStep {
     #[serde(default, skip_serializing_if = "AtEnd::is_wait")]
     pub at_end: AtEnd,
 
-    /// Memory for the rows that wait for a match, and with `as_of` for the newest version of every key of the right side. A pipeline that needs more stops, and says so.
-    /// Taken from the pipeline's `memory`, at most a quarter of it.
+    /// Memory for the rows that wait for a match. When it is full, those that arrived first are spilled to files in the store, at about 6 bytes of memory a row. With `as_of` it holds
+    /// the newest version of every key of the right side too, nothing is spilled, and a pipeline that needs more stops, and says so. Taken from the pipeline's `memory`, at most a
+    /// quarter of it.
     #[serde(default = "default_memory")]
     #[schemars(extend(
         "x-least" = "1MiB", "x-most" = "24GiB",
-        "x-why" = "with less there is hardly a row; rows that wait are in memory only"
+        "x-why" = "with less there is hardly a row, and the index of rows in files takes of it"
     ))]
     pub memory: Size,
 
