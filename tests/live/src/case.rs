@@ -21,8 +21,9 @@ const RECORD_BYTES_MAX: &str = "67108864";
 /// A test's own corner of the services.
 #[derive(Debug)]
 pub struct Case {
-    // The order matters: the server goes before the directory.
+    // The order matters: the services go before the directory.
     own: Option<ClickHouse>,
+    own_kafka: Option<Kafka>,
     name: String,
     dir: TestDir,
 }
@@ -39,6 +40,7 @@ impl Case {
         }
         Some(Case {
             own: None,
+            own_kafka: None,
             name: name.to_owned(),
             dir: TestDir::new(name).expect("the test needs a directory"),
         })
@@ -54,6 +56,16 @@ impl Case {
         Some(case)
     }
 
+    /// As [`Case::with_own_server`], with a broker that no other test sees either.
+    ///
+    /// # Panics
+    /// As [`Case::with_own_server`].
+    pub fn with_own_services(name: &str) -> Option<Case> {
+        let mut case = Case::with_own_server(name, ClickHouseOptions::default())?;
+        case.own_kafka = Some(Kafka::start(kafka_options()).expect("Kafka must start"));
+        Some(case)
+    }
+
     /// The name: of the topic, the table and the pipeline.
     pub fn name(&self) -> &str {
         &self.name
@@ -65,8 +77,16 @@ impl Case {
     }
 
     /// The broker.
-    pub fn kafka(&self) -> &'static Kafka {
-        kafka()
+    pub fn kafka(&self) -> &Kafka {
+        self.own_kafka.as_ref().unwrap_or_else(|| kafka())
+    }
+
+    /// The case's own broker, to be killed.
+    ///
+    /// # Panics
+    /// When the broker is the shared one.
+    pub fn own_kafka(&mut self) -> &mut Kafka {
+        self.own_kafka.as_mut().expect("a shared broker is not for killing")
     }
 
     /// The server.
@@ -106,19 +126,20 @@ impl Case {
 /// The broker of this process.
 fn kafka() -> &'static Kafka {
     static KAFKA: OnceLock<Kafka> = OnceLock::new();
-    KAFKA.get_or_init(|| {
-        let options = KafkaOptions::default()
-            .partitions(PARTITIONS)
-            // A topic appears by its first record, which saves a JVM's start for each test.
-            .property("auto.create.topics.enable", "true")
-            .property("message.max.bytes", RECORD_BYTES_MAX)
-            .property("replica.fetch.max.bytes", RECORD_BYTES_MAX)
-            // Records of a test may have times of long ago, and are not to go for that reason within the minutes that all tests take.
-            .property("log.retention.ms", "-1")
-            // Compacted topics are to have gaps within the test's time.
-            .property("log.cleaner.backoff.ms", "100");
-        Kafka::start(options).expect("Kafka must start")
-    })
+    KAFKA.get_or_init(|| Kafka::start(kafka_options()).expect("Kafka must start"))
+}
+
+fn kafka_options() -> KafkaOptions {
+    KafkaOptions::default()
+        .partitions(PARTITIONS)
+        // A topic appears by its first record, which saves a JVM's start for each test.
+        .property("auto.create.topics.enable", "true")
+        .property("message.max.bytes", RECORD_BYTES_MAX)
+        .property("replica.fetch.max.bytes", RECORD_BYTES_MAX)
+        // Records of a test may have times of long ago, and are not to go for that reason within the minutes that all tests take.
+        .property("log.retention.ms", "-1")
+        // Compacted topics are to have gaps within the test's time.
+        .property("log.cleaner.backoff.ms", "100")
 }
 
 /// The server of this process.

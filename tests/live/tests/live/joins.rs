@@ -15,21 +15,21 @@ const AFTER_MS: u64 = 30_000;
 
 /// A payment: its number, its order, its time.
 #[derive(Clone, Copy)]
-struct Payment {
-    id: u64,
-    order: u64,
-    at: u64,
+pub struct Payment {
+    pub id: u64,
+    pub order: u64,
+    pub at: u64,
 }
 
-fn ordered_at(order: u64) -> u64 {
+pub fn ordered_at(order: u64) -> u64 {
     BEGIN_MS + order * 10
 }
 
 /// The payments in the order of their times: one order in ten has none, one in seven has two, and one payment in nine misses its order's
 /// interval by little.
-fn payments(random: &mut Lcg) -> Vec<Payment> {
+pub fn payments(random: &mut Lcg, orders: u64) -> Vec<Payment> {
     let mut all = Vec::new();
-    for order in 0..ORDERS {
+    for order in 0..orders {
         let count = if order % 10 == 3 { 0 } else { 1 + u64::from(order % 7 == 0) };
         for _ in 0..count {
             let span = BEFORE_MS + AFTER_MS;
@@ -51,11 +51,16 @@ fn matches(payment: &Payment) -> bool {
     at - BEFORE_MS <= payment.at && payment.at <= at + AFTER_MS
 }
 
+/// A join of both topics, and a filter behind it.
+pub const STEPS: [&str; 2] = [
+    "join: { left: orders, right: payments, on: ['order_id = order'], before: 2s, after: 30s, kind: left, lateness: 10s, \
+     columns: { at: orders.at, paid_at: payments.at } }",
+    "filter: country <> 'xx'",
+];
+
 #[test]
 fn joined_rows_are_right_to_the_last_one_whatever_is_killed() {
-    let join = "join: { left: orders, right: payments, on: ['order_id = order'], before: 2s, after: 30s, kind: left, lateness: 10s, \
-                columns: { at: orders.at, paid_at: payments.at } }";
-    rows_are_right("joins", &[join, "filter: country <> 'xx'"]);
+    rows_are_right("joins", &STEPS);
 }
 
 #[test]
@@ -136,7 +141,7 @@ fn rows_without_a_match_are_in_their_tables_once_whatever_is_killed() {
 }
 
 /// The columns of joined rows.
-const PAID: &str = "order_id UInt64, country LowCardinality(String), at DateTime64(3), payment_id Nullable(UInt64), paid_at Nullable(DateTime64(3))";
+pub const PAID: &str = "order_id UInt64, country LowCardinality(String), at DateTime64(3), payment_id Nullable(UInt64), paid_at Nullable(DateTime64(3))";
 
 /// The joined rows of a table as texts.
 fn joined_rows(table: &Table) -> Vec<String> {
@@ -155,7 +160,7 @@ fn same(mut found: Vec<String>, mut wanted: Vec<String>) {
 }
 
 /// Every record went into the join, or was dropped before it by a rule or as a duplicate.
-fn every_record_has_a_fate(pipeline: &Pipeline) {
+pub fn every_record_has_a_fate(pipeline: &Pipeline) {
     let records = &pipeline.status()["records"];
     let number = |key: &str| records[key].as_u64().unwrap_or_else(|| panic!("no `{key}` in {records}"));
     assert_eq!((number("late"), number("dead_letters")), (0, 0), "{records}");
@@ -165,17 +170,23 @@ fn every_record_has_a_fate(pipeline: &Pipeline) {
     assert!(shown.contains(&of_states) && shown.contains("released with a result"), "{shown}");
 }
 
+/// A record of an order.
+pub fn order_body(order: u64) -> String {
+    let (country, at) = (country(order), ordered_at(order));
+    format!(r#"{{"order_id":{order},"country":"{country}","at":{at},"payment_id":0,"note":"note {order}"}}"#)
+}
+
 fn country(order: u64) -> &'static str {
     ["nl", "de", "xx", "test"][(order % 4) as usize]
 }
 
 /// A pipeline of two topics with the steps before a join, and what fills the topics.
-struct TwoTopics {
-    pipeline: Pipeline,
-    feeds: [Feed; 2],
+pub struct TwoTopics {
+    pub pipeline: Pipeline,
+    pub feeds: [Feed; 2],
 }
 
-fn two_topics(case: &Case, name: &str) -> TwoTopics {
+pub fn two_topics(case: &Case, name: &str) -> TwoTopics {
     let topics = [format!("{name}_orders"), format!("{name}_payments")];
     let pipeline = case
         .pipeline()
@@ -203,13 +214,19 @@ fn rows_are_right(name: &str, steps: &[&str]) {
     let TwoTopics { pipeline, feeds } = two_topics(&case, name);
     let pipeline = steps.iter().fold(pipeline, |pipeline, step| pipeline.step(step));
     let payments = killed(&pipeline, &feeds);
+    joined_rows_are_those_of(&table, ORDERS, &payments);
+    every_record_has_a_fate(&pipeline);
+}
+
+/// The table holds what [`STEPS`] make of so many orders and of these payments, each row once.
+pub fn joined_rows_are_those_of(table: &Table, orders: u64, payments: &[Payment]) {
     let mut by_order: BTreeMap<u64, Vec<&Payment>> = BTreeMap::new();
     payments
         .iter()
         .filter(|payment| matches(payment))
         .for_each(|one| by_order.entry(one.order).or_default().push(one));
     let mut wanted = Vec::new();
-    for order in (0..ORDERS).filter(|order| !["test", "xx"].contains(&country(*order))) {
+    for order in (0..orders).filter(|order| !["test", "xx"].contains(&country(*order))) {
         let row = |payment: String, paid: String| {
             format!("{order} {} {} {payment} {paid}", country(order), ordered_at(order))
         };
@@ -218,23 +235,18 @@ fn rows_are_right(name: &str, steps: &[&str]) {
             Some(of) => wanted.extend(of.iter().map(|one| row(one.id.to_string(), one.at.to_string()))),
         }
     }
-    same(joined_rows(&table), wanted);
-    every_record_has_a_fate(&pipeline);
+    same(joined_rows(table), wanted);
 }
 
 /// Fills both topics in the order of time while the pipeline is run and killed, and drains them; the payments.
 fn killed(pipeline: &Pipeline, feeds: &[Feed; 2]) -> Vec<Payment> {
     let mut random = Lcg::new(seed());
-    let payments = payments(&mut random);
+    let payments = payments(&mut random, ORDERS);
     let mut paid = payments.iter().peekable();
     for life in 0..LIVES {
         for order in life * ORDERS / LIVES..(life + 1) * ORDERS / LIVES {
             let at = ordered_at(order);
-            let body = format!(
-                r#"{{"order_id":{order},"country":"{}","at":{at},"payment_id":0,"note":"note {order}"}}"#,
-                country(order)
-            );
-            feeds[0].push(random.below(3) as u32, body.as_bytes());
+            feeds[0].push(random.below(3) as u32, order_body(order).as_bytes());
             // Payments are about as far as orders.
             while let Some(Payment { id, order, at }) = paid.next_if(|payment| payment.at <= at) {
                 let body = format!(r#"{{"payment_id":{id},"order":{order},"at":{at}}}"#);

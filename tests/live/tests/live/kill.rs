@@ -26,7 +26,8 @@ const LOST_MIN: u64 = 3;
 /// Records are released in steps of this length.
 const STEP_MS: u64 = 20;
 
-fn setting(name: &str, default: u64) -> u64 {
+/// A number from the environment.
+pub fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is `{text}`, not a number")),
         Err(_) => default,

@@ -4,6 +4,7 @@
 //! |----------------|-----------------------------------------------------------------------------------|
 //! | [`web_access`] | real input, compared value by value                                               |
 //! | [`kill`]       | the events workload under many kills of the program and the server                |
+//! | [`deaths`]     | windows and joins under kills of the program, the server and the broker           |
 //! | [`faults`]     | faults that were found in other programs, by their numbers                        |
 //! | [`lookups`]    | rows of a table and of a file, with kills, and while they are away                |
 //! | [`lookups_by_key`] | lookups that ask for keys, of sides that are larger than the memory               |
@@ -59,6 +60,7 @@ mod bench;
 mod changing;
 mod collector;
 mod csv;
+mod deaths;
 mod demo;
 mod doubts;
 mod faults;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use live::{Case, Pipeline};
+use live::{Case, Pipeline, Table};
 use testkit::{Lcg, seed};
 
 const SIZE_MS: u64 = 10_000;
@@ -17,12 +17,19 @@ const BEGIN_MS: u64 = 1_700_000_000_000;
 /// What the table must hold: by device and window the amounts with their times.
 pub type Expected = BTreeMap<(u64, u64), Vec<(u64, i64)>>;
 
+/// The columns of results of [`CLOSING`].
+pub const COLUMNS: &str = "device String, window_start DateTime64(3), window_end DateTime64(3), n UInt64, total Int64, least Int32, greatest Int32, \
+                           first Int32, last Nullable(Int32), mean Float64, large UInt64, amounts UInt64, middle Float64";
+
+/// A window that is written when it closes.
+pub const CLOSING: &str = "window: { key: [device], time: at, size: 10s, lateness: 2s, aggregates: { n: count(), total: sum(amount), least: min(amount), \
+                           greatest: max(amount), first: first(amount), last: last(amount), mean: avg(amount), large: countIf(amount > 500), \
+                           amounts: uniqExact(amount), middle: 'quantile(amount, 0.5)' } }";
+
 #[test]
 fn windows_are_right_to_the_last_value_whatever_is_killed() {
     let Some(case) = Case::begin("windows") else { return };
-    let columns = "device String, window_start DateTime64(3), window_end DateTime64(3), n UInt64, total Int64, least Int32, greatest Int32, \
-                   first Int32, last Nullable(Int32), mean Float64, large UInt64, amounts UInt64, middle Float64";
-    let table = case.table(columns, "(device, window_start)");
+    let table = case.table(COLUMNS, "(device, window_start)");
     let pipeline = case
         .pipeline()
         .field("device: String")
@@ -30,19 +37,20 @@ fn windows_are_right_to_the_last_value_whatever_is_killed() {
         .field("amount: Int32")
         .field("state: String")
         .step("filter: state = 'good'")
-        .step(
-            "window: { key: [device], time: at, size: 10s, lateness: 2s, aggregates: { n: count(), total: sum(amount), least: min(amount), \
-             greatest: max(amount), first: first(amount), last: last(amount), mean: avg(amount), large: countIf(amount > 500), \
-             amounts: uniqExact(amount), middle: 'quantile(amount, 0.5)' } }",
-        );
-    let expected = by_window(fed_with_kills(&case, &pipeline, LIVES));
+        .step(CLOSING);
+    let records = fed_with_kills(&case, &pipeline, LIVES);
+    closed_rows_are_right(&table, records);
+}
+
+/// The table holds a row for each device and window, with the values of a reading of these records, and no other.
+pub fn closed_rows_are_right(table: &Table, records: Vec<(u64, u64, i64)>) {
     let rows = table.column(
         "concat(device, ' ', toString(toUnixTimestamp64Milli(window_start)), ' ', toString(n), ' ', toString(total), ' ', toString(least), ' ', \
          toString(greatest), ' ', toString(first), ' ', toString(last), ' ', toString(mean), ' ', toString(large), ' ', \
          toString(amounts), ' ', toString(abs(middle)))",
     );
-    let wanted: Vec<String> =
-        expected.into_iter().map(|((device, window), of)| result(device, window, of)).collect();
+    let wanted =
+        by_window(records).into_iter().map(|((device, window), of)| result(device, window, of)).collect();
     same(rows, wanted);
 }
 
