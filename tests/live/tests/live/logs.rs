@@ -16,8 +16,8 @@ const LIVES: u64 = 4;
 const PER_LIFE: u64 = 6_000;
 
 /// Who sends at the same time, and records of a request.
-const SENDERS: u64 = 4;
-const PER_REQUEST: u64 = 25;
+pub(super) const SENDERS: u64 = 4;
+pub(super) const PER_REQUEST: u64 = 25;
 
 pub(super) fn program() -> std::path::PathBuf {
     live::case::binary().expect("the program")
@@ -105,7 +105,13 @@ pub(super) fn write_gateway(dir: &Path, port: u16, stream: &str) {
 }
 
 pub(super) fn start_gateway(dir: &Path) -> Process {
-    let spawn = Spawn::new("gateway", program()).args(["gateway", "gateway.yaml"]).cwd(dir);
+    start_gateway_of(dir, "gateway.yaml")
+}
+
+/// The same with a file of another name, for one of several that run at the same time.
+pub(super) fn start_gateway_of(dir: &Path, file: &str) -> Process {
+    let name = file.trim_end_matches(".yaml");
+    let spawn = Spawn::new(name, program()).args(["gateway", file]).cwd(dir);
     spawn.env("NO_COLOR", "1").env_remove("FOREBAY_LOG").start(dir).expect("the gateway starts")
 }
 
@@ -120,17 +126,17 @@ pub(super) fn wait_for_gateway(port: u16) {
 
 /// What senders have done.
 #[derive(Default)]
-struct Sent {
+pub(super) struct Sent {
     /// Requests that were answered 200.
-    answered: AtomicU64,
+    pub answered: AtomicU64,
     /// Tries in all.
-    tries: AtomicU64,
+    pub tries: AtomicU64,
     /// Answers that said that the records were there already.
-    repeats: AtomicU64,
+    pub repeats: AtomicU64,
 }
 
-/// Sends requests, each until it is answered, until told to end.
-fn send(number: u64, port: u16, over: &AtomicBool, sent: &Sent) -> u64 {
+/// Sends requests, each until it is answered, until told to end; each try goes to the gateway at the port that `port` gives then.
+pub(super) fn send(number: u64, port: &(dyn Fn() -> u16 + Sync), over: &AtomicBool, sent: &Sent) -> u64 {
     let mut random = Lcg::new(seed() ^ (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut request = 0;
     while !over.load(Ordering::Acquire) {
@@ -143,7 +149,7 @@ fn send(number: u64, port: u16, over: &AtomicBool, sent: &Sent) -> u64 {
             let wait = if random.one_in(6) { Duration::from_millis(3) } else { Duration::from_secs(20) };
             let headers = [("Idempotency-Key", key.as_str()), ("Content-Type", "application/x-ndjson")];
             let answer =
-                client(port).timeout(wait).request("POST", "/v1/streams/events", &headers, body.as_bytes());
+                client(port()).timeout(wait).request("POST", "/v1/streams/events", &headers, body.as_bytes());
             sent.tries.fetch_add(1, Ordering::Relaxed);
             match answer {
                 Ok(answer) if answer.status == 200 => {
@@ -190,7 +196,7 @@ fn kill_test_every_record_that_a_gateway_answered_is_in_the_table_once() {
         let senders: Vec<_> = (0..SENDERS)
             .map(|number| {
                 let (over, sent) = (&over, &sent);
-                scope.spawn(move || send(number, port, over, sent))
+                scope.spawn(move || send(number, &|| port, over, sent))
             })
             .collect();
         let _end = End(&over);
@@ -233,7 +239,7 @@ fn kill_test_every_record_that_a_gateway_answered_is_in_the_table_once() {
 }
 
 #[track_caller]
-fn drain_to(pipeline: &Pipeline, table: &live::Table, all: u64) {
+pub(super) fn drain_to(pipeline: &Pipeline, table: &live::Table, all: u64) {
     pipeline.drain();
     assert_eq!(table.count_and_distinct("id"), (all, all));
     assert_eq!(pipeline.accounts(), Accounts { read: all, written: all, ..Accounts::default() });

@@ -20,6 +20,7 @@
 //! | [`objects`]    | columns of type JSON: from records, steps and OTLP                                 |
 //! | [`keys`]       | keys and nested values that other programs took apart or glued together wrongly    |
 //! | [`logs`]       | logs as sources, and the gateway that fills them, with kills of all that take part |
+//! | [`logs_s3`]    | the same with the log on S3, lost answers and a second gateway                      |
 //! | [`host_logs`]  | files that a gateway follows while they are rotated and it is killed               |
 //! | [`poison`]     | records that are not what they should be, and times                               |
 //! | [`doubts`]     | inserts in doubt: tails that come late, questions and answers                     |
@@ -75,6 +76,7 @@ mod keys;
 mod kill;
 mod listening;
 mod logs;
+mod logs_s3;
 mod lookups;
 mod lookups_by_key;
 mod nexmark;
