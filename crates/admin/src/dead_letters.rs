@@ -21,6 +21,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clickhouse::reader::Reader;
 use dataflow::Runtime;
+use dataflow::block::TABLE_HEADER;
 use engine::TokioRuntime;
 use letters::Whole;
 use pipeline::config::model::Pipeline;
@@ -44,6 +45,8 @@ pub struct Table {
     pub of: String,
     /// Topic or file, and the input that has read it; empty without a journal.
     pub inputs: Vec<(String, String)>,
+    /// The tables of the file's rows, with and without their databases.
+    pub tables: Vec<(String, String)>,
 }
 
 impl Table {
@@ -74,7 +77,15 @@ impl Table {
             pipeline: pipeline.pipeline.to_string(),
             of: wiring::sink::letters_of(pipeline.pipeline.as_str(), &former),
             inputs,
+            tables: (pipeline.targets().iter())
+                .map(|target| (target.clickhouse.full_name(), target.clickhouse.table_name().to_owned()))
+                .collect(),
         })
+    }
+
+    /// The condition for letters of rows that this table did not take; it is named with or without its database.
+    pub fn of_table(&self, name: &str) -> String {
+        of_table(&self.tables, name)
     }
 
     /// The input of a letter, if the pipeline has had several.
@@ -110,6 +121,18 @@ impl Table {
             format!("source = {} AND headers[{}] = {}", quote(STREAM), quote(INPUT_HEADER), quote(name));
         Ok(format!("(source IN ({}) OR {of_log})", streams.join(", ")))
     }
+}
+
+/// A letter names its table as the message does, which is without the database where no other table has the same name. A table that the file does not name
+/// any more may have letters too.
+fn of_table(tables: &[(String, String)], name: &str) -> String {
+    let mut names = vec![name];
+    let of_file = tables.iter().filter(|(full, bare)| full == name || bare == name);
+    names.extend(of_file.flat_map(|(full, bare)| [full.as_str(), bare.as_str()]));
+    names.sort_unstable();
+    names.dedup();
+    let names: Vec<String> = names.into_iter().map(clickhouse::types::quote).collect();
+    format!("headers[{}] IN ({})", clickhouse::types::quote(TABLE_HEADER), names.join(", "))
 }
 
 /// Every topic or file that a lane has read, with its input.
@@ -156,4 +179,18 @@ pub async fn memory(pipeline: &Pipeline) -> anyhow::Result<pipeline::replays::me
     let Some((store, lane)) = open_to_read(pipeline).await? else { return Ok(Default::default()) };
     let log = Log::new(store, &wiring::lane_folder(pipeline));
     log.memory(position_in_log(&lane)).await.context("the replay log cannot be read")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_named_with_or_without_its_database() {
+        let tables = ["a", "b"].map(|name| (format!("shop.{name}"), name.to_owned()));
+        let of = |name: &str| of_table(&tables, name);
+        assert_eq!(of("a"), "headers['forebay.table'] IN ('a', 'shop.a')");
+        assert_eq!(of("shop.a"), of("a"));
+        assert_eq!(of("gone'"), "headers['forebay.table'] IN ('gone\\'')");
+    }
 }

@@ -37,6 +37,9 @@ pub const SCHEMA_HEADER: &str = "forebay.schema";
 /// The header by which a dead letter keeps which item of its record's array it was the row of.
 pub const ITEM_HEADER: &str = "forebay.item";
 
+/// The header by which a dead letter keeps the table that did not take its row.
+pub const TABLE_HEADER: &str = "forebay.table";
+
 /// Stands for "the source gave this record no time".
 pub const TIME_UNKNOWN_MS: i64 = i64::MIN;
 

@@ -9,7 +9,8 @@ use arrow_array::builder::{BinaryBuilder, MapBuilder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMillisecondArray, UInt32Array, UInt64Array};
 
 use crate::block::{
-    ERA_HEADER, HEAD_HEADER, ITEM_HEADER, KEY_BYTES_MAX, SCHEMA_HEADER, TIME_UNKNOWN_MS, headers, push_header,
+    ERA_HEADER, HEAD_HEADER, ITEM_HEADER, KEY_BYTES_MAX, SCHEMA_HEADER, TABLE_HEADER, TIME_UNKNOWN_MS,
+    headers, push_header,
 };
 use crate::position::{self, Position};
 use crate::{Column, ColumnType, Partition, RecordBlock, Schema, Spans};
@@ -105,7 +106,7 @@ impl Reject {
             ),
             key => (key, message),
         };
-        let mut headers = block.headers.as_ref().map(|h| without_item(h.get(row))).unwrap_or_default();
+        let mut headers = block.headers.as_ref().map(|h| without_ours(h.get(row))).unwrap_or_default();
         if block.era != 0 {
             push_header(&mut headers, ERA_HEADER, Some(block.era.to_string().as_bytes()));
         }
@@ -134,15 +135,23 @@ impl Reject {
         }
     }
 
-    /// The same with the record's time, bytes, key and headers from its block: steps see columns alone.
+    /// The same with the record's time, bytes, key and headers from its block: steps see columns alone. Headers that it has already stand behind those.
     pub fn completed(self, block: &RecordBlock) -> Self {
         let Some(row) = block.row_of(self.position) else { return self };
         let item = self.item;
-        let done = Self { column: self.column, ..Self::of(block, row, self.reason, "", self.message) };
+        let mut done = Self { column: self.column, ..Self::of(block, row, self.reason, "", self.message) };
+        done.headers.extend(self.headers);
         match item {
             Some(item) if done.item.is_none() => done.of_item(item),
             Some(_) | None => done,
         }
+    }
+
+    /// The same as the dead letter of a row for this table.
+    #[must_use]
+    pub fn of_table(mut self, table: &str) -> Self {
+        push_header(&mut self.headers, TABLE_HEADER, Some(table.as_bytes()));
+        self
     }
 
     /// The same as the dead letter of the row of one item alone.
@@ -223,13 +232,15 @@ pub fn of_items(rejects: Vec<Reject>, block: &RecordBlock) -> Vec<Reject> {
     done
 }
 
-/// A record's headers without the one that only dead letters have: so a record that is sent again with the headers of its dead letter counts as whole.
-fn without_item(encoded: &[u8]) -> Vec<u8> {
-    if headers(encoded).all(|(name, _)| name != ITEM_HEADER) {
+/// A record's headers without those that only dead letters have: so a record that is sent again with the headers of its dead letter counts as whole,
+/// and as for every table.
+fn without_ours(encoded: &[u8]) -> Vec<u8> {
+    let is_ours = |name: &str| name == ITEM_HEADER || name == TABLE_HEADER;
+    if headers(encoded).all(|(name, _)| !is_ours(name)) {
         return encoded.to_vec();
     }
     let mut kept = Vec::with_capacity(encoded.len());
-    let others = headers(encoded).filter(|(name, _)| *name != ITEM_HEADER);
+    let others = headers(encoded).filter(|(name, _)| !is_ours(name));
     others.for_each(|(name, value)| push_header(&mut kept, name, value));
     kept
 }

@@ -74,7 +74,8 @@ pub async fn refuse(
             .map(|from| RecordPlace::new(from.origin.partition, from.origin.position()));
         // The steps know the columns of the table as it was opened, and no others.
         let row = target.table.as_schema(&rows).unwrap_or(rows);
-        let refused = Refused { refusal, row, json, message: message.to_owned(), source };
+        let (table, message) = (target.table.name().to_owned(), message.to_owned());
+        let refused = Refused { refusal, table, row, json, message, source };
         context.spool.add_refusal();
         if context.refused.send(refused).await.is_err() {
             // The lane lives as long as the deliveries do. Its own error is the one that counts, and ends this task.

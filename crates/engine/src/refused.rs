@@ -18,6 +18,8 @@ pub const REFUSED_AHEAD: usize = 16;
 pub struct Refused {
     /// Which piece it was.
     pub refusal: Refusal,
+    /// The table that does not take it.
+    pub table: String,
     /// The row.
     pub row: RecordBatch,
     /// The row as a JSON object.
@@ -81,7 +83,7 @@ impl Refused {
 
     /// The dead letter: the record itself, or if that cannot be had, or has other rows too (`is_of_several`), the row as it was sent, and says so.
     pub fn into_reject(self, duplicates: &Duplicates, is_of_several: bool) -> (Refusal, Reject) {
-        let Self { refusal, json, mut message, source, .. } = self;
+        let Self { refusal, table, json, mut message, source, .. } = self;
         message += &told_duplicates(duplicates);
         let mut as_sent = |step: &Option<String>, why: &str| {
             message += &match step {
@@ -131,7 +133,7 @@ impl Refused {
                 raw: json.into_bytes(),
             },
         };
-        (refusal, reject)
+        (refusal, reject.of_table(&table))
     }
 }
 

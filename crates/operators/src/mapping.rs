@@ -265,18 +265,21 @@ impl Mapping {
 
     fn reject(&self, batch: &Batch, row: usize, why: &(usize, Reason, String)) -> Reject {
         let (place, reason, message) = why;
-        Reject {
+        let fill = &self.fills[*place].fill;
+        let reject = Reject {
             item: batch.item(row),
             partition: batch.partition.clone(),
             position: batch.position(row),
             time_ms: batch.times_ms[row],
             reason: *reason,
-            column: self.fills[*place].fill.column.clone(),
+            column: fill.column.clone(),
             message: message.clone(),
             key: None,
             headers: Vec::new(),
             raw: Vec::new(),
-        }
+        };
+        // Where there is only one table, it is the pipeline's.
+        if fill.table.is_empty() { reject } else { reject.of_table(&fill.table) }
     }
 }
 

@@ -238,7 +238,7 @@ impl<'a> Text<'a> {
                     found => format!("expected {expected}, found `{found}`"),
                 }
             }
-            None => lower_first(sentence),
+            None => no_operator(sentence).unwrap_or_else(|| lower_first(sentence)),
         };
         let start = place.unwrap_or_else(|| self.text.trim_end().len());
         let end = self.text[start..].chars().next().map_or(start, |c| start + c.len_utf8());
@@ -333,4 +333,15 @@ fn is_operator(token: &Token) -> bool {
         Token::LBracket | Token::Arrow | Token::LongArrow | Token::Tilde => true,
         _ => false,
     }
+}
+
+/// The parser's sentence about a keyword that it takes for an operator and has no meaning for, in words.
+fn no_operator(sentence: &str) -> Option<String> {
+    let (_, rest) = sentence.strip_prefix("No infix parser for token ")?.split_once("value: \"")?;
+    let (word, _) = rest.split_once('"')?;
+    let instead = match word.eq_ignore_ascii_case("div") {
+        true => "; write `/`, which divides integers as integers",
+        false => "",
+    };
+    Some(format!("`{word}` is no operator here{instead}"))
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns the choice: oldest first, up to the limit, leaving out what an earlier replay has taken. Does not own the log.
 
-use dataflow::block::{ITEM_HEADER, TIME_UNKNOWN_MS, push_header};
+use dataflow::block::{ITEM_HEADER, TABLE_HEADER, TIME_UNKNOWN_MS, push_header};
 use pipeline::replays::STREAM;
 use pipeline::replays::memory::Memory;
 use pipeline::replays::object::{BYTES_MAX, RECORDS_MAX, Replayed};
@@ -92,7 +92,7 @@ pub fn record(whole: &Whole, input_of: &dyn Fn(&str) -> String) -> Replayed {
             origin = String::from_utf8_lossy(value).into_owned();
         } else if Some(at) == named {
             input = String::from_utf8_lossy(value).into_owned();
-        } else if name.as_slice() != ITEM_HEADER.as_bytes() {
+        } else if ![ITEM_HEADER, TABLE_HEADER].map(str::as_bytes).contains(&name.as_slice()) {
             push_header(&mut headers, &String::from_utf8_lossy(name), Some(value));
         }
     }

@@ -494,10 +494,17 @@ fn dead_letters_of_many_rows_of_a_record_repeat_it_some_times_only() {
     let mut spans = Spans::default();
     let mut headers = Vec::new();
     crate::block::push_header(&mut headers, crate::block::ITEM_HEADER, Some(b"7"));
+    crate::block::push_header(&mut headers, crate::block::TABLE_HEADER, Some(b"t"));
     crate::block::push_header(&mut headers, "other", Some(b"x"));
     spans.push(&headers);
     let block = RecordBlock { headers: Some(spans), ..self::block(&["-1"]) };
     let prepared = up_to(Vec::new()).prepare(&block, 0).unwrap();
     let found: Vec<_> = crate::block::headers(&prepared.rejects[0].headers).collect();
     assert_eq!((prepared.rejects[0].item, found), (None, vec![("other", Some(&b"x"[..]))]));
+    // And what a step has said of the table stands behind its own.
+    let reject = Reject { headers: Vec::new(), ..prepared.rejects[0].clone() };
+    let completed = reject.of_table("shop.orders").completed(&block);
+    let found: Vec<_> = crate::block::headers(&completed.headers).collect();
+    let of_table = (crate::block::TABLE_HEADER, Some(&b"shop.orders"[..]));
+    assert_eq!(found, [("other", Some(&b"x"[..])), of_table]);
 }

@@ -393,3 +393,23 @@ fn a_day_that_the_type_does_not_have_is_found_within_arrays_too() {
     let made = map(time64(3), late, column(time64(6)));
     assert_eq!((made.batch.len(), made.rejects.len()), (0, 1));
 }
+
+#[test]
+fn a_value_that_does_not_fit_one_of_several_tables_names_it() {
+    let to = column(T::UInt8);
+    let input = Schema::new(vec![Column::new("x", T::Int64)]);
+    let header = |table: &str| {
+        let fill = Fill { table: table.into(), ..Fill::of(Some(0), &to) };
+        let mapping =
+            Mapping::new(&input, Schema::new(vec![to.clone()]), vec![fill], None).expect("a mapping");
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![300]));
+        let rows = RecordBatch::try_new(input.arrow().clone(), vec![values]).unwrap();
+        let (items, partition) = (Vec::new(), Partition::new("t", 0));
+        let batch = Batch { items, era: 0, partition, positions: vec![1], times_ms: vec![0], rows };
+        let made = mapping.apply(batch).unwrap();
+        let headers = dataflow::block::headers(&made.rejects[0].headers);
+        headers.map(|(name, value)| (name.to_owned(), value.map(<[u8]>::to_vec))).collect::<Vec<_>>()
+    };
+    assert_eq!(header("odd"), [("forebay.table".to_owned(), Some(b"odd".to_vec()))]);
+    assert_eq!(header(""), [], "where there is only one, the pipeline names it");
+}

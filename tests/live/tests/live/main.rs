@@ -10,6 +10,7 @@
 //! | [`lookups_by_key`] | lookups that ask for keys, of sides that are larger than the memory               |
 //! | [`postgres`]   | the same of a PostgreSQL server: all types, an update, away, refused              |
 //! | [`inputs`]     | several inputs in one pipeline, with kills, and while one of them is away          |
+//! | [`tables`]     | several tables: made, one of them away, dead letters by table                     |
 //! | [`joins`]      | a join of two topics, with kills                                                  |
 //! | [`windows`]    | windows of all kinds, with kills                                                  |
 //! | [`nexmark`]    | Nexmark's queries, each compared with a batch reading                             |
@@ -97,6 +98,7 @@ mod replays;
 mod s3;
 mod senders;
 mod stopping;
+mod tables;
 mod tls;
 mod told;
 mod topics;

@@ -31,6 +31,10 @@ pub struct Filter {
     #[arg(long, value_name = "NAME")]
     pub input: Option<String>,
 
+    /// Only letters of rows that this table of the pipeline file did not take.
+    #[arg(long, value_name = "NAME")]
+    pub table: Option<String>,
+
     /// Only records of this partition of the stream.
     #[arg(long, value_name = "N")]
     pub partition: Option<u32>,
@@ -212,11 +216,13 @@ fn close(rest: &mut std::iter::Peekable<std::str::CharIndices<'_>>, quote: char)
 impl Filter {
     /// True if nothing is asked for but that the letter is this pipeline's.
     pub fn is_empty(&self) -> bool {
-        let Self { reason, column, source, input, partition, position, since, until, condition } = self;
+        let Self { reason, column, source, input, table, partition, position, since, until, condition } =
+            self;
         reason.is_empty()
             && column.is_empty()
             && source.is_none()
             && input.is_none()
+            && table.is_none()
             && partition.is_none()
             && position.is_none()
             && since.is_none()
@@ -229,11 +235,14 @@ impl Filter {
     /// # Errors
     /// When the pipeline has never read the input that is named.
     pub fn on(&self, table: &Table, now_ms: i64) -> anyhow::Result<String> {
-        let all = self.sql(&table.of, now_ms);
-        match &self.input {
-            Some(input) => Ok(format!("{all} AND {}", table.of_input(input)?)),
-            None => Ok(all),
+        let mut all = self.sql(&table.of, now_ms);
+        if let Some(input) = &self.input {
+            all += &format!(" AND {}", table.of_input(input)?);
         }
+        if let Some(name) = &self.table {
+            all += &format!(" AND {}", table.of_table(name));
+        }
+        Ok(all)
     }
 
     /// The condition for letters, behind `of`, the one that names those of the pipeline.
