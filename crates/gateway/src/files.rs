@@ -118,7 +118,9 @@ impl Following {
             let Some(appended) = appended? else { return Ok(()) };
             appended.into_iter().for_each(|(number, to)| follower.appended(number, to));
             let is_due = runtime.elapsed().saturating_sub(noted_at) >= NOTE_EVERY;
-            if follower.must_note() || (follower.is_changed() && (is_due || (is_last && next.is_empty()))) {
+            let is_changed = follower.is_changed() && (is_due || (is_last && next.is_empty()));
+            // Requests may fill the same log, and what they fill behind a note stays as long as the note does.
+            if follower.must_note() || is_changed || (is_due && place.is_behind()) {
                 place.note(follower.table()).await?;
                 follower.noted();
                 noted_at = runtime.elapsed();

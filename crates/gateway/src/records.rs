@@ -213,20 +213,28 @@ pub fn parse(
     Ok(rows.done())
 }
 
-/// Lines of any text, each as an object with one field, whose name needs no escapes. Blank ones are nothing, and what is not UTF-8 is replaced.
+/// Lines of any text, each as an object with one field, whose name needs no escapes, and with those in `more`, each behind a comma. Blank ones are nothing, and
+/// what is not UTF-8 is replaced.
 ///
 /// # Errors
 /// As [`parse`].
-pub(crate) fn texts(body: &[u8], field: &str, now_ms: i64, held: Held) -> Result<Parsed, Refusal> {
+pub(crate) fn texts(
+    body: &[u8],
+    field: &str,
+    more: &[u8],
+    now_ms: i64,
+    held: Held,
+) -> Result<Parsed, Refusal> {
     let mut rows = Rows::new(now_ms, held, body.len())?;
     for line in body.split(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if !line.is_empty() {
-            rows.push_with(field.len() + quoted_bytes(line) + 5, |out| {
+            rows.push_with(field.len() + quoted_bytes(line) + more.len() + 5, |out| {
                 out.extend_from_slice(b"{\"");
                 out.extend_from_slice(field.as_bytes());
                 out.extend_from_slice(b"\":");
                 quote(out, line);
+                out.extend_from_slice(more);
                 out.push(b'}');
             })?;
         }

@@ -7,8 +7,10 @@
 //! | request                                           | body                                                      |
 //! |---------------------------------------------------|-----------------------------------------------------------|
 //! | `POST /services/collector`, `/services/collector/event` | envelopes one after the other, or in an array       |
-//! | `POST /services/collector/raw?index=NAME`         | lines; each becomes `{"event": LINE}`                     |
+//! | `POST /services/collector/raw?index=NAME`         | lines; each becomes `{"event": LINE}`, with the query's `time`, `host`, `source` and `sourcetype` |
 //! | `GET /services/collector/health`                  | whether requests are taken                                |
+//!
+//! Each path may end with the version of the protocol, `/1.0`.
 //!
 //! Senders mix indices in a request, so each stream has an append of its own. A request is refused before anything is stored if an event of it
 //! cannot be taken, or finds no room. After that its streams may fare differently: the answer is the worst of them, so a sender that sends all of it
@@ -18,8 +20,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, RawQuery, Request, State};
-use axum::http::StatusCode;
+use axum::extract::{DefaultBodyLimit, Query, Request, State};
+use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::{get, post};
 use futures::future::join_all;
@@ -28,6 +30,7 @@ use serde_json::json;
 
 use crate::budget::Held;
 use crate::gate::{self, Gate};
+use crate::quoting::quote;
 use crate::records::{self, Parsed, Rows};
 use crate::refusal::{Kind, Refusal, answer};
 use crate::stream::Stream;
@@ -45,7 +48,9 @@ pub fn routes(gate: Gate) -> Router {
         .route("/services/collector/event", post(events))
         .route("/services/collector/event/1.0", post(events))
         .route("/services/collector/raw", post(lines))
+        .route("/services/collector/raw/1.0", post(lines))
         .route("/services/collector/health", get(health))
+        .route("/services/collector/health/1.0", get(health))
         .layer(DefaultBodyLimit::disable())
         .with_state(gate)
 }
@@ -58,18 +63,17 @@ async fn health(State(gate): State<Gate>) -> Response {
 }
 
 async fn events(State(gate): State<Gate>, request: Request) -> Response {
-    counted(&gate, None, request, false).await
+    counted(&gate, Ok(None), request).await
 }
 
-async fn lines(State(gate): State<Gate>, RawQuery(query): RawQuery, request: Request) -> Response {
-    let pairs = query.as_deref().unwrap_or_default().split('&');
-    let index = pairs.filter_map(|pair| pair.strip_prefix("index=")).next().map(str::to_owned);
-    counted(&gate, index, request, true).await
+async fn lines(State(gate): State<Gate>, request: Request) -> Response {
+    let envelope = RawEnvelope::of(request.uri()).map(Some);
+    counted(&gate, envelope, request).await
 }
 
-async fn counted(gate: &Gate, index: Option<String>, request: Request, is_raw: bool) -> Response {
+async fn counted(gate: &Gate, raw: Result<Option<RawEnvelope>, Refusal>, request: Request) -> Response {
     let mut met = None;
-    let taken = take(gate, index, request, is_raw, &mut met).await;
+    let taken = take(gate, raw, request, &mut met).await;
     if let Err(refusal) = &taken {
         gate::count(met.as_deref(), refusal.kind.word());
     }
@@ -84,6 +88,53 @@ struct Envelope {
     event: Option<serde::de::IgnoredAny>,
 }
 
+/// What the query of a raw request says of its lines.
+#[derive(Default, Deserialize)]
+struct RawEnvelope {
+    index: Option<String>,
+    /// Seconds since 1970, as a number.
+    time: Option<String>,
+    host: Option<String>,
+    source: Option<String>,
+    sourcetype: Option<String>,
+}
+
+impl RawEnvelope {
+    fn of(uri: &Uri) -> Result<Self, Refusal> {
+        let malformed = |why: String| Refusal::new(Kind::Malformed, why);
+        let Query(envelope) =
+            Query::<Self>::try_from_uri(uri).map_err(|error| malformed(error.body_text()))?;
+        if let Some(time) = &envelope.time
+            && (time.trim() != time || serde_json::from_str::<serde_json::Number>(time).is_err())
+        {
+            return Err(malformed(format!("the query's `time` is `{time}`, which is no number of seconds")));
+        }
+        Ok(envelope)
+    }
+
+    fn index(&self) -> &str {
+        self.index.as_deref().filter(|index| !index.is_empty()).unwrap_or(STREAM)
+    }
+
+    /// The fields of each record behind `event`, called as in an envelope, each behind a comma.
+    fn fields(&self) -> Vec<u8> {
+        let mut fields = Vec::new();
+        if let Some(time) = &self.time {
+            fields.extend_from_slice(b",\"time\":");
+            fields.extend_from_slice(time.as_bytes());
+        }
+        for (name, value) in
+            [("host", &self.host), ("source", &self.source), ("sourcetype", &self.sourcetype)]
+        {
+            if let Some(value) = value {
+                fields.extend_from_slice(format!(",\"{name}\":").as_bytes());
+                quote(&mut fields, value.as_bytes());
+            }
+        }
+        fields
+    }
+}
+
 /// The records for a stream.
 type ForStream = (Arc<Stream>, Parsed);
 
@@ -91,17 +142,17 @@ type ForStream = (Arc<Stream>, Parsed);
 /// event that was refused, if it has one.
 async fn take(
     gate: &Gate,
-    index: Option<String>,
+    raw: Result<Option<RawEnvelope>, Refusal>,
     request: Request,
-    is_raw: bool,
     met: &mut Option<Arc<Stream>>,
 ) -> Result<Vec<Result<(), Refusal>>, Refusal> {
     let (head, body) = request.into_parts();
     let caller = gate.admit(&head.uri, &head.headers)?;
-    let raw = gate.shared_body(&head.headers, body).await?;
-    let (streams, room) = (gate.clone(), raw.room());
+    let raw = raw?;
+    let shared = gate.shared_body(&head.headers, body).await?;
+    let (streams, room) = (gate.clone(), shared.room());
     let work = move || {
-        let (body, held) = raw.inflate()?;
+        let (body, held) = shared.inflate()?;
         let mut met = None;
         let mut stream_of = |index: &str| {
             let stream = met.insert(streams.stream(&caller, index)?).clone();
@@ -109,9 +160,9 @@ async fn take(
             let room = room.beside(&stream.budget);
             Ok((stream, room))
         };
-        let found = match is_raw {
-            true => lines_of(&body, index.as_deref().unwrap_or(STREAM), &mut stream_of).map(|one| vec![one]),
-            false => by_index(&body, &mut stream_of),
+        let found = match &raw {
+            Some(envelope) => lines_of(&body, envelope, &mut stream_of).map(|one| vec![one]),
+            None => by_index(&body, &mut stream_of),
         };
         drop(held);
         Ok((found, met))
@@ -136,9 +187,9 @@ fn worst(appended: Vec<Result<(), Refusal>>) -> Option<Refusal> {
 type Named<'a> = dyn FnMut(&str) -> Result<(Arc<Stream>, Held), Refusal> + 'a;
 
 /// The lines of a body.
-fn lines_of(body: &[u8], index: &str, stream_of: &mut Named<'_>) -> Result<ForStream, Refusal> {
-    let (stream, room) = stream_of(index)?;
-    let parsed = records::texts(body, "event", stream.now_ms(), room)?;
+fn lines_of(body: &[u8], envelope: &RawEnvelope, stream_of: &mut Named<'_>) -> Result<ForStream, Refusal> {
+    let (stream, room) = stream_of(envelope.index())?;
+    let parsed = records::texts(body, "event", &envelope.fields(), stream.now_ms(), room)?;
     match parsed.records.is_empty() {
         true => Err(no_data()),
         false => Ok((stream, parsed)),

@@ -12,6 +12,13 @@
 //! | what this write says               | done: its answer was lost                                       |
 //! | the note of an earlier epoch       | replaced: that owner's appends were all read by this one's start |
 //! | the note of a later epoch          | fenced                                                          |
+//! | the note of another log            | replaced if that one was here before; otherwise ours was deleted, and the present one's note stays |
+//!
+//! | a start finds a note of            | which                                                           |
+//! |------------------------------------|------------------------------------------------------------------|
+//! | the owner before                   | stands for all labels below its position, and those behind it are held |
+//! | an earlier one                     | came late, when its writer was fenced: there is no label behind it |
+//! | another log                        | counts for nothing                                              |
 
 use bytes::Bytes;
 use prost::Message;
@@ -21,7 +28,7 @@ use crate::error::LogError;
 use crate::framing::{self, FormatError, damaged};
 use crate::names::QueueId;
 use crate::partition::LogPartition;
-use crate::root::{Claim, id_of};
+use crate::root::{Claim, Root, id_of};
 
 /// First bytes of a note: three letters and the format version.
 pub const MAGIC: [u8; 4] = *b"FBN1";
@@ -85,19 +92,23 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// For the owner `claim` of this queue, which has claimed the partition before; and the note that stands there. Changes nothing.
+    /// For the owner that has claimed the partition with this `root`; and the note that stands there. Changes nothing.
+    ///
+    /// A note of an owner that was not the one before came when that one had looked, or it would have been replaced. Its writer was fenced by then and
+    /// has appended nothing behind it, nor has anybody else who notes, so no label is missed that was deleted since: its position is moved
+    /// up to what is held.
     ///
     /// # Errors
     /// When the store fails for good, or the register is damaged.
-    pub async fn open(
-        partition: LogPartition,
-        queue: QueueId,
-        claim: Claim,
-    ) -> Result<(Self, Option<Note>), LogError> {
+    pub async fn open(partition: LogPartition, root: &Root) -> Result<(Self, Option<Note>), LogError> {
+        let (queue, claim) = (root.queue_id(), root.claim());
         let found = read(&partition).await?;
         let (register, tag) = found.map_or((None, None), |(register, tag)| (Some(register), Some(tag)));
         let register = register.filter(|register| id_of(&register.queue) == queue.0);
-        let note = register.map(|Register { position, body, .. }| Note { position, body });
+        let note = register.map(|Register { position, body, epoch, .. }| {
+            let was_late = epoch.saturating_add(1) < claim.epoch;
+            Note { position: if was_late { position.max(root.cleaned) } else { position }, body }
+        });
         Ok((Self { partition, queue, claim, revision: 0, tag }, note))
     }
 
@@ -146,8 +157,16 @@ impl Notes {
             if is_ours && found.revision == register.revision {
                 return Ok(());
             }
-            if !is_ours && id_of(&found.queue) == self.queue.0 && found.epoch >= self.claim.epoch {
+            let is_of_this_log = id_of(&found.queue) == self.queue.0;
+            if !is_ours && is_of_this_log && found.epoch >= self.claim.epoch {
                 return Err(LogError::Fenced { place: self.partition.place(), epoch: found.epoch });
+            }
+            // Read behind the register: if it is of a log that came after ours, so is the root.
+            if !is_of_this_log {
+                let root = self.partition.look().await?.map(|seen| seen.root.queue_id());
+                if root != Some(self.queue) {
+                    return Err(self.partition.recreated(self.queue, root));
+                }
             }
         }
         Err(LogError::Refused(format!(

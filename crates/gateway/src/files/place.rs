@@ -13,7 +13,7 @@ pub(crate) struct Place {
     notes: Notes,
     roots: watch::Receiver<Root>,
     pin: Pin,
-    /// What must stay once the start is over: the position behind which labels of files are to be read by the next owner.
+    /// What must stay, also once the start is over: the position behind which labels of files are to be read by the next owner.
     needed: Option<u64>,
     table: Table,
 }
@@ -29,7 +29,7 @@ impl Place {
         // Until it is known what is needed, and the names of requests are read too.
         pin.set(Some(0));
         let root = owner.root();
-        let (notes, note) = Notes::open(partition.clone(), root.queue_id(), root.claim()).await?;
+        let (notes, note) = Notes::open(partition.clone(), &root).await?;
         let mut place = Self { notes, roots: owner.roots(), pin, needed: None, table: Table::default() };
         let Some(note) = note else {
             place.table.is_followed = follows;
@@ -87,8 +87,14 @@ impl Place {
     /// When another owner has the log, or the store fails for good.
     pub async fn note(&mut self, table: &Table) -> Result<(), LogError> {
         let position = self.write(table).await?;
-        self.pin.set(Some(position));
+        self.needed = Some(position);
+        self.pin.set(self.needed);
         Ok(())
+    }
+
+    /// Whether the log has records behind the note. They stay, and are looked through by the next start, until another note is written.
+    pub fn is_behind(&self) -> bool {
+        self.needed.is_some_and(|position| position < self.roots.borrow().next)
     }
 
     async fn write(&mut self, table: &Table) -> Result<u64, LogError> {

@@ -189,10 +189,17 @@ async fn files_fill_a_stream_that_is_there_and_takes_json_once() {
     assert!(told.contains("pattern `a[` is wrong"), "{told}");
 }
 
-/// The runtime of other tests, whose wall clock is set while it runs.
+/// The runtime of other tests, whose wall clock is set while it runs, and whose own time passes faster.
 struct Set {
     inner: Arc<dyn dataflow::Runtime>,
     ahead_ms: std::sync::atomic::AtomicI64,
+    passed_s: std::sync::atomic::AtomicU64,
+}
+
+impl Set {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { inner: support::runtime(), ahead_ms: 0.into(), passed_s: 0.into() })
+    }
 }
 
 impl dataflow::Runtime for Set {
@@ -201,7 +208,7 @@ impl dataflow::Runtime for Set {
     }
 
     fn elapsed(&self) -> Duration {
-        self.inner.elapsed()
+        self.inner.elapsed() + Duration::from_secs(self.passed_s.load(std::sync::atomic::Ordering::Relaxed))
     }
 
     fn begin_ms(&self) -> i64 {
@@ -237,7 +244,7 @@ async fn a_clock_that_is_set_forgets_no_file() {
     std::fs::create_dir(&disk).unwrap();
     std::fs::write(disk.join("a.log"), "{\"n\":1}\n").unwrap();
     let files = FilesOptions { paths: vec![disk.join("*.log").to_str().unwrap().to_owned()], ..dir.files() };
-    let clock = Arc::new(Set { inner: support::runtime(), ahead_ms: 0.into() });
+    let clock = Set::new();
     let running = support::start_with(gateway(&store, vec![files]), clock.clone()).await;
     wait_for(&store, 1).await;
     std::fs::rename(&disk, dir.0.join("away")).unwrap();
@@ -252,4 +259,33 @@ async fn a_clock_that_is_set_forgets_no_file() {
     let lines = found.iter().chain(&records(&store).await[found.len()..]).cloned().collect::<Vec<_>>();
     let of = |record: &String| serde_json::from_str::<Value>(record).unwrap()["n"].as_i64().unwrap();
     assert_eq!(lines.iter().map(of).collect::<Vec<_>>(), [1, 2], "each line once");
+}
+
+/// Requests fill the stream as well, and the file has no new line: what they fill goes all the same, soon after the next note.
+#[tokio::test]
+async fn a_quiet_file_keeps_nothing_that_requests_have_filled() {
+    let (store, dir) = (in_memory(), Dir::new("quiet"));
+    let mut options = gateway(&store, vec![dir.files()]);
+    let crate::Fills::Log { settings, .. } = &mut options.streams[0].fills else { panic!("it fills no log") };
+    settings.retention.bytes_max = Some(0);
+    settings.collect_every = Duration::from_millis(1);
+    let clock = Set::new();
+    let running = support::start_with(options, clock.clone()).await;
+    let all_goes = async || {
+        clock.passed_s.fetch_add(NOTE_EVERY.as_secs() + 1, std::sync::atomic::Ordering::Relaxed);
+        let going = async {
+            while records_from_low(&store).await > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(NEVER, going).await.expect("nothing is kept");
+    };
+    dir.add("a.log", "one\n");
+    wait_for(&store, 1).await;
+    all_goes().await;
+    for n in 0..3 {
+        running.good("/v1/streams/files", &[], &format!("{{\"n\":{n}}}\n")).await;
+    }
+    all_goes().await;
+    running.stop().await.unwrap();
 }

@@ -28,6 +28,33 @@ async fn events_of_several_indices_are_taken_each_into_its_stream() {
     assert_eq!(records(&stores[1]).await, web);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_have_what_the_query_says_of_them() {
+    let store = in_memory();
+    let gateway = start(options(vec![support::stream("web-1", &store)])).await;
+    let send = async |path: &str, body: &str| {
+        let (status, _, text) = gateway.send(path, &[], body.as_bytes()).await;
+        (status, text)
+    };
+    let path = "/services/collector/raw/1.0?channel=0-1&index=web%2D1&host=a+%22b%22&source=%2Fvar%2Flog%2Fx.log&sourcetype=syslog&time=1700000000.250";
+    assert_eq!(send(path, "one\ntwo\n").await.0, 200);
+    assert_eq!(send("/services/collector/raw?index=web-1&time=5", "three").await.0, 200);
+    for time in ["soon", "1e", "NaN", "1%0A", "%31%2C%22a%22%3A1", ""] {
+        let (status, text) = send(&format!("/services/collector/raw?index=web-1&time={time}"), "four").await;
+        assert!(status == 400 && text.contains("\"code\":6"), "{time}: {status} {text}");
+    }
+    let (status, text) = send("/services/collector/raw?index=%", "five").await;
+    assert!(status == 400 && text.contains("\"code\":7"), "{status} {text}");
+    gateway.stop().await.unwrap();
+    let tail = r#""time":1700000000.250,"host":"a \"b\"","source":"/var/log/x.log","sourcetype":"syslog"}"#;
+    let all = [
+        format!("{{\"event\":\"one\",{tail}"),
+        format!("{{\"event\":\"two\",{tail}"),
+        "{\"event\":\"three\",\"time\":5}".to_owned(),
+    ];
+    assert_eq!(records(&store).await, all);
+}
+
 #[test]
 fn a_request_is_sent_again_as_long_as_that_may_help() {
     use crate::{Kind, Refusal};

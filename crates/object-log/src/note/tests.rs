@@ -1,5 +1,9 @@
+use std::time::Duration;
+
 use super::*;
-use crate::support::{owner, partition};
+use crate::decide::Retention;
+use crate::support::{self, append, owner, partition, quick};
+use crate::{Owner, Settings, labels};
 
 fn note(position: u64, body: &str) -> Note {
     Note { position, body: body.as_bytes().to_vec() }
@@ -7,8 +11,7 @@ fn note(position: u64, body: &str) -> Note {
 
 async fn notes(partition: &LogPartition) -> (Notes, Option<Note>, crate::Owner) {
     let owner = owner(partition).await;
-    let root = owner.root();
-    let (notes, found) = Notes::open(partition.clone(), root.queue_id(), root.claim()).await.expect("opens");
+    let (notes, found) = Notes::open(partition.clone(), &owner.root()).await.expect("opens");
     (notes, found, owner)
 }
 
@@ -31,6 +34,49 @@ async fn a_later_owner_reads_what_was_noted_and_an_earlier_one_notes_nothing_mor
     let long = Note { position: 0, body: vec![0; NOTE_BYTES_MAX + 1] };
     assert!(second.write(&long).await.is_err());
     second.write(&Note { position: 0, body: vec![0; NOTE_BYTES_MAX] }).await.expect("fits into a register");
+}
+
+/// Frozen before its first note, which lands when another owner has had the log that notes nothing, and retention has taken what was in it.
+#[tokio::test]
+async fn the_first_note_of_a_sleeper_does_not_ask_for_what_was_deleted_meanwhile() {
+    let partition = partition();
+    let (mut sleeper, _, first) = notes(&partition).await;
+    first.appender().append(append(None, "first")).await.expect("appends");
+    let retention = Retention { bytes_max: Some(0), ..Retention::default() };
+    let settings = Settings { retention, collect_every: Duration::from_millis(1), ..quick() };
+    let second = Owner::start(partition.clone(), "test", settings).await.expect("claims");
+    second.appender().append(append(None, "second")).await.expect("appends");
+    let mut roots = second.roots();
+    roots.wait_for(|root| root.cleaned == 2).await.expect("everything is deleted");
+    sleeper.write(&note(1, "late")).await.expect("nobody has written");
+    let (_, found, third) = notes(&partition).await;
+    assert_eq!(found, Some(note(2, "late")), "what is held begins there");
+    labels::since(&partition, &third.root(), 2, |label| panic!("{label:?}"))
+        .await
+        .expect("nothing is missing");
+}
+
+#[tokio::test]
+async fn an_owner_of_a_log_that_was_deleted_leaves_the_note_of_the_present_one() {
+    let partition = partition();
+    let (mut former, _, _former) = notes(&partition).await;
+    former.write(&note(7, "former")).await.expect("writes");
+    let root = partition.names().root();
+    let (_, tag) =
+        partition.store().read_register(&root, 1 << 16).await.expect("reads").expect("it is there");
+    let other = support::root().to_bytes().into();
+    let swapped = partition.store().compare_and_set(&root, Some(&tag), other).await.expect("swaps");
+    assert!(matches!(swapped, Swap::Done(_)), "another log is there");
+    let (mut present, found, _present) = notes(&partition).await;
+    assert_eq!(found, None, "it is of another log");
+    // Before anything stands there of this log, a note of the former one does no harm.
+    former.write(&note(8, "former")).await.expect("its own register");
+    present.write(&note(1, "present")).await.expect("it replaces what was here before");
+    let late = former.write(&note(9, "former")).await;
+    assert!(matches!(late, Err(LogError::Recreated { .. })), "{late:?}");
+    present.write(&note(2, "present")).await.expect("its own");
+    let (_, found, _next) = notes(&partition).await;
+    assert_eq!(found, Some(note(2, "present")));
 }
 
 #[test]

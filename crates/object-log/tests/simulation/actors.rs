@@ -12,10 +12,12 @@ use object_log::acks::Acknowledger;
 use object_log::error::AppendFault;
 use object_log::names::QueueId;
 use object_log::reader::Read;
-use object_log::{Append, Appended, Appender, LogError, LogPartition, LogReader, Owner};
+use object_log::{Append, Appended, Appender, LogError, LogPartition, LogReader, Owner, Root};
 use store::Prefix;
 
 use crate::executor::{Pid, WORLD};
+use crate::followed::{Place, follow};
+use crate::names;
 use crate::sim_store::World;
 use crate::variant::Variant;
 
@@ -84,24 +86,85 @@ impl World {
 /// Owners that producers know of, newest last; earlier ones may sleep, or be dead.
 pub type Known = Arc<std::sync::Mutex<Vec<(Pid, Appender)>>>;
 
-/// An owner: claims, and commits until it is fenced or killed.
-pub async fn owner(world: Arc<World>, pid: Pid, known: Known) {
-    let started = Owner::start(world.partition(pid), &format!("owner {pid}"), world.plan.settings).await;
-    let mut owner = match started {
+/// An owner: claims, reads what it must know, and commits until it is fenced or killed. It follows files or does not.
+pub async fn owner(world: Arc<World>, pid: Pid, known: Known, follows: bool) {
+    let partition = world.partition(pid);
+    let before = match world.variant {
+        Some(Variant::LabelsBeforeClaim) => {
+            let seen = partition.look().await.ok().flatten();
+            world.executor.sleep_us(2_000_000).await;
+            seen.map(|seen| seen.root)
+        }
+        _ => None,
+    };
+    let mut settings = world.plan.settings;
+    match (world.variant, &mut settings.retention) {
+        (Some(Variant::KeptTooShort), retention) => retention.keep_min = None,
+        (Some(Variant::HalfTheBytes), retention) => {
+            retention.bytes_max = retention.bytes_max.map(|bytes| bytes / 2)
+        }
+        _ => {}
+    }
+    let mut owner = match Owner::start(partition.clone(), &format!("owner {pid}"), settings).await {
         Ok(owner) => owner,
         Err(error) => return world.note(|| format!("owner {pid} did not start: {error}")),
     };
-    world.note(|| format!("owner {pid} owns epoch {}", owner.root().epoch));
+    let begun = owner.root();
+    world.note(|| format!("owner {pid} owns epoch {}", begun.epoch));
+    // Before anything is read, and until all is.
+    if world.variant != Some(Variant::NotPinned) {
+        owner.pin().set(Some(0));
+    }
+    let opened = async {
+        let place = match world.plan.files.is_empty() {
+            true => None,
+            false => Some(Place::open(&world, &partition, &owner, follows).await?),
+        };
+        let keys = names::read(&world, &partition, &owner, before.as_ref()).await?;
+        match &place {
+            Some(place) => place.started(),
+            None => owner.pin().set(None),
+        }
+        Ok::<_, LogError>((place, keys))
+    };
+    let (place, keys) = match opened.await {
+        Ok(opened) => opened,
+        Err(error) => return ended(&world, pid, &begun, &Err(error)),
+    };
     {
         let mut known = known.lock().expect("no panic");
         known.push((pid, owner.appender()));
         let excess = known.len().saturating_sub(3);
         known.drain(..excess);
     }
-    let begun = owner.root();
-    let ended = owner.lost().await;
-    world.note(|| format!("owner {pid} ended: {ended:?}"));
-    if let Err(error @ (LogError::Missing { .. } | LogError::Format { .. } | LogError::Refused(_))) = ended {
+    let appender = owner.appender();
+    let following = async {
+        match place {
+            Some(place) => follow(world.clone(), place, appender.clone()).await,
+            None => std::future::pending().await,
+        }
+    };
+    let serving = names::serve(world.clone(), pid, keys, appender.clone(), partition.clock().clone());
+    // Whatever of these ends, the process does.
+    let result = tokio::select! {
+        biased;
+        lost = owner.lost() => lost,
+        followed = following => followed,
+        () = serving => Ok(()),
+    };
+    ended(&world, pid, &begun, &result);
+}
+
+/// An owner has ended, which it may not for a reason that lies in the log.
+fn ended(world: &World, pid: Pid, begun: &Root, result: &Result<(), LogError>) {
+    world.note(|| format!("owner {pid} ended: {result:?}"));
+    if let Err(
+        error @ (LogError::Missing { .. }
+        | LogError::Format { .. }
+        | LogError::Truncated { .. }
+        | LogError::Refused(_)),
+    ) = result
+    {
         let mut state = world.state();
         // One that is none any more may miss what was deleted since.
         let is_owner = state
@@ -220,7 +283,8 @@ fn pick(world: &World, known: &Known) -> Option<Appender> {
     known.len().checked_sub(1 + back).map(|at| known[at].1.clone())
 }
 
-fn block(texts: &[String]) -> RecordBlock {
+/// Records of these texts.
+pub fn block(texts: &[String]) -> RecordBlock {
     let mut builder = BlockBuilder::new(Partition::new("any", 0), 0);
     for (row, text) in texts.iter().enumerate() {
         builder.push(row as u64, row as i64, Some(text.as_bytes()));
@@ -245,7 +309,7 @@ pub async fn consumer(world: Arc<World>, pid: Pid, name: String, journal: Journa
             }
             // An operator has looked, and begins with the new log.
             Err(LogError::Recreated { .. }) => *journal.lock().expect("no panic") = None,
-            Err(LogError::Truncated { low, .. }) if world.plan.settings.retention.age_max.is_some() => {
+            Err(LogError::Truncated { low, .. }) if world.plan.drops_unread() => {
                 if let Some((_, next)) = journal.lock().expect("no panic").as_mut() {
                     *next = low;
                 }

@@ -11,6 +11,7 @@ use object_log::decide::Retention;
 
 use crate::actors::{self, CONSUMERS, Journal, Known};
 use crate::executor::{Executor, Pid};
+use crate::names;
 use crate::random::Random;
 use crate::sim_store::World;
 use crate::variant::Variant;
@@ -22,6 +23,9 @@ pub const SKEW_MS: i64 = 20_000;
 const KEEP_MAX_S: u64 = 60;
 
 const DAY_MS: i64 = 86_400_000;
+
+/// Counts of a report.
+pub const COUNTS: usize = 11;
 
 /// Simulated time after which a run that has not come right never will.
 const TIME_MAX_US: u64 = 3_600_000_000;
@@ -35,7 +39,23 @@ pub struct Plan {
     pub producers: u64,
     pub appends: u64,
     pub consumers: u64,
+    /// Clients that name their requests, and requests of each.
+    pub clients: u64,
+    pub requests: u64,
+    /// For how long a name is known.
+    pub window_ms: i64,
+    pub files: Vec<Followed>,
     pub troubles: Vec<Trouble>,
+}
+
+/// A file that grows.
+#[derive(Clone, Copy, Debug)]
+pub struct Followed {
+    pub born_us: u64,
+    /// Between two lines.
+    pub gap_us: u64,
+    /// In the end.
+    pub lines: u64,
 }
 
 /// Something that happens to the world.
@@ -92,7 +112,25 @@ impl Plan {
             let at = clocks.below(troubles.len() as u64 + 1) as usize;
             troubles.insert(at, Trouble::DayAhead(clocks.between(1_000_000, 20_000_000)));
         }
+        // And so are names and files.
+        let mut named = Random::new(seed, 11);
+        let keep_ms = settings.retention.keep_min.map_or(0, |keep| keep.as_millis() as u64);
+        let clients = if keep_ms > 0 { named.below(3) } else { 0 };
+        let window_ms = (keep_ms * named.between(30, 90) / 100) as i64;
+        let requests = named.between(2, 12);
+        let count = if named.percent(50) { named.between(1, 3) } else { 0 };
+        let files = (0..count).map(|_| Followed {
+            born_us: named.below(20_000_000),
+            gap_us: named.between(50_000, 1_000_000),
+            lines: named.between(1, 30),
+        });
+        let files = files.collect();
+        settings.retention.bytes_max = named.percent(20).then(|| named.between(300, 20_000));
         Self {
+            clients,
+            requests,
+            window_ms,
+            files,
             seed,
             settings,
             faults_percent: random.one_of(&[0, 2, 6]),
@@ -104,15 +142,40 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Records may go that a consumer has not read.
+    pub fn drops_unread(&self) -> bool {
+        self.settings.retention.age_max.is_some() || self.settings.retention.bytes_max.is_some()
+    }
+
+    /// What clocks may be off by, all jumps together; `None` where one is a day ahead for a while.
+    pub fn skew_us(&self) -> Option<u64> {
+        self.troubles.iter().try_fold(0, |skew_us, trouble| match trouble {
+            Trouble::Jump(by_ms) => Some(skew_us + by_ms.unsigned_abs() * 1_000),
+            Trouble::DayAhead(_) => None,
+            _ => Some(skew_us),
+        })
+    }
+
+    /// Lines that each file has at a time.
+    pub fn lines(&self, now_us: u64) -> Vec<u64> {
+        let lines = |file: &Followed| match now_us.checked_sub(file.born_us) {
+            Some(age_us) => (1 + age_us / file.gap_us).min(file.lines),
+            None => 0,
+        };
+        self.files.iter().map(lines).collect()
+    }
+}
+
 /// What a run has shown.
 pub struct Report {
     pub violations: Vec<String>,
     pub hash: u64,
-    counts: [u64; 8],
+    counts: [u64; COUNTS],
 }
 
 impl Report {
-    pub fn counts(&self) -> [u64; 8] {
+    pub fn counts(&self) -> [u64; COUNTS] {
         self.counts
     }
 }
@@ -125,6 +188,7 @@ struct Run {
     consumers: Vec<(Vec<Pid>, String, Journal)>,
     next_consumer: Pid,
     random: Random,
+    configured: Random,
 }
 
 pub fn run(plan: &Plan, variant: Option<Variant>, is_told: bool) -> Report {
@@ -141,6 +205,7 @@ pub fn run(plan: &Plan, variant: Option<Variant>, is_told: bool) -> Report {
         consumers: Vec::new(),
         next_consumer: CONSUMERS,
         random: Random::new(plan.seed, 5),
+        configured: Random::new(plan.seed, 13),
     };
     run.all();
     let executor = world.executor.clone();
@@ -159,6 +224,9 @@ pub fn run(plan: &Plan, variant: Option<Variant>, is_told: bool) -> Report {
         state.lost,
         oracle.recreated,
         oracle.read,
+        oracle.followed,
+        oracle.notes,
+        oracle.dropped_by_bytes,
     ];
     Report { violations: std::mem::take(&mut state.oracle.violations), hash: executor.hash(), counts }
 }
@@ -166,7 +234,7 @@ pub fn run(plan: &Plan, variant: Option<Variant>, is_told: bool) -> Report {
 impl Run {
     fn all(&mut self) {
         let plan = self.world.plan.clone();
-        self.start_owner();
+        self.start_owner(true);
         for number in 0..plan.consumers {
             self.consumers.push((Vec::new(), format!("consumer-{number}"), Journal::default()));
             self.start_consumer(number as usize);
@@ -176,7 +244,14 @@ impl Run {
             self.next_consumer += 1;
             actors::spawn(&self.world, pid, actors::careless_collector(self.world.clone(), pid));
         }
-        let left = Arc::new(AtomicU64::new(plan.producers));
+        let left = Arc::new(AtomicU64::new(plan.producers + plan.clients));
+        for number in 0..plan.clients {
+            let (world, left) = (self.world.clone(), left.clone());
+            actors::spawn_world(&self.world, async move {
+                names::client(world, number, plan.requests).await;
+                left.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
         for number in 0..plan.producers {
             let (world, known, left) = (self.world.clone(), self.known.clone(), left.clone());
             actors::spawn_world(&self.world, async move {
@@ -195,7 +270,7 @@ impl Run {
         let is_done = self.until(TIME_MAX_US, || left.load(Ordering::Relaxed) == 0);
         if !is_done {
             return self.violate(format!(
-                "L5: {} producers got no answer in an hour without faults",
+                "L5: {} producers and clients got no answer in an hour without faults",
                 left.load(Ordering::Relaxed)
             ));
         }
@@ -216,15 +291,20 @@ impl Run {
                 // All had gone before it could read any.
                 None => root.low == root.next,
             };
-            consumers.iter().all(|(_, journal)| is_at_end(journal))
+            state.oracle.has_all_lines() && consumers.iter().all(|(_, journal)| is_at_end(journal))
         });
         if !are_done {
             let at: Vec<_> = consumers
                 .iter()
                 .map(|(name, journal)| (name.clone(), *journal.lock().expect("no panic")))
                 .collect();
-            let next = self.world.state().oracle.present().map(|root| root.next);
-            return self.violate(format!("L1: consumers have not read to the end at {next:?}: {at:?}"));
+            let (next, has_lines) = {
+                let state = self.world.state();
+                (state.oracle.present().map(|root| root.next), state.oracle.has_all_lines())
+            };
+            let told =
+                format!("L1: consumers have not read to the end at {next:?}: {at:?}; all lines: {has_lines}");
+            return self.violate(told);
         }
         // One more owner, when no request of an earlier one is on its way any more; its first sweep finds what they have left.
         let until_us = self.world.executor.now_us() + 70_000_000;
@@ -232,7 +312,7 @@ impl Run {
         for pid in std::mem::take(&mut self.owners) {
             self.world.executor.kill(pid);
         }
-        self.start_owner();
+        self.start_owner(true);
         let until_us = self.world.executor.now_us() + 120_000_000;
         self.until(until_us, || false);
         let mut state = self.world.state();
@@ -240,12 +320,18 @@ impl Run {
         state.oracle.quiet(&objects);
     }
 
-    fn start_owner(&mut self) {
+    fn start_owner(&mut self, follows: bool) {
         let pid = self.next_owner;
         self.next_owner += 1;
         self.owners.push(pid);
         let known = self.known.clone();
-        actors::spawn(&self.world, pid, actors::owner(self.world.clone(), pid, known));
+        actors::spawn(&self.world, pid, actors::owner(self.world.clone(), pid, known, follows));
+    }
+
+    /// One that follows files, or now and then does not, as another configuration says.
+    fn start_another(&mut self) {
+        let follows = !self.configured.percent(15);
+        self.start_owner(follows);
     }
 
     fn start_consumer(&mut self, number: usize) {
@@ -264,7 +350,7 @@ impl Run {
         match trouble {
             Trouble::Kill => {
                 executor.kill(newest);
-                self.start_owner();
+                self.start_another();
             }
             Trouble::Freeze(us) => {
                 executor.freeze(newest);
@@ -273,9 +359,9 @@ impl Run {
                     thawing.sleep_us(us).await;
                     thawing.thaw(newest);
                 });
-                self.start_owner();
+                self.start_another();
             }
-            Trouble::Another => self.start_owner(),
+            Trouble::Another => self.start_another(),
             Trouble::KillConsumer(number) => {
                 let number = number as usize % self.consumers.len();
                 for pid in std::mem::take(&mut self.consumers[number].0) {
@@ -320,7 +406,7 @@ impl Run {
                 }
                 state.oracle.deleted_root();
                 drop(state);
-                self.start_owner();
+                self.start_another();
             }
         }
     }
@@ -335,7 +421,7 @@ impl Run {
         for pid in &self.owners {
             self.world.executor.thaw(*pid);
         }
-        self.start_owner();
+        self.start_owner(true);
     }
 
     /// Runs until then, or until `is_done`; false if the time has come first.

@@ -19,7 +19,8 @@ use store::{Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError, Sw
 
 use crate::drive::Plan;
 use crate::executor::{Executor, Pid, WORLD};
-use crate::oracle::Oracle;
+use crate::names::Door;
+use crate::oracle::{Noted, Oracle};
 use crate::random::Random;
 use crate::variant::Variant;
 
@@ -30,6 +31,8 @@ pub struct World {
     pub executor: Executor,
     pub plan: Plan,
     pub variant: Option<Variant>,
+    /// Owners that take requests with names, newest last.
+    pub doors: Mutex<Vec<Door>>,
     state: Mutex<State>,
 }
 
@@ -58,7 +61,7 @@ impl World {
             lost: 0,
             deletes: 0,
         };
-        Arc::new(Self { executor, plan, variant, state: Mutex::new(state) })
+        Arc::new(Self { executor, plan, variant, doors: Mutex::default(), state: Mutex::new(state) })
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
@@ -206,8 +209,16 @@ impl Store for SimStore {
         found.await.map(|found| found.map(|bytes| if lies { crate::variant::shorter(bytes) } else { bytes }))
     }
 
-    async fn get_range(&self, _key: &Key, _range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
-        unreachable!("the log reads whole objects")
+    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
+        let name = key.to_string();
+        self.request(Operation::Get, key.as_str(), move |state, _| {
+            let part = |bytes: &Bytes| {
+                let at = |bound: u64| bytes.len().min(bound as usize);
+                bytes.slice(at(range.start)..at(range.end))
+            };
+            Ok(state.objects.get(&name).map(part))
+        })
+        .await
     }
 
     async fn list(
@@ -234,7 +245,8 @@ impl Store for SimStore {
         self.request(Operation::Delete, key.as_str(), move |state, _| {
             let was_there = state.objects.remove(&name).is_some();
             state.deletes += u64::from(was_there);
-            state.oracle.deleted(pid, &name, was_there);
+            let noted = state.registers.get("log/p/0/note").and_then(|(bytes, _)| Noted::read(bytes));
+            state.oracle.deleted(pid, &name, was_there, noted);
             Ok(())
         })
         .await
@@ -285,6 +297,7 @@ impl Store for SimStore {
             if is_root {
                 oracle.swapped(now_us, pid, &body, objects);
             }
+            oracle.notes += u64::from(name.ends_with("/note"));
             Ok(Swap::Done(Tag::new(swaps.to_string())))
         });
         let result = swap.await;

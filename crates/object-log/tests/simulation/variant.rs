@@ -41,10 +41,26 @@ pub enum Variant {
     SweepsThePresent,
     /// The owner's clock is a day ahead, and nobody bounds it.
     ClockADayAhead,
+    /// An owner knows no name that another one has taken.
+    LabelsForgotten,
+    /// An owner reads the names of others before its claim, while they still add to them.
+    LabelsBeforeClaim,
+    /// Names are known for half of their time.
+    NamesEndEarly,
+    /// Records go once they are acknowledged, although their names are still needed.
+    KeptTooShort,
+    /// Half of the bytes are kept that are to be kept.
+    HalfTheBytes,
+    /// A note counts as if it knew of appends that were under way.
+    NoteAhead,
+    /// Nothing keeps the labels behind a note.
+    NotPinned,
+    /// Lines of a file are appended before the file is noted.
+    FileNotNoted,
 }
 
 impl Variant {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 23] = [
         Self::LostSwapIsDone,
         Self::RefusedSwapIsDone,
         Self::TagIgnored,
@@ -60,6 +76,14 @@ impl Variant {
         Self::IdentityIgnored,
         Self::SweepsThePresent,
         Self::ClockADayAhead,
+        Self::LabelsForgotten,
+        Self::LabelsBeforeClaim,
+        Self::NamesEndEarly,
+        Self::KeptTooShort,
+        Self::HalfTheBytes,
+        Self::NoteAhead,
+        Self::NotPinned,
+        Self::FileNotNoted,
     ];
 }
 

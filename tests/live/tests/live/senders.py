@@ -28,7 +28,9 @@ NANOS = 1_700_000_000_000_000_000
 def elasticsearch():
     client = Elasticsearch(URL, request_timeout=60)
     assert client.info()["version"]["number"].startswith("8."), client.info()
-    actions = ({"_index": "docs", "_source": {"sender": "elasticsearch", "n": n, "text": f"gr\u00fcn {n}"}} for n in range(COUNT))
+    # Ids, which a library sends as they are given: texts, numbers, or none. They name nothing here, and are answered.
+    ids = lambda n: [{"_id": f"doc-{n}"}, {"_id": n}, {}][n % 3]
+    actions = (ids(n) | {"_index": "docs", "_source": {"sender": "elasticsearch", "n": n, "text": f"gr\u00fcn {n}"}} for n in range(COUNT))
     done, errors = helpers.bulk(client, actions, chunk_size=70)
     assert (done, errors) == (COUNT, []), (done, errors)
     done, errors = helpers.bulk(client, [{"_index": "absent", "n": 1}], raise_on_error=False)
