@@ -274,7 +274,8 @@ fn follow(pipeline: &Pipeline, table: &Table, place: &str, rows: u64) -> Vec<Str
     let mut done: Vec<String> = Vec::new();
     wait_until(live::PATIENCE, &format!("{rows} rows by what the program says"), || {
         let Some(status) = pipeline.live() else { return false };
-        let problem = status["problems"].as_array().and_then(|all| all.iter().find(|one| one["place"] == place));
+        let problem =
+            status["problems"].as_array().and_then(|all| all.iter().find(|one| one["place"] == place));
         let words = problem.and_then(|problem| problem["words"].as_str()).unwrap_or_default();
         // An insert that was under way meets the change first; the look behind it names the statement.
         let named = words.contains("ALTER TABLE").then(|| statement(words));
