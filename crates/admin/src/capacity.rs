@@ -9,14 +9,16 @@
 pub mod coefficients;
 pub mod prices;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use pipeline::config::model::Pipeline;
+use pipeline::config::model::source::Source;
 use pipeline::config::model::step::Step;
+use pipeline::config::model::{Input, Pipeline};
 use pipeline::config::values::Window;
 use serde::Serialize;
 
-use coefficients::{Coefficients, Kind};
+use coefficients::{Coefficients, KAFKA, Kind, PULSAR};
 use prices::Prices;
 
 /// Cores are planned to be this busy, so that lag can be made good and latency stays low.
@@ -109,7 +111,7 @@ struct Kept {
 pub fn lines(pipeline: &Pipeline, load: Load, known: &Coefficients, prices: &Prices) -> Vec<Line> {
     let mut lines = Vec::new();
     let bytes = load.record_bytes.unwrap_or(known.record_bytes);
-    let cores = forebay(&mut lines, load, bytes, known);
+    let cores = forebay(&mut lines, pipeline, load, bytes, known);
     let rows = rows(&mut lines, pipeline, load);
     let seals = seals(pipeline, load.rate, bytes);
     let state_disk = memory(&mut lines, pipeline, load, known);
@@ -120,7 +122,30 @@ pub fn lines(pipeline: &Pipeline, load: Load, known: &Coefficients, prices: &Pri
     lines
 }
 
-fn forebay(lines: &mut Vec<Line>, load: Load, bytes: f64, known: &Coefficients) -> f64 {
+/// What is to be said of inputs that read from something else than what was measured; empty if there are none.
+fn other_sources(pipeline: &Pipeline, known: &Coefficients) -> String {
+    let name = |input: &Input<'_>| match input.source {
+        Source { kafka: Some(_), .. } => KAFKA,
+        Source { pulsar: Some(_), .. } => PULSAR,
+        Source { log: Some(_), .. } => "a log",
+        Source { listen: Some(_), .. } => "requests",
+        Source { file: Some(_), .. } => "files",
+        _ => "a generator",
+    };
+    let read: BTreeSet<&str> =
+        pipeline.inputs().iter().map(name).filter(|name| *name != known.read_from).collect();
+    if read.is_empty() {
+        return String::new();
+    }
+    let others = read.iter().copied().collect::<Vec<_>>().join(" and ");
+    let way_out = match read.contains(PULSAR) {
+        true => "; to measure Pulsar, give `--from` a report of `forebay bench flink --pulsar … --json`",
+        false => "",
+    };
+    format!("; records of {others} are taken to cost what those of {} did{way_out}", known.read_from)
+}
+
+fn forebay(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load, bytes: f64, known: &Coefficients) -> f64 {
     let longer = (bytes / known.record_bytes).max(1.0);
     let per_core = known.records_per_cpu_s / longer;
     let cores = load.rate / per_core / BUSY;
@@ -137,11 +162,12 @@ fn forebay(lines: &mut Vec<Line>, load: Load, bytes: f64, known: &Coefficients) 
         value: cores,
         unit: "cores",
         because: format!(
-            "{:.0} records a second at {:.0} a CPU-second ({}){longer}; busy to {:.0} %",
+            "{:.0} records a second at {:.0} a CPU-second ({}){longer}; busy to {:.0} %{}",
             load.rate,
             known.records_per_cpu_s,
             known.from,
-            100.0 * BUSY
+            100.0 * BUSY,
+            other_sources(pipeline, known)
         ),
     });
     // Amdahl: of one lane, however many cores it has.

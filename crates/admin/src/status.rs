@@ -45,11 +45,13 @@ pub async fn report(pipeline: &Pipeline) -> anyhow::Result<Value> {
     let partitions: Vec<Value> = lane
         .reading()
         .map(|(_, partition)| {
-            let of = |(p, _): &&(dataflow::Partition, Position)| partition.is(p.input, &p.stream, p.index);
-            let end = ends.iter().find(of).map(|(_, end)| *end);
+            let of = |end: &&End| partition.is(end.of.input, &end.of.stream, end.of.index);
+            let found = ends.iter().find(of);
+            let end = found.map(|found| found.position);
+            let lag = end.and_then(|end| position::between(partition.next, end));
             json!({
                 "input": input_name(&lane, partition.input), "stream": partition.stream, "index": partition.index, "next": fields::position(partition.next), "end": end.map(fields::position),
-                "lag": end.and_then(|end| position::between(partition.next, end))
+                "lag": lag.or_else(|| found?.behind)
             })
         })
         .collect();
@@ -144,8 +146,16 @@ async fn load(pipeline: &Pipeline) -> anyhow::Result<(Lane, Survey)> {
     Ok((lane, survey))
 }
 
+/// Where a partition ends.
+struct End {
+    of: Partition,
+    position: Position,
+    /// What stands behind the lane's position, where positions do not say it.
+    behind: Option<u64>,
+}
+
 /// The ends of the inputs' partitions, and why those of some are not known.
-async fn ends(pipeline: &Pipeline, lane: &Lane) -> (Vec<(dataflow::Partition, Position)>, Vec<String>) {
+async fn ends(pipeline: &Pipeline, lane: &Lane) -> (Vec<End>, Vec<String>) {
     let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
     let inputs = pipeline.inputs();
     let has_others = pipeline.has_several_inputs();
@@ -172,7 +182,7 @@ async fn ends_of(
     input: &Input<'_>,
     number: u32,
     runtime: &Arc<dyn Runtime>,
-) -> Result<Vec<(dataflow::Partition, Position)>, String> {
+) -> Result<Vec<End>, String> {
     let source =
         wiring::source_to_look_at(pipeline, input, runtime).await.map_err(|error| error.to_string())?;
     let source = Numbered::new(source, number);
@@ -181,10 +191,27 @@ async fn ends_of(
         if source.streams() == Streams::Files {
             recognize(&source, lane, number).await;
         }
-        source.ends().await
+        let ends = source.ends().await?;
+        let known = lane.reading().map(|(_, p)| p).filter(|p| p.input == number);
+        let known = known.map(|p| (Partition::new(p.stream.as_str(), p.index).of_input(p.input), p.next));
+        let from: Vec<(Partition, Position)> = known
+            .filter(|(of, next)| {
+                ends.iter().any(|(other, end)| of == other && position::between(*next, *end).is_none())
+            })
+            .collect();
+        let behind = if from.is_empty() { Vec::new() } else { source.behind(&from).await? };
+        let of =
+            |partition: &Partition| behind.iter().find(|(of, _)| of == partition).map(|(_, count)| *count);
+        Ok(ends.into_iter().map(|(of_one, position)| (of(&of_one), of_one, position)).collect::<Vec<_>>())
     };
     match tokio::time::timeout(ENDS_WAIT_MAX, ends).await {
-        Ok(ends) => ends.map_err(|error| error.to_string()),
+        Ok(Ok(ends)) => {
+            Ok(ends.into_iter().map(|(behind, of, position)| End { of, position, behind }).collect())
+        }
+        Ok(Err(error)) => {
+            let error: dataflow::SourceError = error;
+            Err(error.to_string())
+        }
         Err(_) => Err(format!("the source did not answer within {} seconds", ENDS_WAIT_MAX.as_secs())),
     }
 }

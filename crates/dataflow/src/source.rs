@@ -153,7 +153,7 @@ pub enum Streams {
 /// 1. Reading from the same position gives the same records in the same order, as long as the source holds them.
 /// 2. A position that is no longer held is an error ([`SourceFault::Refused`]), never a jump.
 /// 3. A stream that was deleted and created again under the same name is an error, by its identity.
-/// 4. [`Source::partitions`] and [`Source::ends`] never change anything, not even a consumer group.
+/// 4. [`Source::partitions`], [`Source::ends`] and [`Source::behind`] never change anything, not even a consumer group.
 /// 5. [`Source::record`] gives the record that a read gave at that position, and disturbs no running read.
 ///
 /// Every implementation runs `dataflow::conformance::source`.
@@ -193,6 +193,12 @@ pub trait Source: Send + Sync {
     /// For each partition the position after its newest record; for lag and for `--drain`. A
     /// partition whose end is only known by reading all of it (a compressed file) is left out.
     async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError>;
+
+    /// How much of each of these partitions stands at its position and behind it, as far as positions do not say so by their difference; counted in what
+    /// the source counts in (Pulsar: entries, of which a batch is one). A partition that cannot be counted is left out. For lag.
+    async fn behind(&self, _from: &[(Partition, Position)]) -> Result<Vec<(Partition, u64)>, SourceError> {
+        Ok(Vec::new())
+    }
 
     /// Starts reading.
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError>;

@@ -20,6 +20,7 @@ use crate::problem::{Noticed, State};
 use crate::refused::Refused;
 use crate::remake::{self, Remaker};
 use crate::reread::Reread;
+use crate::settings::Pace;
 use crate::spool::Spool;
 use crate::target::Target;
 use crate::{EngineError, Settings, Status, segment};
@@ -61,6 +62,12 @@ pub struct Context {
 }
 
 impl Context {
+    /// How the clocks of the partitions of an input go, by its number in the journal; as all others if it is none of this run.
+    pub fn pace(&self, number: u32) -> Pace {
+        let input = self.inputs.iter().find(|input| input.number == number);
+        self.settings.pace(input.map_or("", |input| &input.name))
+    }
+
     /// The server and a table were seen again: nothing that was asked about is waited for any more, and the tokens used since
     /// are counted.
     pub fn see(&self, place: usize, seen: Sighting) {

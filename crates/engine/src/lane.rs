@@ -175,17 +175,16 @@ impl LaneTask {
     pub async fn new(parts: Parts) -> Self {
         let Parts { context, pipeline, inputs, steps, flow, cuts, drain, refused, router, sides } = parts;
         let now = context.runtime.elapsed();
-        let settings = &context.settings;
         let of_rows = context.targets.iter().filter(|target| !target.takes_dead_letters);
         let columns_written: Vec<usize> =
             of_rows.map(|target| target.table.schema().columns().len()).collect();
         let (readings, watermarks, judged_by_ms, versions) = {
             let journal = context.journal.lock().await;
             let lane = journal.lane();
-            let mut marks = Watermarks::new(lane.watermark_ms, settings.idle_after, settings.future_ms_max);
+            let mut marks = Watermarks::new(lane.watermark_ms);
             let mut readings = Vec::new();
             for (at, p) in lane.partitions.iter().enumerate() {
-                marks.add(p.time_ms_max, now);
+                marks.add(p.time_ms_max, now, context.pace(p.input));
                 let partition = Partition::new(p.stream.as_str(), p.index).of_input(p.input);
                 let mut reading = reading(&context.inputs, partition, p.next);
                 if lane.is_forgotten(at as u32) {

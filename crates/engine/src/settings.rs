@@ -3,6 +3,7 @@
 //! Owns the numbers that a pipeline file without a word gets. Does not own the file's settings, nor how its `memory` is divided into some
 //! of these (`pipeline::wiring::bounds`).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Checks of its ownership that an owner may miss before it counts as gone. It appends a sign of life at the first check that finds nothing
@@ -11,6 +12,16 @@ pub const QUIET_CHECKS: u32 = 3;
 
 /// How often an idle owner checks its ownership, see [`Settings::owner_check_every`].
 const OWNER_CHECK_EVERY: Duration = Duration::from_secs(10);
+
+/// How the clocks of partitions go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// A partition that is caught up and silent for this long no longer holds the watermark back.
+    pub idle_after: Duration,
+    /// Record times further ahead of their partition's clock, or of the wall clock, than this do not move the watermark: one sender's wrong
+    /// clock must not expire everybody's state. At most a quarter of the smallest window of the steps that forget, within which nothing is freed.
+    pub future_ms_max: i64,
+}
 
 /// The bounds of a lane. `Default` is what a pipeline file without a word gets.
 #[derive(Clone, Debug)]
@@ -40,11 +51,12 @@ pub struct Settings {
     pub settle_age_max: Duration,
     /// How long a drain waits for answers before it leaves the rest to the next start.
     pub drain_time_max: Duration,
-    /// A partition that is caught up and silent for this long no longer holds the watermark back.
+    /// See [`Pace::idle_after`].
     pub idle_after: Duration,
-    /// Record times further ahead of their partition's clock, or of the wall clock, than this do not move the watermark: one sender's wrong
-    /// clock must not expire everybody's state. At most a quarter of the smallest window of the steps, within which nothing is freed.
+    /// See [`Pace::future_ms_max`].
     pub future_ms_max: i64,
+    /// Of the inputs that have others, by name.
+    pub paces: BTreeMap<String, Pace>,
     /// A partition whose records run ahead of the watermark by more than this waits for the others; `None` for
     /// pipelines whose steps do not look at time.
     pub skew_ms_max: Option<i64>,
@@ -89,6 +101,7 @@ impl Default for Settings {
             drain_time_max: Duration::from_secs(30),
             idle_after: Duration::from_secs(30),
             future_ms_max: 3_600_000,
+            paces: BTreeMap::new(),
             skew_ms_max: None,
             checkpoint_bytes_min: 32 << 20,
             checkpoint_records_max: 1_000,
@@ -104,6 +117,12 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// How the clocks of an input's partitions go.
+    pub fn pace(&self, input: &str) -> Pace {
+        let Self { idle_after, future_ms_max, .. } = *self;
+        self.paces.get(input).copied().unwrap_or(Pace { idle_after, future_ms_max })
+    }
+
     /// How long a token must be trusted so that one lost answer leads to a resend without looking for the rows: from the look at
     /// the server before the first attempt to the look that judges the resend. A second answer that is lost in a row
     /// takes longer; the rows may have to be looked for then.

@@ -29,7 +29,7 @@
 //! | `forebay_token_memory_seconds`           | `table`           | how long the table remembers a token at the present rate |
 //! | `forebay_token_needed_seconds`           | `table`           | how long a doubt may count on it: half of the memory must be longer |
 //! | `forebay_doubts_total`                   | `table`, `decision` | decisions on frames in doubt                    |
-//! | `forebay_partition_lag_records`          | `partition`       | end minus sealed position                         |
+//! | `forebay_partition_lag_records`          | `partition`       | end minus sealed position, or what the source counts |
 //! | `forebay_records_expired_total`          | `partition`       | at most so many records of a partition found late were gone by then |
 //! | `forebay_spool_bytes`, `forebay_spool_frames` |              | sealed and not settled                            |
 //! | `forebay_state_keys`, `forebay_state_bytes` | `step`         | state: all entries, bytes of memory               |
@@ -99,6 +99,8 @@ pub struct PartitionStatus {
     pub sealed: Position,
     /// Position after the newest record in the source, as last asked.
     pub end: Option<Position>,
+    /// What stood behind the newest seal when it was last asked for, as [`dataflow::Source::behind`] counts it; `None` where positions say it.
+    pub behind: Option<u64>,
     /// Records at most that retention took before the partition was found; they are not read.
     pub expired: u64,
 }
@@ -350,10 +352,10 @@ impl TableStatus {
 }
 
 impl PartitionStatus {
-    /// Records between `sealed` and the end, those that are no more among them: as a consumer group's lag counts from what is committed. `None` while
-    /// the end is not known, or where the two are of different eras and nobody can count what lies between.
+    /// Records between `sealed` and the end, those that are no more among them: as a consumer group's lag counts from what is committed. Where positions
+    /// cannot be counted, what the source counts. `None` while the end is not known.
     pub fn lag(&self) -> Option<u64> {
-        position::between(self.sealed, self.end?)
+        position::between(self.sealed, self.end?).or(self.behind)
     }
 }
 

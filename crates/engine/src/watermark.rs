@@ -8,8 +8,11 @@
 //! | at most `future_max` ahead of the clock                           | yes                                                    |
 //! | not after the middle of the newest records                        | yes: most records are there, so time has passed        |
 //! | near the wall clock, and the partition was read to its end before | yes: a quiet partition has a new record                |
+//! | ahead, like all others of the newest [`MOMENTS`]                   | to the earliest of these: records are sparse, not wrong |
 //! | further ahead                                                     | no: the record is kept and deduplicated by its own time |
 //! | more than `future_max` ahead of the wall clock                    | at most to there, if most of the newest records are    |
+//!
+//! `future_max` and `idle_after` are those of the partition's input ([`Pace`]).
 //!
 //! Every record shows that its partition is alive, whatever becomes of it. A partition that has yielded records without a usable time
 //! for as long as `idle_after` no longer holds the watermark.
@@ -17,9 +20,12 @@
 //! Silence counts only while somebody listens. A source that is away, a full spool and a store that does not answer keep records back, and
 //! those of one partition may come long before those of another: a partition that nobody could hear holds the watermark.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use protocol::lane::TIME_UNKNOWN_MS;
+
+use crate::settings::Pace;
 
 /// Times of a partition's newest records whose middle is asked for: few enough to sort with every block, enough that a burst of some
 /// records with a wrong clock is not most of them.
@@ -27,6 +33,40 @@ const RECENT: usize = 128;
 
 /// Times taken from one block, evenly spread: two blocks and a bit are most of [`RECENT`].
 const RECENT_OF_BLOCK: usize = 32;
+
+/// Moments in which all records must be ahead before the clock follows them, and the time that these take at the least. Where records are sparse, [`RECENT`] of
+/// them take hours. One sender of several, with a wrong clock or with a right one among others that are late, is hardly alone for so long.
+const MOMENTS: usize = 8;
+const MOMENTS_TAKE: Duration = Duration::from_secs(60);
+
+/// Records that come within this time are of one moment: a burst of one sender is one.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// When the newest records came, and the least time of each such moment: no more than there are in [`MOMENTS_TAKE`], and two.
+#[derive(Clone, Debug, Default)]
+struct Moments(VecDeque<(Duration, i64)>);
+
+impl Moments {
+    fn add(&mut self, times_ms: &[i64], now: Duration) {
+        let Some(least) = times_ms.iter().copied().filter(|time_ms| *time_ms != TIME_UNKNOWN_MS).min() else {
+            return;
+        };
+        match self.0.back_mut() {
+            Some((began, known)) if now.saturating_sub(*began) < MOMENT => *known = least.min(*known),
+            _ => self.0.push_back((now, least)),
+        }
+        while self.0.len() > MOMENTS && self.0.get(1).is_some_and(|(began, _)| now >= *began + MOMENTS_TAKE) {
+            self.0.pop_front();
+        }
+    }
+
+    /// The least time of all of them, once there are enough.
+    fn least(&self, now: Duration) -> Option<i64> {
+        let is_long = self.0.front().is_some_and(|(began, _)| now >= *began + MOMENTS_TAKE);
+        let least = self.0.iter().map(|(_, time_ms)| *time_ms).min();
+        least.filter(|_| is_long && self.0.len() >= MOMENTS)
+    }
+}
 
 /// The times of a partition's newest records.
 #[derive(Clone, Debug, Default)]
@@ -64,8 +104,10 @@ impl Recent {
 
 #[derive(Clone, Debug)]
 struct Progress {
+    pace: Pace,
     time_ms_max: i64,
     recent: Recent,
+    moments: Moments,
     caught_up: bool,
     ended: bool,
     /// True while its source gives nothing, away or refusing: partitions that run ahead do not wait for it.
@@ -82,8 +124,6 @@ struct Progress {
 pub struct Watermarks {
     partitions: Vec<Progress>,
     low_ms: i64,
-    idle_after: Duration,
-    future_ms_max: i64,
     /// The lane's last turn, and whether it let its sources be read.
     turned: Option<(Duration, bool)>,
     /// How long nobody has listened without a break.
@@ -100,16 +140,8 @@ const DEAF_PART: u32 = 4;
 
 impl Watermarks {
     /// No partition yet; the watermark stands at `low_ms`.
-    pub fn new(low_ms: i64, idle_after: Duration, future_ms_max: i64) -> Self {
-        Self {
-            partitions: Vec::new(),
-            low_ms,
-            idle_after,
-            future_ms_max,
-            turned: None,
-            deaf: Duration::ZERO,
-            is_held: false,
-        }
+    pub fn new(low_ms: i64) -> Self {
+        Self { partitions: Vec::new(), low_ms, turned: None, deaf: Duration::ZERO, is_held: false }
     }
 
     /// The lane takes its next turn, in which it lets its sources be read, or not. What passed since the last one is no silence of any
@@ -122,8 +154,8 @@ impl Watermarks {
             return;
         }
         self.deaf += passed;
-        let is_long = self.deaf >= self.idle_after / DEAF_PART;
         for progress in &mut self.partitions {
+            let is_long = self.deaf >= progress.pace.idle_after / DEAF_PART;
             progress.silent_since = if is_long { now } else { progress.silent_since + passed };
         }
     }
@@ -134,10 +166,12 @@ impl Watermarks {
     }
 
     /// Adds the next partition, whose greatest record time so far is known from the journal.
-    pub fn add(&mut self, time_ms_max: i64, now: Duration) {
+    pub fn add(&mut self, time_ms_max: i64, now: Duration, pace: Pace) {
         self.partitions.push(Progress {
+            pace,
             time_ms_max,
             recent: Recent::default(),
+            moments: Moments::default(),
             caught_up: false,
             ended: false,
             away: false,
@@ -149,15 +183,16 @@ impl Watermarks {
 
     /// Records of a partition went by, with these times; none for those that have no usable time.
     pub fn observe(&mut self, partition: usize, times_ms: &[i64], wall_ms: i64, now: Duration) {
-        let future = self.future_ms_max;
         let progress = &mut self.partitions[partition];
+        let future = progress.pace.future_ms_max;
         let was_caught_up = std::mem::take(&mut progress.caught_up);
         (progress.last_record, progress.silent_since) = (now, now);
         let wall_limit = wall_ms.saturating_add(future);
         progress.recent.add(times_ms);
-        let middle = progress.recent.middle().unwrap_or(TIME_UNKNOWN_MS).min(wall_limit);
+        progress.moments.add(times_ms, now);
+        let middle = progress.recent.middle().max(progress.moments.least(now));
         // Where most records are ahead of the wall clock, the clock stays at its limit: without end it would keep all of the state.
-        let mut clock = progress.time_ms_max.max(middle);
+        let mut clock = progress.time_ms_max.max(middle.unwrap_or(TIME_UNKNOWN_MS).min(wall_limit));
         // A quiet partition has a new record, and its time is now.
         if was_caught_up {
             let is_now = |time: &&i64| **time <= wall_limit && **time >= wall_ms.saturating_sub(future);
@@ -199,8 +234,8 @@ impl Watermarks {
         self.partitions[partition].time_ms_max
     }
 
-    fn is_idle(&self, p: &Progress, now: Duration) -> bool {
-        let is_long_ago = |since: Duration| now.saturating_sub(since) >= self.idle_after;
+    fn is_idle(p: &Progress, now: Duration) -> bool {
+        let is_long_ago = |since: Duration| now.saturating_sub(since) >= p.pace.idle_after;
         let is_silent = p.caught_up && !p.away && is_long_ago(p.silent_since);
         // Records came since, and none said what time it is.
         let is_untimed = p.last_record > p.last_time && is_long_ago(p.last_time);
@@ -209,7 +244,7 @@ impl Watermarks {
 
     /// The partitions that the watermark leaves out, by index.
     pub fn idle(&self, now: Duration) -> Vec<u32> {
-        let idle = self.partitions.iter().enumerate().filter(|(_, p)| self.is_idle(p, now));
+        let idle = self.partitions.iter().enumerate().filter(|(_, p)| Self::is_idle(p, now));
         idle.map(|(n, _)| n as u32).collect()
     }
 
@@ -224,7 +259,7 @@ impl Watermarks {
         if self.is_held {
             return self.low_ms;
         }
-        let active = self.partitions.iter().filter(|p| !self.is_idle(p, now)).map(|p| p.time_ms_max).min();
+        let active = self.partitions.iter().filter(|p| !Self::is_idle(p, now)).map(|p| p.time_ms_max).min();
         let low = active.or_else(|| self.partitions.iter().map(|p| p.time_ms_max).max());
         self.low_ms.max(low.unwrap_or(TIME_UNKNOWN_MS))
     }

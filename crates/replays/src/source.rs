@@ -174,6 +174,12 @@ impl Source for WithReplays {
         Ok(ends)
     }
 
+    async fn behind(&self, from: &[(Partition, Position)]) -> Result<Vec<(Partition, u64)>, SourceError> {
+        // Those of the log are numbers.
+        let theirs: Vec<_> = from.iter().filter(|(of, _)| *of != partition()).cloned().collect();
+        self.inner.behind(&theirs).await
+    }
+
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         let (ours, theirs): (Vec<_>, Vec<_>) =
             from.into_iter().partition(|from| from.partition == partition());

@@ -350,6 +350,21 @@ impl Source for PulsarSource {
         self.ask(|shared| shared.each(Client::end)).await
     }
 
+    async fn behind(&self, from: &[(Partition, Position)]) -> Result<Vec<(Partition, u64)>, SourceError> {
+        let from: BTreeMap<Partition, Position> = from.iter().cloned().collect();
+        self.ask(move |shared| {
+            let mut behind = Vec::new();
+            for (partition, name) in shared.all(SourceFault::Away)? {
+                let Some(next) = from.get(&partition) else { continue };
+                let count = shared.client.behind(&name, *next);
+                let count = count.map_err(|error| error.error().at(&partition))?;
+                behind.extend(count.map(|count| (partition, count)));
+            }
+            Ok(behind)
+        })
+        .await
+    }
+
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         Ok(Box::new(self.ask(move |shared| shared.read(from)).await?))
     }

@@ -17,11 +17,17 @@ pub enum Kind {
     Join,
 }
 
+/// Names of sources, for messages.
+pub(super) const KAFKA: &str = "Kafka";
+pub(super) const PULSAR: &str = "Pulsar";
+
 /// Costs, and where they are from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coefficients {
     /// Where they are from, for messages.
     pub from: String,
+    /// What the measured records were read from, for messages.
+    pub read_from: &'static str,
     /// Bytes of the measured records.
     pub record_bytes: f64,
     /// Records of them for each CPU-second of Forebay.
@@ -42,6 +48,7 @@ impl Coefficients {
         let has = |is: fn(&pipeline::config::model::step::Step) -> bool| pipeline.steps.iter().any(is);
         let of = |from: &str, record_bytes, records_per_cpu_s, clickhouse_cpu_s_a_row| Self {
             from: format!("docs/performance.md, {from}"),
+            read_from: KAFKA,
             record_bytes,
             records_per_cpu_s,
             clickhouse_cpu_s_a_row,
@@ -93,6 +100,7 @@ impl Coefficients {
         };
         Ok(Self {
             from: from.to_owned(),
+            read_from: if report["setting"]["pulsar"] == Value::Bool(true) { PULSAR } else { KAFKA },
             record_bytes: record_bytes
                 .ok_or("the report has no `record_bytes`; make one with this version")?,
             records_per_cpu_s: of("records_per_cpu_s")?,

@@ -19,6 +19,7 @@ const WINDOW: &str =
 fn known() -> Coefficients {
     Coefficients {
         from: "a test".to_owned(),
+        read_from: KAFKA,
         record_bytes: 200.0,
         records_per_cpu_s: 1e6,
         clickhouse_cpu_s_a_row: 1e-6,
@@ -166,6 +167,29 @@ fn coefficients_are_those_of_a_report() {
     let known = Coefficients::of_report(&report(), "r.json").expect("a report");
     assert_eq!((known.records_per_cpu_s, known.clickhouse_cpu_s_a_row), (2e6, 2e-6));
     assert_eq!((known.bytes_a_key(Kind::Dedup), known.bytes_a_key(Kind::Window)), (23.5, 75.0));
+}
+
+#[test]
+fn a_source_that_was_not_measured_is_named() {
+    let cores = |pipeline: &Pipeline, known: &Coefficients| {
+        line(&lines(pipeline, load(1e6), known, &Prices::default()), "forebay_cores").because
+    };
+    let text = "pipeline: p\nstore: ./data\nsource:\n  pulsar: { service: 'pulsar://p:6650', topic: t }\n  fields: { k: UInt32, v: Float64 }\n\
+                sink: { clickhouse: { url: 'http://c:8123', table: t } }\n";
+    let pulsar = config::check(text, &Surroundings::of_process()).pipeline.expect("a pipeline");
+    let said = cores(&pulsar, &known());
+    assert!(said.contains("records of Pulsar are taken to cost what those of Kafka did"), "{said}");
+    assert!(said.contains("forebay bench flink --pulsar"), "{said}");
+    assert!(!cores(&of("", "./data"), &known()).contains("taken to cost"));
+
+    let mut of_pulsar = report();
+    of_pulsar["setting"]["pulsar"] = json!(true);
+    let known = Coefficients::of_report(&of_pulsar, "r.json").expect("a report");
+    assert!(!cores(&pulsar, &known).contains("taken to cost"));
+    assert!(
+        cores(&of("", "./data"), &known)
+            .contains("records of Kafka are taken to cost what those of Pulsar did")
+    );
 }
 
 #[test]

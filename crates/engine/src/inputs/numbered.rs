@@ -80,6 +80,12 @@ impl Source for Numbered {
         Ok(self.places(ends))
     }
 
+    async fn behind(&self, from: &[(Partition, Position)]) -> Result<Vec<(Partition, u64)>, SourceError> {
+        let from: Vec<_> = from.iter().map(|(partition, next)| (plain(partition), *next)).collect();
+        let behind = self.source.behind(&from).await.map_err(|error| numbered(error, self.input))?;
+        Ok(behind.into_iter().map(|(partition, count)| (partition.of_input(self.input), count)).collect())
+    }
+
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         let from = from.into_iter().map(from_plain).collect();
         let reader = self.source.read(from).await.map_err(|error| numbered(error, self.input))?;

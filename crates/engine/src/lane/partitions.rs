@@ -37,7 +37,7 @@ impl LaneTask {
             }
         }
         for p in new {
-            self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed());
+            self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed(), self.context.pace(p.input));
             let next = p.next();
             let partition = Partition::new(p.stream, p.index).of_input(p.input);
             self.readings.push(reading(&self.context.inputs, partition, next));
@@ -188,9 +188,10 @@ impl LaneTask {
             self.context.runtime.sleep(backoff.next_pause(&*self.context.runtime)).await;
         }
         let next = genesis.next();
+        let pace = self.context.pace(genesis.input);
         let body = Genesis { partitions: vec![genesis], ..Default::default() };
         self.context.journal.lock().await.append(Body::Genesis(body)).await?;
-        self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed());
+        self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed(), pace);
         let mut added = reading(&self.context.inputs, start.partition, next);
         // A drain that began before the partition was there owes it nothing.
         added.stop_at = self.drain.then_some(next);

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use dataflow::{Partition, Position, SourceFault};
+use dataflow::{Partition, Position, SourceFault, position};
 use metrics::{counter, gauge};
 
 use super::LaneTask;
@@ -26,13 +26,14 @@ pub(super) async fn watch_lag(context: Arc<Context>, inlet: Arc<Inlet>) {
         match context.runtime.timeout(every, inlet.source.ends()).await {
             Some(Ok(ends)) => {
                 context.status.update(|s| {
-                    for (partition, end) in ends {
-                        let name = inlet.shown(&partition);
+                    for (partition, end) in &ends {
+                        let name = inlet.shown(partition);
                         let partition = s.partitions.entry(name.clone()).or_default();
-                        partition.end = Some(end);
+                        partition.end = Some(*end);
                         tell_lag(&name, partition);
                     }
                 });
+                watch_behind(&context, &inlet, &ends).await;
                 // A reader with nothing to read says nothing either, so what it met is over if it was not met again between two answers.
                 let times = context.status.source_away_times(&inlet.name);
                 if std::mem::take(&mut is_away) || (times.is_some() && times == times_before) {
@@ -48,6 +49,30 @@ pub(super) async fn watch_lag(context: Arc<Context>, inlet: Arc<Inlet>) {
             Some(Err(_)) | None => {}
         }
         context.runtime.sleep(every).await;
+    }
+}
+
+/// Asks how much stands behind what is sealed of the partitions whose positions cannot be counted. A slow answer comes the next time.
+async fn watch_behind(context: &Context, inlet: &Inlet, ends: &[(Partition, Position)]) {
+    let known = context.status.snapshot().partitions;
+    let sealed = |(partition, end): &(Partition, Position)| {
+        let told = known.get(&inlet.shown(partition))?;
+        position::between(told.sealed, *end).is_none().then(|| (partition.clone(), told.sealed))
+    };
+    let from: Vec<_> = ends.iter().filter_map(sealed).collect();
+    if from.is_empty() {
+        return;
+    }
+    let asked = inlet.source.behind(&from);
+    if let Some(Ok(behind)) = context.runtime.timeout(context.settings.lag_every, asked).await {
+        context.status.update(|s| {
+            for (partition, count) in behind {
+                let name = inlet.shown(&partition);
+                let partition = s.partitions.entry(name.clone()).or_default();
+                partition.behind = Some(count);
+                tell_lag(&name, partition);
+            }
+        });
     }
 }
 

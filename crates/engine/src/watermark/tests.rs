@@ -2,10 +2,12 @@ use super::*;
 
 const S: Duration = Duration::from_secs(1);
 
+const PACE: Pace = Pace { idle_after: Duration::from_secs(10), future_ms_max: 1_000 };
+
 fn two() -> Watermarks {
-    let mut w = Watermarks::new(TIME_UNKNOWN_MS, 10 * S, 1_000);
-    w.add(TIME_UNKNOWN_MS, Duration::ZERO);
-    w.add(TIME_UNKNOWN_MS, Duration::ZERO);
+    let mut w = Watermarks::new(TIME_UNKNOWN_MS);
+    w.add(TIME_UNKNOWN_MS, Duration::ZERO, PACE);
+    w.add(TIME_UNKNOWN_MS, Duration::ZERO, PACE);
     w
 }
 
@@ -105,8 +107,8 @@ const DAY: i64 = 86_400_000;
 
 /// One partition whose records are of long ago by the wall clock.
 fn one() -> Watermarks {
-    let mut w = Watermarks::new(TIME_UNKNOWN_MS, 10 * S, 1_000);
-    w.add(TIME_UNKNOWN_MS, Duration::ZERO);
+    let mut w = Watermarks::new(TIME_UNKNOWN_MS);
+    w.add(TIME_UNKNOWN_MS, Duration::ZERO, PACE);
     w
 }
 
@@ -193,4 +195,71 @@ fn a_partition_waits_only_for_those_that_are_behind() {
     assert!(w.is_ahead(0, 100) && !w.is_ahead(1, 100) && !w.is_ahead(0, 4_000));
     w.caught_up(1);
     assert!(!w.is_ahead(0, 100), "the other has nothing to read");
+}
+
+/// One record every 20 s whose time is five minutes behind the wall clock, as of devices that send what they kept.
+fn sparse(w: &mut Watermarks, records: std::ops::Range<u32>) -> i64 {
+    let mut time_ms = 0;
+    for n in records {
+        time_ms = WALL + i64::from(n) * 20_000 - 300_000;
+        w.observe(0, &[time_ms], WALL + i64::from(n) * 20_000, n * 20 * S);
+        w.caught_up(0);
+    }
+    time_ms
+}
+
+#[test]
+fn sparse_records_that_are_older_than_the_wall_clock_are_followed_after_a_few() {
+    let mut w = one();
+    let newest_ms = sparse(&mut w, 0..40);
+    let behind_ms = newest_ms - w.advance(800 * S);
+    assert!(behind_ms <= 140_000, "the watermark is {behind_ms} ms behind");
+
+    // With a `future_max` that is longer than the gaps each is followed at once.
+    let mut w = Watermarks::new(TIME_UNKNOWN_MS);
+    w.add(TIME_UNKNOWN_MS, Duration::ZERO, Pace { future_ms_max: 30_000, ..PACE });
+    assert_eq!(sparse(&mut w, 0..3), w.advance(60 * S));
+}
+
+#[test]
+fn a_wrong_clock_among_sparse_records_moves_nothing() {
+    let mut w = one();
+    let newest_ms = sparse(&mut w, 0..20);
+    // Every other record is of that sender, and it has a burst too.
+    for n in 0..20 {
+        let now = (400 + n * 10) * S;
+        w.observe(0, &[WALL + 300_000 + i64::from(n)], WALL + 400_000, now);
+        w.observe(0, &[newest_ms], WALL + 400_000, now + 5 * S);
+    }
+    for n in 0..10 {
+        let now = 700 * S + n * Duration::from_millis(20);
+        w.observe(0, &[WALL + 310_000 + i64::from(n)], WALL + 400_000, now);
+    }
+    assert!(w.advance(800 * S) <= newest_ms);
+}
+
+/// Every third record is of now, and most are of what others kept.
+#[test]
+fn records_of_now_among_most_that_are_late_move_nothing() {
+    let mut w = one();
+    let mut random = testkit::Lcg::new(7);
+    for n in 0..20_000 {
+        let (wall, now) = (WALL + i64::from(n) * 1_000, n * S);
+        let late_ms = if random.one_in(3) { 0 } else { 300_000 };
+        w.observe(0, &[wall - late_ms], wall, now);
+        assert!(n < 300 || w.advance(now) <= wall - 200_000, "record {n}");
+    }
+}
+
+#[test]
+fn each_input_has_its_own_pace() {
+    let mut w = Watermarks::new(TIME_UNKNOWN_MS);
+    w.add(TIME_UNKNOWN_MS, Duration::ZERO, PACE);
+    w.add(TIME_UNKNOWN_MS, Duration::ZERO, Pace { idle_after: 100 * S, future_ms_max: 60_000 });
+    for partition in [0, 1] {
+        w.observe(partition, &[50, 30_000], 100_000, S);
+        w.caught_up(partition);
+    }
+    assert_eq!((w.time_ms_max(0), w.time_ms_max(1)), (50, 30_000));
+    assert_eq!((w.idle(20 * S), w.idle(101 * S)), (vec![0], vec![0, 1]));
 }

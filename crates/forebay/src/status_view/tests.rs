@@ -63,9 +63,14 @@ fn read_does_not_count_replayed_records() {
     let status = view(|s| {
         s.sealed.records = Counts { read: 12, passed: 10, dead_letters: 2, ..Counts::default() };
         s.unsealed.records = Counts { read: 4, passed: 4, ..Counts::default() };
-        s.partitions.insert("t/0".into(), PartitionStatus { next: 13, sealed: 10, end: None, expired: 0 });
-        s.partitions
-            .insert("@replays/0".into(), PartitionStatus { next: 3, sealed: 2, end: None, expired: 0 });
+        s.partitions.insert(
+            "t/0".into(),
+            PartitionStatus { next: 13, sealed: 10, end: None, behind: None, expired: 0 },
+        );
+        s.partitions.insert(
+            "@replays/0".into(),
+            PartitionStatus { next: 3, sealed: 2, end: None, behind: None, expired: 0 },
+        );
     })
     .status();
     assert_eq!((&status["sealed"]["read"], &status["sealed"]["replayed"]), (&json!(10), &json!(2)));
@@ -77,7 +82,7 @@ fn read_does_not_count_replayed_records() {
 fn what_is_not_known_is_null_and_not_zero() {
     let status = view(|_| {}).status();
     assert_eq!((&status["lag"], &status["watermark_ms"]), (&Value::Null, &Value::Null));
-    let partition = PartitionStatus { next: 5, sealed: 3, end: None, expired: 0 };
+    let partition = PartitionStatus { next: 5, sealed: 3, end: None, behind: None, expired: 0 };
     let status = view(|s| s.partitions = [("t/0".into(), partition)].into()).status();
     assert_eq!((&status["lag"], &status["partitions"]["t/0"]["lag"]), (&Value::Null, &Value::Null));
 }
@@ -85,8 +90,14 @@ fn what_is_not_known_is_null_and_not_zero() {
 #[test]
 fn numbers_and_problems_are_shown() {
     let status = view(|s| {
-        s.partitions.insert("t/0".into(), PartitionStatus { next: 5, sealed: 3, end: Some(9), expired: 0 });
-        s.partitions.insert("t/1".into(), PartitionStatus { next: 9, sealed: 9, end: Some(9), expired: 0 });
+        s.partitions.insert(
+            "t/0".into(),
+            PartitionStatus { next: 5, sealed: 3, end: Some(9), behind: None, expired: 0 },
+        );
+        s.partitions.insert(
+            "t/1".into(),
+            PartitionStatus { next: 9, sealed: 9, end: Some(9), behind: None, expired: 0 },
+        );
         s.tables.insert(
             "d.t".into(),
             TableStatus {

@@ -96,6 +96,10 @@ impl Source for WithLookups {
         self.inner.ends().await
     }
 
+    async fn behind(&self, from: &[(Partition, Position)]) -> Result<Vec<(Partition, u64)>, SourceError> {
+        self.inner.behind(from).await
+    }
+
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         let inner = self.inner.read(from).await?;
         let (looks, runtime) = (self.looks.clone(), self.runtime.clone());

@@ -19,10 +19,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use engine::Settings;
+use engine::settings::Pace;
 
-use crate::config::model::Pipeline;
 use crate::config::model::step::Step;
-use crate::config::values::{Size, Window};
+use crate::config::model::{Input, Pipeline};
+use crate::config::values::{Period, Size, Window};
 
 /// Batches that are in memory at once: one gathers, one waits for the seal, one waits in front of it, one is being encoded; and
 /// the frames of two of them, which are no larger.
@@ -117,14 +118,33 @@ pub fn settings(pipeline: &Pipeline, order_dependent: bool) -> Settings {
         // Each table keeps its own.
         body_cache_bytes_max: shares(pipeline).frames / pipeline.targets().len() as u64,
         drain_time_max: shutdown.timeout.duration(),
-        future_ms_max: future(pipeline)
-            .map_or(defaults.future_ms_max, |future| future.min(defaults.future_ms_max)),
+        future_ms_max: future_ms(pipeline),
+        paces: paces(pipeline),
         skew_ms_max: skew(pipeline).map(|skew| i64::try_from(skew.as_millis()).unwrap_or(i64::MAX)),
         ..defaults
     }
 }
 
-/// How far ahead of the others a record may move the watermark, in milliseconds: as the file says, or a quarter of the window, within which
+/// How the clocks of inputs go that say so.
+fn paces(pipeline: &Pipeline) -> BTreeMap<String, Pace> {
+    let pace = |input: &Input<'_>| {
+        let (future, idle) = (input.source.future_max, input.source.idle_after);
+        let pace = Pace {
+            idle_after: idle.map_or(Settings::default().idle_after, Period::duration),
+            future_ms_max: future.map_or_else(|| future_ms(pipeline), |future| future.ms.cast_signed()),
+        };
+        (future.is_some() || idle.is_some()).then(|| (input.name.to_owned(), pace))
+    };
+    pipeline.inputs().iter().filter_map(pace).collect()
+}
+
+/// How far ahead of the others a record may move the watermark of an input that does not say it, in milliseconds.
+fn future_ms(pipeline: &Pipeline) -> i64 {
+    let most = Settings::default().future_ms_max;
+    future(pipeline).map_or(most, |future| future.min(most))
+}
+
+/// How far ahead of the others a record may move the watermark, in milliseconds: as the steps say, or a quarter of the window, within which
 /// no history is freed that the others need. `None` when no step looks at time.
 fn future(pipeline: &Pipeline) -> Option<i64> {
     let futures = pipeline.steps.iter().filter_map(|step| {

@@ -183,6 +183,10 @@ impl Source for Noted {
         self.inner.ends().await
     }
 
+    async fn behind(&self, from: &[(Partition, Position)]) -> Result<Vec<(Partition, u64)>, SourceError> {
+        self.inner.behind(from).await
+    }
+
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         from.iter().for_each(|from| remember(&self.identities, from));
         let inner = self.inner.read(from).await?;

@@ -303,6 +303,24 @@ fn bounds_come_from_the_file() {
     );
 }
 
+#[test]
+fn an_input_may_say_how_its_clocks_go() {
+    let text = "pipeline: p
+inputs:
+  a: { kafka: { brokers: 'k:9092', topic: a }, fields: { at: DateTime64(3) }, future_max: 2m }
+  b: { kafka: { brokers: 'k:9092', topic: b }, fields: { at: DateTime64(3) }, idle_after: 5m }
+  c: { kafka: { brokers: 'k:9092', topic: c }, fields: { at: DateTime64(3) } }
+steps: [{ window: { time: at, size: 1m, aggregates: { n: count() } } }]
+sink: { clickhouse: { url: 'http://localhost:8123', table: t } }
+";
+    let settings = bounds::settings(&pipeline(text), false);
+    let pace = |input| {
+        let pace = settings.pace(input);
+        (pace.future_ms_max, pace.idle_after.as_secs())
+    };
+    assert_eq!([pace("a"), pace("b"), pace("c")], [(120_000, 30), (15_000, 300), (15_000, 30)]);
+}
+
 /// A file that says nothing gets what the engine takes by default: the two must not drift apart.
 #[test]
 fn defaults_of_the_file_are_those_of_the_engine() {

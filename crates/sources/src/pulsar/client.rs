@@ -17,7 +17,7 @@ use super::frame::Frame;
 use super::messages::{
     Ack, CUMULATIVE, Command, EARLIEST, EXCLUSIVE, FAILOVER, Failure, Flow, GetSchema, Kind, LOOKUP_CONNECT,
     LOOKUP_REDIRECT, Lookup, MessageId, OfConsumer, PARTITIONS_FAILED, Partitions, Schema, SchemaResponse,
-    Subscribe, error,
+    StatsOf, Subscribe, error,
 };
 use super::place::{self, Entry, Proof};
 use super::schema::{BrokerSchema, SchemaKind};
@@ -279,6 +279,27 @@ impl Client {
             let (last, _) = last(connection, consumer)?;
             close(connection, consumer)?;
             Ok(place::end(last))
+        })
+    }
+
+    /// Entries of a partition at `next` and behind it: what a consumer has before it that begins there and leaves nothing behind. `None` if the
+    /// broker does not say it.
+    pub(super) fn behind(&self, name: &str, next: Position) -> Answer<Option<u64>> {
+        let route = self.route(name)?;
+        let proof = Proof::of(next);
+        self.at(&route, |connection| {
+            let consumer = subscribe(connection, self.look(name, proof, None))?;
+            let request = connection.number();
+            let stats = Some(StatsOf { request, consumer });
+            let command = Command { kind: Kind::ConsumerStats as i32, stats, ..Command::default() };
+            let answer = connection.ask(&command, &|| true, |command| {
+                command.stats_response.filter(|answer| answer.request == request)
+            })?;
+            close(connection, consumer)?;
+            match answer.error {
+                None => Ok(answer.backlog.map(|backlog| backlog.saturating_sub(proof.entries(next)))),
+                Some(code) => Err(Unanswered::Trouble(errors::of(code, &answer.message.unwrap_or_default()))),
+            }
         })
     }
 

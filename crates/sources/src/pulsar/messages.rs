@@ -36,6 +36,8 @@ pub(super) enum Kind {
     PartitionedMetadataResponse = 22,
     Lookup = 23,
     LookupResponse = 24,
+    ConsumerStats = 25,
+    ConsumerStatsResponse = 26,
     ReachedEndOfTopic = 27,
     Seek = 28,
     GetLastMessageId = 29,
@@ -98,6 +100,10 @@ pub(super) struct Command {
     pub(super) lookup: Option<Lookup>,
     #[prost(message, optional, tag = "24")]
     pub(super) lookup_response: Option<LookupResponse>,
+    #[prost(message, optional, tag = "25")]
+    pub(super) stats: Option<StatsOf>,
+    #[prost(message, optional, tag = "26")]
+    pub(super) stats_response: Option<Stats>,
     #[prost(message, optional, tag = "27")]
     pub(super) reached_end: Option<OfConsumer>,
     #[prost(message, optional, tag = "28")]
@@ -282,6 +288,27 @@ pub(super) struct LookupResponse {
     pub(super) message: Option<String>,
     #[prost(bool, optional, tag = "8")]
     pub(super) through_service_url: Option<bool>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct StatsOf {
+    #[prost(uint64, required, tag = "1")]
+    pub(super) request: u64,
+    #[prost(uint64, required, tag = "4")]
+    pub(super) consumer: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Stats {
+    #[prost(uint64, required, tag = "1")]
+    pub(super) request: u64,
+    #[prost(int32, optional, tag = "2")]
+    pub(super) error: Option<i32>,
+    #[prost(string, optional, tag = "3")]
+    pub(super) message: Option<String>,
+    /// Entries that the subscription has before it.
+    #[prost(uint64, optional, tag = "15")]
+    pub(super) backlog: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

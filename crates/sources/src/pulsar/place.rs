@@ -94,6 +94,11 @@ impl Proof {
         }
     }
 
+    /// Entries that come first and were read before.
+    pub(super) fn entries(self, next: Position) -> u64 {
+        u64::from(matches!(self, Self::Entry(entry) if entry.end() <= next))
+    }
+
     /// Where a consumer must begin so that it comes.
     pub(super) fn start(self) -> MessageId {
         match self {

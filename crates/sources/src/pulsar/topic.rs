@@ -16,6 +16,11 @@ pub(crate) fn full(name: &str) -> Result<String, String> {
                     use a `persistent://` topic"
             .into());
     }
+    if name.contains(['*', '^']) {
+        return Err(
+            "looks like a pattern, and topics are listed by name; write each of them under `topics`".into()
+        );
+    }
     let bare = name.strip_prefix(PERSISTENT).unwrap_or(name);
     if bare.contains("://") {
         return Err("has an unknown domain; write `persistent://tenant/namespace/topic`".into());

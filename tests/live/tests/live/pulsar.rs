@@ -95,7 +95,9 @@ fn every_pulsar_message_is_in_the_table_once_whatever_is_killed() {
     assert!(backlog <= 70, "one entry at the most is not acknowledged: {stats}");
 
     // A topic that is truncated before it was read has lost messages: nobody is told otherwise.
+    assert_eq!(pipeline.lag(), 0);
     send(&pulsar, "events", all..all + 30);
+    assert_eq!(pipeline.lag(), u64::from(PARTITIONS), "a batch of ten in each partition is one entry");
     for partition in 0..PARTITIONS {
         let name = format!("events-partition-{partition}");
         pulsar.unload(&name).expect("unloads");

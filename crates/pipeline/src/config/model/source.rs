@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::listen::ListenSource;
-use crate::config::values::{Consumer, Identifier, OneOrMany, Pairs, Start, StoreUrl};
+use crate::config::values::{Consumer, Identifier, OneOrMany, Pairs, Period, Start, StoreUrl};
 pub use format::{
     AvroFormat, CsvFormat, EpochUnit, Format, FormatOptions, FormatWord, JsonFormat, NO_QUOTE, OtlpFormat,
     ProtobufFormat, Registry,
@@ -67,6 +67,24 @@ pub struct Source {
     /// names; without that the broker's timestamp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Identifier>,
+
+    /// How far ahead of the others of its partition, or of this machine's clock, a record may move the watermark. With less, a sender whose clock is wrong closes no window
+    /// early; but where records of one partition are further apart, the watermark stays several of them behind. `1h`, or a quarter of the shortest `size`, `slide`, `step`
+    /// or `gap` of a window, of the interval of a join, or of the window of a `dedup`, whichever is least, if left out; with a `dedup` at most a quarter of its window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend(
+        "x-least" = "1ms", "x-most" = "3650d",
+        "x-why" = "no record would move the watermark with less"
+    ))]
+    pub future_max: Option<Period>,
+
+    /// How long a partition that was read to its end holds the watermark while no record of it comes. Records that come later may be late. `30s` if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend(
+        "x-least" = "1s", "x-most" = "1d",
+        "x-why" = "a broker answers within a second; results of the other partitions wait as long"
+    ))]
+    pub idle_after: Option<Period>,
 }
 
 impl Source {

@@ -132,6 +132,20 @@ impl Rules<'_> {
                      `window: unbounded`",
                 );
             }
+            if let Window::Within(window) = dedup.window {
+                let quarter = Period { ms: window.ms / 4 };
+                for input in self.pipeline.inputs() {
+                    if let Some(future) = input.source.future_max.filter(|future| *future > quarter) {
+                        self.fault(
+                            &format!("{}.future_max", input.path),
+                            format!(
+                                "`{future}` is more than a quarter of the window of `{path}`: one record from the future would free \
+                                 history that the next ones need; write `{quarter}` or less"
+                            ),
+                        );
+                    }
+                }
+            }
             if let Some(future) = dedup.future_max {
                 let quarter = match dedup.window {
                     Window::Unbounded => None,

@@ -12,6 +12,10 @@ fn a_topic_has_one_name_however_it_is_written() {
 fn what_is_no_stored_topic_is_refused_with_the_way_out() {
     let why = full("non-persistent://public/default/events").expect_err("is not stored");
     assert!(why.contains("exactly once") && why.contains("persistent://"), "{why}");
+    for name in ["persistent://shop/web/orders-.*", "^orders", "persistent://shop/web/*"] {
+        let why = full(name).expect_err("is a pattern");
+        assert!(why.contains("`topics`"), "{why}");
+    }
     for name in
         ["", "a/b", "a/b/c/d", "a//c", "kafka://a/b/c", "persistent://events", "persistent://a/b/", "a\n"]
     {

@@ -13,7 +13,7 @@ use admin::fields;
 use admin::plan::PartitionNow;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::position::Position;
-use dataflow::{Event, Partition, ReadFrom, Reader, Runtime, SourceError, SourceFault, position};
+use dataflow::{Event, Partition, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault, position};
 use engine::change::{Composition, NewState};
 use engine::inputs::Inlet;
 use engine::start::open::{Asking, Opened, Refusal, Shown, Standing};
@@ -138,7 +138,8 @@ impl One<'_> {
         if from.is_empty() {
             found.problem(path, Exit::Failed, format!("{}: there is no partition to read", self.shown()));
         }
-        let told = describe(&inlet, &from, &ends, found);
+        let behind = behind(&*source, &from, &ends).await;
+        let told = describe(&inlet, &from, &ends, &behind, found);
         read(reader, path, &from, sampler.as_mut(), found).await;
         let mut is_new = true;
         if let Some(sampler) = sampler.as_mut().filter(|sampler| sampler.is_empty()) {
@@ -261,14 +262,33 @@ fn from_the_first(shown: &Shown, from: &[ReadFrom]) -> Vec<ReadFrom> {
     from.iter().filter_map(first).collect()
 }
 
+/// What the source counts of the partitions whose positions do not say their lag; nothing of it where it does not answer.
+async fn behind(
+    source: &dyn Source,
+    from: &[ReadFrom],
+    ends: &BTreeMap<Partition, Position>,
+) -> BTreeMap<Partition, u64> {
+    let is_counted =
+        |at: &&ReadFrom| ends.get(&at.partition).is_none_or(|end| position::between(at.next, *end).is_some());
+    let from: Vec<_> =
+        from.iter().filter(|at| !is_counted(at)).map(|at| (at.partition.clone(), at.next)).collect();
+    if from.is_empty() {
+        return BTreeMap::new();
+    }
+    let asked = tokio::time::timeout(SOURCE_WAIT_MAX, source.behind(&from)).await;
+    asked.ok().and_then(Result::ok).unwrap_or_default().into_iter().collect()
+}
+
 /// Describes the partitions for users, and gives them for programs.
 fn describe(
     inlet: &Inlet,
     from: &[ReadFrom],
     ends: &BTreeMap<Partition, Position>,
+    behind: &BTreeMap<Partition, u64>,
     found: &mut Found,
 ) -> Value {
-    let lag = |at: &ReadFrom| ends.get(&at.partition).and_then(|end| position::between(at.next, *end));
+    let counted = |at: &ReadFrom| ends.get(&at.partition).and_then(|end| position::between(at.next, *end));
+    let lag = |at: &ReadFrom| counted(at).or_else(|| behind.get(&at.partition).copied());
     let partitions: Vec<Value> = from
         .iter()
         .map(|at| {
@@ -288,7 +308,8 @@ fn describe(
     for at in from.iter().take(SHOWN_MAX) {
         let left = match (ends.get(&at.partition), lag(at)) {
             (Some(end), Some(lag)) => {
-                format!("to {}: {lag} positions are not read yet", position::shown(*end))
+                let what = if counted(at).is_some() { "positions" } else { "entries" };
+                format!("to {}: {lag} {what} are not read yet", position::shown(*end))
             }
             _ => "to its end, which is not known".to_owned(),
         };
