@@ -60,6 +60,8 @@ pub enum Variant {
     ClosedEarly,
     ClosedUnsealed,
     ReleasedUncounted,
+    PartialMergedTwice,
+    LateInBoth,
     JoinReleasedEarly,
     JoinUnsealed,
     JoinReleasedUncounted,
@@ -95,7 +97,7 @@ pub enum Variant {
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 78] = [
+    pub const ALL: [Self; 80] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -143,6 +145,8 @@ impl Variant {
         Self::ClosedEarly,
         Self::ClosedUnsealed,
         Self::ReleasedUncounted,
+        Self::PartialMergedTwice,
+        Self::LateInBoth,
         Self::JoinReleasedEarly,
         Self::JoinUnsealed,
         Self::JoinReleasedUncounted,
@@ -205,7 +209,11 @@ impl Variant {
     /// The plan of a seed in which it can show itself.
     pub fn plan(self, seed: u64) -> Plan {
         match self {
-            Self::ClosedEarly | Self::ClosedUnsealed | Self::ReleasedUncounted => Plan::windowed(seed),
+            Self::ClosedEarly
+            | Self::ClosedUnsealed
+            | Self::ReleasedUncounted
+            | Self::PartialMergedTwice
+            | Self::LateInBoth => Plan::windowed(seed),
             Self::JoinReleasedEarly
             | Self::JoinUnsealed
             | Self::JoinReleasedUncounted

@@ -540,7 +540,9 @@ impl Operator for Versioned {
         let (keys, counts, versions) = (numbers("key"), numbers("n"), numbers("v"));
         let pack = |row| {
             let at = starts.value(row) as u64 / SIZE_MS * 10 + keys.value(row);
-            (at * 1_000_000 + versions.value(row)) * 1_000 + counts.value(row)
+            // Behind the clock with which the numbers of the state begin.
+            let seal = versions.value(row) % (1 << 20);
+            (at * 1_000_000 + seal) * 1_000 + counts.value(row)
         };
         let ids = UInt64Array::from_iter_values((0..rows.num_rows()).map(pack));
         let rows = RecordBatch::try_from_iter([("id", Arc::new(ids) as _)]).expect("one column");

@@ -4,6 +4,9 @@
 //!
 //! Seals are numbered by the step itself: the number is in its state, so a start after a crash continues with it. A result's version is the number
 //! of the seal that it is part of, so of one key and window each result has a greater version than those before it, and none has a version twice.
+//! The first seal of an empty state has one more than the wall clock in milliseconds, times 2^20, and its delta says so: a step that lost its state, or
+//! was told to forget it, has greater versions than the rows that it wrote before. That takes a clock behind which the earlier state began, and fewer
+//! than a million seals in each millisecond since.
 //!
 //! | a window fires with a seal                             | if                                              |
 //! |--------------------------------------------------------|-------------------------------------------------|
@@ -22,6 +25,14 @@ use dataflow::StateError;
 
 use super::encoding::{Reader, damaged, put_len};
 use super::kinds::{SIZE_MAX, Spans, Windows};
+
+/// Seals for which there is a number of their own in each millisecond, as a power of two.
+const SEALS_BITS: u32 = 20;
+
+/// The number behind which those of a state begin that is empty at this time.
+pub(super) fn first_number(wall_ms: i64) -> u64 {
+    u64::try_from(wall_ms).map_or(0, |wall_ms| wall_ms.saturating_mul(1 << SEALS_BITS))
+}
 
 /// Panes of one window at the most where results come before it is closed: each of its results is merged from so many, again and again.
 pub const PANES_MAX: i64 = 100;
@@ -129,7 +140,7 @@ impl Firing {
 /// What was written of windows that are open.
 #[derive(Default)]
 pub(super) struct Fired {
-    /// The number of the newest seal; that of the first is 1.
+    /// The number of the newest seal, 0 before there is any. Of what came with one seal: the number behind which it is, 0 unless it is the first.
     pub seals: u64,
     /// Whether that has results of every open window.
     pub is_early: bool,

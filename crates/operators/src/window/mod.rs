@@ -318,6 +318,9 @@ impl Operator for Window {
         let fires = || is_early && !self.base.firing(&plan, watermark_ms, true).is_empty();
         if !fresh.is_empty() || watermark_ms != self.watermark_ms || !marks.is_empty() || fires() {
             fresh.set_early(is_early);
+            if plan.emit.is_some() && self.base.seals() == 0 {
+                fresh.set_seals(emit::first_number(self.now_ms));
+            }
             if is_early {
                 self.fired_at_ms = self.now_ms;
             }

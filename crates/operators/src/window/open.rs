@@ -160,6 +160,21 @@ impl Open {
         }
     }
 
+    /// The number of the newest seal; or, of what came with one, the number behind which it is.
+    pub fn seals(&self) -> u64 {
+        match self {
+            Self::Panes(own) => own.fired.seals,
+            Self::Sessions(_) => 0,
+        }
+    }
+
+    /// Says the number behind which the seal is that this came with.
+    pub fn set_seals(&mut self, seals: u64) {
+        if let Self::Panes(own) = self {
+            own.fired.seals = seals;
+        }
+    }
+
     /// The panes, of windows that are made of them.
     pub fn panes(&mut self) -> Option<&mut Panes> {
         match self {

@@ -40,7 +40,9 @@ impl Panes {
     /// Takes what came with a seal in.
     pub fn merge(&mut self, plan: &Plan, later: Self) {
         let has_versions = plan.emit.is_some();
-        self.fired.seals += u64::from(has_versions);
+        if has_versions {
+            self.fired.seals = self.fired.seals.max(later.fired.seals).saturating_add(1);
+        }
         self.fired.is_early = later.fired.is_early;
         for (pane, mut groups) in later.panes {
             if has_versions {

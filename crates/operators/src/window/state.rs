@@ -7,7 +7,7 @@
 //! | field      | bytes | meaning                                                                        |
 //! |------------|-------|--------------------------------------------------------------------------------|
 //! | magic      | 4     | `FBWN`                                                                         |
-//! | version    | 2     | 3; 5 of a snapshot with spilled panes, and of a delta of a step that has any   |
+//! | version    | 2     | 3; 5 of a snapshot with spilled panes, and of a delta of a step that has any; 6 of the first delta of a step with results before windows close |
 //! | kind       | 1     | 1 snapshot: what the windows hold; 2 delta: what one seal brought into them    |
 //! | –          | 1     | 0                                                                              |
 //! | shape      | 4     | length; then the step's settings in words                                      |
@@ -15,6 +15,7 @@
 //! | panes      | 4     | how many; then for each what the next table says, the earliest first           |
 //! | firing     |       | of a snapshot of a step with results before windows close: see below           |
 //! | early      | 1     | of a delta of such a step: 1 if every open window has results with it          |
+//! | before     | 8     | of version 6: the number behind which that of the seal is                      |
 //! | spilled    |       | of version 5: what `spilled::marks` writes                                     |
 //! | checksum   | 8     | XXH3-64 of all before it                                                       |
 //!
@@ -46,8 +47,11 @@ use super::spilled::{Marks, Sizes, Spilled};
 
 const MAGIC: [u8; 4] = *b"FBWN";
 
-/// The newest version that is read: that of states with spilled panes. Version 4 had them in another form.
-pub const VERSION: u16 = 5;
+/// The newest version that is read: that of a first delta, which says where the numbers of seals begin.
+pub const VERSION: u16 = 6;
+
+/// That of states with spilled panes. Version 4 had them in another form.
+const VERSION_WITH_FILES: u16 = 5;
 
 /// Of all others, so that an earlier program can read them.
 const VERSION_WITHOUT_FILES: u16 = 3;
@@ -71,7 +75,7 @@ pub(super) fn snapshot(plan: &Plan, watermark_ms: i64, open: &Open, spilled: &Sp
         open.write_firing(&mut to);
     }
     if !spilled.is_empty() {
-        set_version(&mut to, VERSION);
+        set_version(&mut to, VERSION_WITH_FILES);
         spilled.write(&mut to);
     }
     finish(to)
@@ -84,6 +88,11 @@ pub(super) fn begin_delta(plan: &Plan, watermark_ms: i64, fresh: &Open, has_spil
     fresh.write(plan, watermark_ms, has_spilled, &mut to);
     if plan.emit.is_some() {
         to.push(u8::from(fresh.is_early()));
+        // Such a step has no spilled panes, whose deltas are of another version.
+        if fresh.seals() != 0 {
+            set_version(&mut to, VERSION);
+            to.extend_from_slice(&fresh.seals().to_le_bytes());
+        }
     }
     to
 }
@@ -91,7 +100,7 @@ pub(super) fn begin_delta(plan: &Plan, watermark_ms: i64, fresh: &Open, has_spil
 /// Ends it; `has_spilled` if any pane has generations, for then closed ones may be in it.
 pub(super) fn finish_delta(mut to: Vec<u8>, marks: &Marks, has_spilled: bool) -> Bytes {
     if has_spilled || !marks.is_empty() {
-        set_version(&mut to, VERSION);
+        set_version(&mut to, VERSION_WITH_FILES);
         marks.write(&mut to);
     }
     finish(to)
@@ -134,7 +143,7 @@ pub(super) fn parse_snapshot(
     if plan.emit.is_some() {
         open.read_firing(&mut from)?;
     }
-    let spilled = match version > VERSION_WITHOUT_FILES {
+    let spilled = match version == VERSION_WITH_FILES {
         true => Spilled::read(plan, sizes, watermark_ms, &mut from)?,
         false => Spilled::new(sizes),
     };
@@ -148,11 +157,14 @@ pub(super) fn parse_snapshot(
 /// As [`parse_snapshot`].
 pub(super) fn parse_delta(bytes: &[u8], plan: &Plan) -> Result<(i64, Open, Marks), StateError> {
     let (mut from, version) = parse(bytes, Kind::Delta, plan)?;
-    let has_marks = version > VERSION_WITHOUT_FILES;
+    let has_marks = version == VERSION_WITH_FILES;
     let watermark_ms = i64::from_le_bytes(from.array()?);
     let mut open = Open::read(plan, watermark_ms, has_marks, &mut from)?;
     if plan.emit.is_some() {
         open.set_early(from.take(1)? == [1]);
+        if version == VERSION {
+            open.set_seals(u64::from_le_bytes(from.array()?));
+        }
     }
     let marks = if has_marks { Marks::read(plan, &mut from)? } else { Marks::default() };
     check_end(&from)?;
@@ -178,7 +190,7 @@ fn parse<'a>(bytes: &'a [u8], kind: Kind, plan: &Plan) -> Result<(Reader<'a>, u1
     if version > VERSION {
         return Err(StateError::TooNew { found: version, known: VERSION });
     }
-    if version != VERSION && version != VERSION_WITHOUT_FILES {
+    if ![VERSION_WITHOUT_FILES, VERSION_WITH_FILES, VERSION].contains(&version) {
         let way_out = "only an older program can continue with it; this one needs a new name for the pipeline, under which it reads its source from the start"
             .to_owned();
         let words = |version: u16| format!("version `{version}` of the state of a window");

@@ -90,6 +90,23 @@ impl LyingStep {
         self.inner.finish(probed, answers)
     }
 
+    /// Another batch enters a window, and nobody is told.
+    fn slip_in(&mut self, batch: Batch) -> Result<Output, OperatorError> {
+        let probed = self.inner.probe(batch)?;
+        self.inner.finish(probed, &[])
+    }
+
+    /// The late rows of a batch of which so many were late, with the time of the newest seal: what is late is earlier than all that is not.
+    fn as_of_now(&self, batch: Batch, late: u64) -> Batch {
+        let mut rows: Vec<usize> = (0..batch.len()).collect();
+        rows.sort_by_key(|row| batch.times_ms[*row]);
+        let mut others = rows.split_off(usize::try_from(late).expect("rows of a batch"));
+        others.sort_unstable();
+        let mut late = batch.without(&others).expect("a batch of columns");
+        late.times_ms.fill(self.watermark_ms);
+        late
+    }
+
     fn inner_keys(&mut self) -> &mut dyn SeenKeys {
         self.inner.seen_keys().expect("only a step that has seen keys is asked")
     }
@@ -175,7 +192,16 @@ impl Operator for LyingStep {
                 return self.finish_versions(probed, answers);
             }
         }
+        let of_window = (self.absorbs && self.inner.inputs() == 1).then(|| probed.batch.clone());
         let mut output = self.inner.finish(probed, answers)?;
+        match (self.variant, of_window) {
+            (Variant::PartialMergedTwice, Some(batch)) => drop(self.slip_in(batch)?),
+            (Variant::LateInBoth, Some(batch)) if output.late > 0 => {
+                let late = self.as_of_now(batch, output.late);
+                self.slip_in(late)?;
+            }
+            _ => {}
+        }
         if output.is_made && !output.batch.is_empty() {
             let rows = output.batch.len();
             match self.variant {
@@ -209,6 +235,7 @@ impl Operator for LyingStep {
         }
         for output in &mut outputs {
             match self.variant {
+                Variant::PartialMergedTwice => output.released /= 2,
                 Variant::UnmatchedTwice => output.unmatched_rows.extend_from_within(..),
                 Variant::UnmatchedLost if self.is_restored => output.unmatched_rows.clear(),
                 _ => {}
@@ -261,6 +288,9 @@ impl State for LyingStep {
         let delta = self.honest().seal(watermark_ms);
         let snapshot = self.honest().snapshot();
         self.held = self.honest().held() + self.freed;
+        if self.variant == Variant::PartialMergedTwice {
+            self.held /= 2;
+        }
         self.snapshots = [snapshot, std::mem::take(&mut self.snapshots[0])];
         self.is_restored = false;
         self.seals += 1;

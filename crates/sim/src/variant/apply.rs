@@ -71,6 +71,8 @@ impl Variant {
             | Self::ClosedEarly
             | Self::ClosedUnsealed
             | Self::ReleasedUncounted
+            | Self::PartialMergedTwice
+            | Self::LateInBoth
             | Self::JoinReleasedEarly
             | Self::JoinUnsealed
             | Self::JoinReleasedUncounted

@@ -131,6 +131,14 @@ impl Variant {
             Self::ReleasedUncounted => {
                 ("released-uncounted", "a window that closes does not say which records it releases", 5)
             }
+            Self::PartialMergedTwice => (
+                "partial-merged-twice",
+                "what a window makes of a batch is merged into it twice, and all of its counts are halved",
+                5,
+            ),
+            Self::LateInBoth => {
+                ("late-in-both", "a record that is counted as late goes into an open window too", 20)
+            }
             Self::JoinReleasedEarly => (
                 "join-released-early",
                 "a row of a join is released by a watermark that is ahead of the sealed one",

@@ -1,6 +1,6 @@
 //! Windows for tables that merge rows: results that others replace, and states. Whatever is killed meanwhile, the table ends with the exact values.
 
-use live::{Case, Table};
+use live::{Case, Pipeline, Table};
 
 use crate::windows::{Expected, by_window, fed_with_kills, same};
 
@@ -55,6 +55,55 @@ fn early_results_and_updates_end_as_the_exact_results_whatever_is_killed() {
     // The last records close every window of the others; of their own only early results are there.
     let written = pipeline.status()["records"]["written"].as_u64();
     assert!(written.is_some_and(|written| written > results), "{written:?}: no result came early");
+}
+
+/// The newest row is that of the newest state, also when an earlier one had sealed far more often.
+#[test]
+fn results_of_an_emptied_state_replace_those_of_the_state_before_it() {
+    let Some(case) = Case::begin("versions_anew") else { return };
+    let table = table_of_versions(&case, case.name());
+    let pipeline = |name: &str, lateness: &str| {
+        let fields = "{ device: String, at: DateTime64(3), amount: Int32 }";
+        Pipeline::new(&case, name)
+            .input("readings", case.name(), &format!(", fields: {fields}, future_max: 1m"))
+            .step(&format!(
+                "window: {{ key: [device], time: at, size: 10s, lateness: {lateness}, emit: {{ updates: true, version: version }}, \
+                 aggregates: {{ n: count(), total: sum(amount) }} }}"
+            ))
+            .one_of(&format!("{{ clickhouse: {{ table: {} }} }}", table.name()))
+    };
+    let feed = case.feed();
+    let record = |device: &str, at: u64| {
+        format!(r#"{{"device":"{device}","at":{},"amount":1}}"#, 1_700_000_000_000 + at)
+    };
+    let send = |at: u64| feed.send([record("d", at)]);
+    // The window of the others is over in every partition.
+    let pass = |at: u64| feed.spread([0, 1, 2].map(|_| record("end", at)));
+    let newest = || table.value("SELECT n FROM {t} FINAL WHERE device = 'd'");
+    let before = pipeline(case.name(), "1h");
+    for n in 0..6 {
+        send(n);
+        if n == 0 {
+            pass(20_000);
+        }
+        before.drain();
+    }
+    assert_eq!(newest(), "6");
+
+    // Another lateness is another window: what was open is dropped, and only what comes later is in results.
+    let after = pipeline(case.name(), "2h");
+    send(100);
+    let output = after.run_tool(&["run"], &["--drain", "--new-state", "window"]);
+    assert!(output.exit.status.success(), "{}", output.stderr);
+    pass(20_100);
+    after.drain();
+    assert_eq!(newest(), "1", "{}", table.ask("SELECT * FROM {t}"));
+
+    // Under another name everything is read again, with a store that knows nothing.
+    let other = pipeline("versions_other", "1h");
+    let output = other.run_tool(&["run"], &["--drain", "--into-filled-table"]);
+    assert!(output.exit.status.success(), "{}", output.stderr);
+    assert_eq!(newest(), "7", "{}", table.ask("SELECT * FROM {t}"));
 }
 
 #[test]

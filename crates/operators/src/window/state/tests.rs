@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::super::spilled::Sizes;
 use super::super::tests::spills::{Bench, TINY};
 use super::super::tests::{batch, config, cut, others, put, schema};
-use super::super::{Window, WindowConfig, Windows};
+use super::super::{Clock, Emit, Window, WindowConfig, Windows};
 use super::CHECKSUM;
 
 /// A step with every aggregate.
@@ -81,6 +81,37 @@ fn deltas_and_snapshots_of_spilled_panes_keep_their_golden_bytes() {
     }
     let golden = include_str!("spilled.txt").lines().collect::<Vec<_>>();
     assert_eq!(golden, [hex(&delta), hex(&snapshot)]);
+}
+
+/// A step with results before its windows close, its first delta and its snapshot.
+fn early() -> (Window, bytes::Bytes, bytes::Bytes) {
+    let mut step = early_step();
+    step.at(1_764_000_000_000);
+    of_step(step)
+}
+
+fn early_step() -> Window {
+    let (early, version) = (Some(Duration::from_millis(5)), "version".to_owned());
+    let emit = Some(Emit { early, clock: Clock::EventTime, updates: true, version });
+    Window::new(&schema(), &WindowConfig { emit, ..config(100) }).unwrap()
+}
+
+#[test]
+fn the_first_delta_of_early_results_keeps_its_golden_bytes() {
+    let (_, delta, snapshot) = early();
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    if std::env::var_os("FOREBAY_TEST_WRITE").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/window/state/early.txt");
+        std::fs::write(path, format!("{}\n{}\n", hex(&delta), hex(&snapshot))).unwrap();
+    }
+    let golden = include_str!("early.txt").lines().collect::<Vec<_>>();
+    assert_eq!(golden, [hex(&delta), hex(&snapshot)]);
+}
+
+#[test]
+fn fuzz_state_of_early_results() {
+    let (_, delta, snapshot) = early();
+    fuzz_of("state of early results", &[delta.to_vec(), snapshot.to_vec()], early_step);
 }
 
 #[test]

@@ -87,7 +87,13 @@ fn versioned(outputs: &[Output]) -> BTreeMap<At, (u64, Vec<String>)> {
 }
 
 fn play(config: &WindowConfig, acts: &[Act], rules: &Rules) -> Result<(), TestCaseError> {
-    let new = || Window::new(&schema(), config).unwrap();
+    // Each process has another clock.
+    let clock = std::cell::Cell::new(1_700_000_000_000);
+    let new = || {
+        let mut step = Window::new(&schema(), config).unwrap();
+        step.at(clock.replace(clock.get() + 1_000));
+        step
+    };
     let mut model = Model { watermark_ms: i64::MIN, ..Model::default() };
     let mut step = new();
     let (mut sealed, mut snapshot, mut deltas) = (model.clone(), step.snapshot(), Vec::<Bytes>::new());
@@ -289,7 +295,7 @@ fn early_results_of_processing_time_need_no_record_and_a_start_knows_of_them() {
     step.at(5_100);
     assert!(step.is_due(10), "nothing was read, and time has passed");
     let (outputs, delta) = cut(&mut step, 10);
-    assert_eq!(came(&outputs), [of("a", 2)]);
+    assert_eq!(came(&outputs), [of("a", (5_000 << 20) + 2)]);
     deltas.push(delta);
     step.at(9_000);
     assert!(!step.is_due(10), "nothing is new");
@@ -301,5 +307,43 @@ fn early_results_of_processing_time_need_no_record_and_a_start_knows_of_them() {
     put(&mut again, batch(&[(Some("b"), Some(1), 1.0, 20)]));
     cut(&mut again, 20);
     again.at(20_100);
-    assert_eq!(came(&cut(&mut again, 20).0), [of("b", 4)], "`a` is in the table");
+    assert_eq!(came(&cut(&mut again, 20).0), [of("b", (5_000 << 20) + 4)], "`a` is in the table");
+}
+
+/// What a step wrote before its state was dropped must not win in the table.
+#[test]
+fn versions_of_an_empty_state_are_greater_than_those_of_the_state_before_it() {
+    let config = WindowConfig { emit: emit(None, true), ..config(500) };
+    let result = |step: &mut Window, clock: i64| {
+        step.at(clock);
+        put(step, batch(&[(Some("a"), Some(1), 1.0, 10)]));
+        let (outputs, delta) = cut(step, 1_000);
+        let [(_, version)] = came(&outputs)[..] else { panic!("one result") };
+        (version, delta)
+    };
+    let clock = 1_764_000_000_000;
+    let mut step = Window::new(&schema(), &config).unwrap();
+    let (first, delta) = result(&mut step, clock);
+    assert_eq!(first, (1_764_000_000_000 << 20) + 1);
+    let many = (0..1_000).map(|_| result(&mut step, clock + 1).0).last();
+    assert_eq!(many, Some(first + 1_000), "one more for each seal, whatever the clock says");
+
+    let mut emptied = Window::new(&schema(), &config).unwrap();
+    assert!(Some(result(&mut emptied, clock + 1).0) > many, "the state was dropped a millisecond later");
+
+    // A start goes on with the numbers of the state, though its clock was set back or is far ahead.
+    for clock in [clock - 1_000, clock + 1_000_000] {
+        let mut again = Window::new(&schema(), &config).unwrap();
+        again.at(clock);
+        again.apply(&delta).unwrap();
+        assert_eq!(result(&mut again, clock).0, first + 1);
+    }
+
+    // Of a program that began at 1: it goes on from there.
+    let mut earlier = Window::new(&schema(), &config).unwrap();
+    put(&mut earlier, batch(&[(Some("a"), Some(1), 1.0, 10)]));
+    assert_eq!(came(&cut(&mut earlier, 1_000).0), [of("a", 1)]);
+    let mut now = Window::new(&schema(), &config).unwrap();
+    now.restore(&earlier.snapshot()).unwrap();
+    assert_eq!(result(&mut now, clock).0, 2);
 }
