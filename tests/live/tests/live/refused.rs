@@ -43,6 +43,7 @@ fn assert_letters(case: &Case, letters: &Table, bad: &[u64]) {
         "SELECT source, partition, position, toUnixTimestamp64Milli(assumeNotNull(record_time)) AS time, key, headers, reason, raw \
          FROM {t} ORDER BY time",
     );
+    let of_table = format!("default.{}", letters.name().trim_end_matches("_rejected"));
     let expected: Vec<Value> = bad
         .iter()
         .map(|id| {
@@ -52,7 +53,7 @@ fn assert_letters(case: &Case, letters: &Table, bad: &[u64]) {
                 "position": (id / u64::from(PARTITIONS)).to_string(),
                 "time": (1_750_000_000_000 + id).to_string(),
                 "key": format!("key {id}"),
-                "headers": { "sender": "a test", "id": id.to_string() },
+                "headers": { "sender": "a test", "id": id.to_string(), "forebay.table": of_table },
                 "reason": "refused",
                 "raw": body(*id, -1),
             })
