@@ -2,14 +2,17 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use live::pipeline::term;
+use live::tls::{Authority, Identity};
 use live::{Case, PATIENCE};
 use testkit::{HttpClient, Lcg, Process, free_port, seed, wait_until};
 
-use super::logs::{start_gateway, wait_for_gateway};
+use super::hostile_wires;
+use super::logs::{start_gateway, start_gateway_of, wait_for_gateway};
 
 /// What the gateway may hold for requests, by its file.
 const MEMORY_MIB: u64 = 32;
@@ -17,11 +20,15 @@ const MEMORY_MIB: u64 = 32;
 const RSS_MIB_MAX: u64 = 320;
 /// The longest that a client goes on for which the gateway has no answer yet.
 const ATTACK: Duration = Duration::from_secs(2);
-const TOKEN: &str = "a-right-token";
+pub(super) const TOKEN: &str = "a-right-token";
 
 /// What is attacked.
 struct Target {
     port: u16,
+    /// Of syslog, over TCP and UDP.
+    syslog: u16,
+    /// Of another gateway, whose connections are encrypted: HTTP, and syslog.
+    encrypted: [u16; 2],
     random: Lcg,
 }
 
@@ -79,7 +86,7 @@ impl Target {
 }
 
 /// False once the connection is closed. What the gateway does not take for a while is given up: it reads no more.
-fn wrote(stream: &mut TcpStream, bytes: &[u8]) -> bool {
+pub(super) fn wrote(stream: &mut TcpStream, bytes: &[u8]) -> bool {
     match stream.write_all(bytes) {
         Ok(()) => true,
         Err(error) => [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()),
@@ -87,23 +94,23 @@ fn wrote(stream: &mut TcpStream, bytes: &[u8]) -> bool {
 }
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(super) const END_STREAM: u8 = 1;
+pub(super) const END_HEADERS: u8 = 4;
 
 /// A frame of HTTP/2.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("it is small").to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-fn opening() -> Vec<u8> {
+pub(super) fn opening() -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
 }
 
@@ -191,7 +198,7 @@ fn http1(target: &mut Target) {
 }
 
 /// Zeros, packed: one to a thousand and more.
-fn bomb(codec: &str, bytes: u64) -> Vec<u8> {
+pub(super) fn bomb(codec: &str, bytes: u64) -> Vec<u8> {
     let mut zeros = std::io::repeat(0).take(bytes);
     match codec {
         "gzip" => {
@@ -203,7 +210,8 @@ fn bomb(codec: &str, bytes: u64) -> Vec<u8> {
     }
 }
 
-fn field(number: u8, body: &[u8]) -> Vec<u8> {
+/// A field of a message of Protocol Buffers.
+pub(super) fn field(number: u8, body: &[u8]) -> Vec<u8> {
     let mut out = vec![number << 3 | 2];
     let mut length = body.len();
     while length >= 0x80 {
@@ -299,21 +307,24 @@ fn rss_mib_max(gateway: &Process) -> u64 {
 #[test]
 fn clients_that_mean_harm_take_neither_memory_nor_others_along() {
     let Some(case) = Case::begin("hostile") else { return };
-    let (dir, port) = (case.dir().to_owned(), free_port());
+    let (dir, port, syslog) = (case.dir().to_owned(), free_port(), free_port());
     let text = format!(
-        "gateway: test\nlisten: '127.0.0.1:{port}'\nstore: ./logs\nclients: {{ shop: {{ token_file: token }} }}\n\
-         streams: {{ orders: {{ body: 8MiB }}, good: {{ body: 8MiB }}, loki: {{ body: 8MiB }}, otlp_logs: {{ format: otlp_logs, body: 8MiB }} }}\n\
+        "gateway: test\nsyslog: [{{ udp: '127.0.0.1:{syslog}', tcp: '127.0.0.1:{syslog}' }}]\nlisten: '127.0.0.1:{port}'\nstore: ./logs\nclients: {{ shop: {{ token_file: token }} }}\n\
+         streams: {{ orders: {{ body: 8MiB }}, good: {{ body: 8MiB }}, loki: {{ body: 8MiB }}, syslog: {{ body: 8MiB }}, otlp_logs: {{ format: otlp_logs, body: 8MiB }} }}\n\
          limits: {{ memory: {MEMORY_MIB}MiB }}\nhttp: {{ listen: none }}\nshutdown: {{ timeout: 10s }}\n"
     );
     std::fs::write(dir.join("gateway.yaml"), text).expect("the test's folder can be written");
     std::fs::write(dir.join("token"), TOKEN).expect("the test's folder can be written");
     let mut gateway = start_gateway(&dir);
     wait_for_gateway(port);
+    let (encrypted, trusted, mut other) = start_encrypted(&dir);
     let (over, served) = (AtomicBool::new(false), AtomicU64::new(0));
-    let mut target = Target { port, random: Lcg::new(seed()) };
+    let mut target = Target { port, syslog, encrypted, random: Lcg::new(seed()) };
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| serve(port, &over, &served));
-        for (name, attack) in [("http2", http2 as fn(&mut Target)), ("http1", http1), ("bodies", bodies)] {
+        for (name, attack) in
+            [("http2", http2 as fn(&mut Target)), ("http1", http1), ("bodies", bodies), ("wires", wires)]
+        {
             let before = served.load(Ordering::Relaxed);
             let attacked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| attack(&mut target)));
             if let Err(panic) = attacked {
@@ -326,10 +337,49 @@ fn clients_that_mean_harm_take_neither_memory_nor_others_along() {
         over.store(true, Ordering::Release);
         sender.join().expect("the other sender");
     });
-    let rss = rss_mib_max(&gateway);
-    assert!(rss <= RSS_MIB_MAX, "{rss} MiB");
-    assert!(gateway.is_running().expect("it can be asked"));
-    let said = gateway.stdout().expect("its words") + &gateway.stderr().expect("its words");
-    assert!(!said.contains("panicked") && !said.contains(TOKEN), "{said}");
+    // Who shakes hands as it should is let in.
+    let url = format!("https://localhost:{}/healthz", encrypted[0]);
+    let asked = std::process::Command::new("curl")
+        .args(["-sf", "--max-time", "900", "--cacert"])
+        .arg(trusted)
+        .arg(url)
+        .output();
+    assert!(asked.expect("curl starts").status.success(), "the encrypted gateway serves nobody");
+    for gateway in [&mut gateway, &mut other] {
+        let rss = rss_mib_max(gateway);
+        assert!(rss <= RSS_MIB_MAX, "{rss} MiB");
+        assert!(gateway.is_running().expect("it can be asked"));
+        let said = gateway.stdout().expect("its words") + &gateway.stderr().expect("its words");
+        assert!(!said.contains("panicked") && !said.contains(TOKEN), "{said}");
+    }
     assert!(term(gateway).status.success());
+    assert!(term(other).status.success());
+}
+
+fn wires(target: &mut Target) {
+    hostile_wires::grpc(target.port, &mut target.random);
+    hostile_wires::syslog(target.syslog, &mut target.random);
+    for port in target.encrypted {
+        hostile_wires::tls(port, &mut target.random);
+    }
+}
+
+/// A gateway whose connections are encrypted: its ports for HTTP and syslog, the file of whom to trust, and the process.
+fn start_encrypted(dir: &Path) -> ([u16; 2], PathBuf, Process) {
+    let authority = Authority::new(dir, "authority").expect("certificates");
+    let Identity { cert, key, .. } = authority.issue(dir, "localhost").expect("certificates");
+    let [http, syslog] = [free_port(), free_port()];
+    let text = format!(
+        "gateway: encrypted\nlisten: '127.0.0.1:{http}'\nstore: ./encrypted\nstreams: {{ syslog: {{ body: 8MiB }} }}\n\
+         syslog: [{{ tcp: '127.0.0.1:{syslog}', encrypted: true }}]\ntls: {{ cert: '{}', key: '{}' }}\n\
+         limits: {{ memory: {MEMORY_MIB}MiB }}\nhttp: {{ listen: none }}\nshutdown: {{ timeout: 10s }}\n",
+        cert.display(),
+        key.display()
+    );
+    std::fs::write(dir.join("encrypted.yaml"), text).expect("the test's folder can be written");
+    let gateway = start_gateway_of(dir, "encrypted.yaml");
+    for port in [http, syslog] {
+        wait_until(PATIENCE, "the encrypted gateway", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    }
+    ([http, syslog], authority.file().to_owned(), gateway)
 }

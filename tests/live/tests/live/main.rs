@@ -50,6 +50,7 @@
 //! | [`changing`]   | a plan of the next run, and a pipeline that is moved to other positions           |
 //! | [`guide`]      | the commands of docs/changing-a-pipeline.md, and a store that is lost              |
 //! | [`hostile`]    | clients that mean harm                                                            |
+//! | [`hostile_wires`] | the same at gRPC, syslog and TLS                                                  |
 //! | [`listening`]  | pipelines that take requests themselves                                            |
 //! | [`ways`]       | what commands advise, followed                                                    |
 //! | [`ways_pulsar`] | what a Pulsar source advises, followed                                             |
@@ -71,6 +72,7 @@ mod glassflow;
 mod guide;
 mod host_logs;
 mod hostile;
+mod hostile_wires;
 mod inputs;
 mod joins;
 mod keys;

@@ -10,6 +10,7 @@ use live::{Case, PATIENCE, Pipeline};
 use serde_json::{Value, json};
 use testkit::{HttpClient, Lcg, Process, Spawn, free_port, seed, wait_until};
 
+use super::hostile::field;
 use super::otlp::{compare, tables};
 
 /// Batches of the test with kills, logs of each, and how often the gateway dies.
@@ -194,4 +195,70 @@ fn a_client_that_knows_no_protocol_finds_the_services_by_reflection_and_sends_a_
     let database = tables(&case, &["logs"]);
     from(&case, "logs", &[sink(&case, "otel_logs", "")]).drain();
     assert_eq!(database.ask("SELECT Body, SeverityText FROM {t}.otel_logs").trim(), "by reflection\tINFO");
+}
+
+/// What the pipeline of the next test may use, by its file, and what it may take at the most: that, and two requests of the largest size that a
+/// request may have in columns, each once more as it is sent.
+const MEMORY_MIB: u64 = 128;
+const PEAK_MIB_MAX: u64 = MEMORY_MIB + 2 * 2 * 128;
+
+/// A request whose rows share an attribute of 4 MiB, with as many bytes again that allow them to.
+fn broad(rows: usize) -> Vec<u8> {
+    let attribute = |key: &str, bytes: usize| {
+        field(1, &[field(1, key.as_bytes()), field(2, &field(1, &vec![b'v'; bytes]))].concat())
+    };
+    let rows = field(2, &[]).repeat(rows);
+    let resource = [field(1, &attribute("shared", 4 << 20)), field(2, &rows)].concat();
+    let padding = field(1, &attribute("padding", (4 << 20) + (400 << 10)));
+    [field(1, &resource), field(1, &padding)].concat()
+}
+
+/// A gateway stops the first kind at the door. It may come another way, and then it must not end the pipeline, which would read it again at each start.
+#[test]
+fn a_kilobyte_that_would_become_a_gibibyte_of_columns_takes_no_memory() {
+    let Some(case) = Case::begin("otel_memory") else { return };
+    let port = free_port();
+    let text = format!(
+        "gateway: test\nlisten: '127.0.0.1:{port}'\nstore: ./otel\nstreams: {{ otlp_logs: {{ format: otlp_logs }}, raw: {{ format: message }} }}\n\
+         http: {{ listen: none }}\n"
+    );
+    std::fs::write(case.dir().join("gateway.yaml"), text).expect("the test's folder can be written");
+    let gateway = start_gateway(case.dir(), port);
+    let post = |path: &str, body: &[u8]| {
+        let packed = zstd::encode_all(body, 9).expect("memory takes all");
+        let headers = [("Content-Type", "application/x-protobuf"), ("Content-Encoding", "zstd")];
+        let client = HttpClient::new(&format!("http://127.0.0.1:{port}")).timeout(PATIENCE);
+        let answer = client.request("POST", path, &headers, &packed).expect("an answer");
+        (answer.status, answer.text(), packed.len())
+    };
+    // 250 rows of 4 MiB.
+    let bomb = broad(250);
+    let (status, told, bytes) = post("/v1/logs", &bomb);
+    assert!(bytes < 4_096, "{bytes} bytes are sent");
+    assert!([400, 413].contains(&status) && told.contains("send fewer attributes"), "{status} {told}");
+    let wide = 28;
+    let plain = field(1, &field(2, &field(2, &field(5, &field(1, b"plain")))));
+    for body in [&bomb, &broad(wide), &bomb, &broad(wide), &plain] {
+        let (status, told, _) = post("/v1/streams/raw", body);
+        assert_eq!(status, 200, "{told}");
+    }
+    live::pipeline::term(gateway);
+
+    let database = tables(&case, &["logs"]);
+    let pipeline = case
+        .pipeline()
+        .input_of("events", "{ log: { url: ./otel/raw }, format: otlp_logs }")
+        .one_of(&sink(&case, "otel_logs", ""))
+        .batch("{ age: 100ms }")
+        .more(&format!("memory: {MEMORY_MIB}MiB"));
+    let running = pipeline.run();
+    let rows = 2 * wide as u64 + 1;
+    let count = || database.value("SELECT count() FROM {t}.otel_logs").parse::<u64>().expect("a number");
+    wait_until(PATIENCE, "the rows", || count() == rows);
+    let peak = running.usage().expect("its usage").rss_bytes_max >> 20;
+    live::pipeline::term(running);
+    let letters = pipeline.status()["records"]["dead_letters"].clone();
+    assert_eq!((letters, count()), (json!(2), rows));
+    println!("{peak} MiB at the most");
+    assert!(peak <= PEAK_MIB_MAX, "{peak} MiB, and `memory` is {MEMORY_MIB} MiB");
 }
