@@ -161,18 +161,6 @@ pub async fn should_reopen(target: &Target, journal: &Mutex<Journal>) -> bool {
         .any(|layout| matches!(table.fit(&from_record(layout)), Fit::No { .. } | Fit::Without { .. }))
 }
 
-/// Columns that the table has and the lane does not read, and will not before the next start: another column was dropped or made
-/// narrower, and to open the lane again would read without it as well.
-pub fn not_read(table: &dyn Table) -> Option<String> {
-    let (opened, now) = (table.layout(), table.changed()?);
-    if matches!(table.fit(&opened), Fit::AsIs | Fit::Again { always: true }) {
-        return None;
-    }
-    let new = now.columns.iter().filter(|column| opened.column(&column.name).is_none());
-    let new: Vec<String> = new.map(|column| format!("`{}`", column.name)).collect();
-    (!new.is_empty()).then(|| new.join(", "))
-}
-
 fn known<'a>(
     lane: &'a Lane,
     tables: &'a Tables,

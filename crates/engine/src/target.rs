@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use dataflow::{Meter, Sighting, Table};
+use dataflow::{Fit, Meter, Sighting, Table};
 use protocol::record::{self, Frontier};
 use protocol::{Lane, window};
 use tokio::sync::Notify;
 
-use crate::{Settings, layouts};
+use crate::Settings;
 
 /// One table that the lane writes.
 pub struct Target {
@@ -156,7 +156,7 @@ impl Target {
             );
         }
         self.suspect.store(false, Ordering::Release);
-        self.tell_not_read(layouts::not_read(&*self.table));
+        self.tell_not_read(not_read(&*self.table));
     }
 
     /// Says once which new columns of the table are not read.
@@ -262,6 +262,18 @@ impl Target {
 pub fn recorded(table: u32, seen: Sighting) -> record::Sighting {
     let Sighting { table_uuid, feeds_views, facts } = seen;
     record::Sighting { table, table_uuid, feeds_views, facts }
+}
+
+/// Columns that the table has and the lane does not read, and will not before the next start: another column was dropped or made
+/// narrower, and to open the lane again would read without it as well.
+fn not_read(table: &dyn Table) -> Option<String> {
+    let (opened, now) = (table.layout(), table.changed()?);
+    if matches!(table.fit(&opened), Fit::AsIs | Fit::Again { always: true }) {
+        return None;
+    }
+    let new = now.columns.iter().filter(|column| opened.column(&column.name).is_none());
+    let new: Vec<String> = new.map(|column| format!("`{}`", column.name)).collect();
+    (!new.is_empty()).then(|| new.join(", "))
 }
 
 /// What a record keeps of a sighting.

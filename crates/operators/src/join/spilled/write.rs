@@ -1,7 +1,7 @@
 //! From runs in memory to files, one at a time.
 //!
-//! Owns the order of the writing alone: the bytes were made when the runs were frozen (`spilled::file`), because rows are compared with them from then on. Runs beside the
-//! lane; what it wrote counts once the step has adopted it.
+//! Owns the order of the writing, beside the lane; what it wrote counts once the step has adopted it. Does not own the bytes (`spilled::file`): they were
+//! made when the runs were frozen, because rows are compared with them from then on.
 
 use std::any::Any;
 use std::collections::VecDeque;
