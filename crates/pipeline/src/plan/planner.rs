@@ -146,7 +146,7 @@ impl<'a> Planner<'a> {
         if metadata.contains(&Metadata::Position) && self.view.input.source.pulsar.is_some() {
             let message = "`_position` is read, and a position of Pulsar is two numbers, a ledger and a place in it, for which its type has no room; take \
                            `_partition` and `_timestamp` instead, or leave it out";
-            return Err(vec![fault(&format!("{}.pulsar", self.view.input.path), message.to_owned())]);
+            return Err(vec![fault(format!("{}.pulsar", self.view.input.path), message.to_owned())]);
         }
         let decoded = input[..input.len() - metadata.len()].to_vec();
         if decoded.is_empty() {
