@@ -48,8 +48,10 @@ fn every_way_out_of_what_a_kafka_source_refuses_is_one() {
     kafka.delete_topic(&gone).expect("deletes");
     feed.send(ids(20..30));
     let said = shell.says("run gone.yaml --drain", PERSON);
-    has(&said, &gone);
+    has(&said, "does not exist: create it, correct the name, or, if it was deleted for good, take it out");
     shell.edit("gone", &format!("[{stays}, {gone}]"), &format!("[{stays}]"));
+    let said = shell.says("run gone.yaml --drain", PERSON);
+    has(&said, "no longer in the pipeline file");
     shell.takes(&said, "forebay forget", "gone.yaml");
     runs("gone");
     assert_eq!(table.count_and_distinct("id"), (30, 30));
