@@ -169,8 +169,8 @@ impl Target {
             tracing::warn!(
                 table = self.table.name(),
                 columns,
-                "new columns of the table are not read before the next start, for another one was dropped or made narrower: start the \
-                 pipeline again if that was meant"
+                "the table has new columns that are not read until the pipeline is started again, because another column was dropped or \
+                 made narrower; if that was on purpose, restart the pipeline"
             );
         }
         *said = columns;

@@ -28,6 +28,8 @@ pub mod lookup;
 pub mod mapping;
 pub mod runs;
 pub mod stateless;
+#[cfg(test)]
+mod testing;
 pub mod window;
 
 pub use ahead::Ahead;

@@ -1,9 +1,8 @@
 //! A step whose rows are in files, with the engine's part in it (reading, writing, checkpoints, collecting), against one that has all of them in memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
 
-use dataflow::operator::{Given, Need};
-use dataflow::{StateRead, StateWork};
 use proptest::prelude::*;
 
 use super::model::{Act, acts, risen};
@@ -11,6 +10,7 @@ use super::*;
 use crate::join::spilled::Sizes;
 use crate::join::spilled::file::verify;
 use crate::join::state::{Head, Kind, Writer};
+use crate::testing::Stored;
 
 /// Sizes at which every seal freezes all rows, and some rows are a run and a few a block.
 const TINY: Sizes = Sizes {
@@ -30,35 +30,31 @@ const SOME: Sizes = Sizes { open_bytes: 300_000, block_bytes: 2_000, run_bytes: 
 
 /// A step, its journal and its store.
 struct Bench {
-    step: Join,
-    new: Box<dyn Fn() -> Join>,
-    files: BTreeMap<String, Vec<u8>>,
-    works: Vec<(Box<dyn StateWork>, Given, Vec<String>)>,
-    checkpoint: Bytes,
-    deltas: Vec<Bytes>,
-    written: u64,
+    stored: Stored<Join>,
     /// Blocks read for a batch at the most, and those read to let rows out.
     blocks: usize,
     let_out: usize,
+}
+
+impl Deref for Bench {
+    type Target = Stored<Join>;
+
+    fn deref(&self) -> &Stored<Join> {
+        &self.stored
+    }
+}
+
+impl DerefMut for Bench {
+    fn deref_mut(&mut self) -> &mut Stored<Join> {
+        &mut self.stored
+    }
 }
 
 impl Bench {
     fn new(config: &JoinConfig, sizes: Sizes) -> Self {
         let config = config.clone();
         let new = move || Join::new(&left(), &right(), &config).unwrap().with_sizes(sizes);
-        let step = new();
-        let checkpoint = step.snapshot();
-        let (files, works, deltas) = Default::default();
-        Self { step, new: Box::new(new), files, works, checkpoint, deltas, written: 0, blocks: 0, let_out: 0 }
-    }
-
-    fn read(&self, reads: &[StateRead]) -> Vec<Vec<u8>> {
-        let read = |read: &StateRead| {
-            let file =
-                self.files.get(&*read.object).unwrap_or_else(|| panic!("`{}` was collected", read.object));
-            file[read.offset as usize..][..read.len as usize].to_vec()
-        };
-        reads.iter().map(read).collect()
+        Self { stored: Stored::new(new, verify), blocks: 0, let_out: 0 }
     }
 
     fn put(&mut self, side: JoinSide, batch: Batch) -> Output {
@@ -84,71 +80,13 @@ impl Bench {
         let released =
             if is_closing { self.step.close(watermark_ms) } else { self.step.advance(watermark_ms) };
         let outputs = released.unwrap();
-        self.deltas.push(self.step.seal(watermark_ms));
-        self.start();
+        let delta = self.step.seal(watermark_ms);
+        self.sealed(delta);
         outputs
     }
 
     fn cut(&mut self, watermark_ms: i64) -> Vec<Output> {
         self.release(watermark_ms, false)
-    }
-
-    fn start(&mut self) {
-        while self.works.len() < 2
-            && let Some(work) = self.step.work()
-        {
-            self.works.push((work, Given::Start, vec![]));
-        }
-    }
-
-    /// Work goes on by so many steps.
-    fn work(&mut self, steps: usize) {
-        for _ in 0..steps {
-            let Some((mut work, given, mut written)) = self.works.pop() else { return self.start() };
-            let given = match work.step(given).unwrap() {
-                Need::Read(reads) => Given::Read(self.read(&reads)),
-                Need::Write(bytes) => {
-                    self.written += 1;
-                    let object = format!("runs/{}", self.written);
-                    assert!(verify(&object, &bytes).unwrap() > 0);
-                    self.files.insert(object.clone(), bytes);
-                    written.push(object.clone());
-                    Given::Written(object.into())
-                }
-                Need::Done => {
-                    self.step.adopt(work).unwrap();
-                    self.start();
-                    continue;
-                }
-            };
-            self.works.push((work, given, written));
-        }
-    }
-
-    /// A checkpoint, behind which what nobody needs any more is deleted.
-    fn checkpoint(&mut self) {
-        let files: Vec<String> = self.step.files().iter().map(|file| file.object.to_string()).collect();
-        let needed: BTreeSet<&String> =
-            files.iter().chain(self.works.iter().flat_map(|(.., written)| written)).collect();
-        self.files.retain(|object, _| needed.contains(object));
-        self.checkpoint = self.step.snapshot();
-        self.deltas.clear();
-    }
-
-    /// A step from the last checkpoint and the deltas after it.
-    fn twin(&self) -> Join {
-        let mut step = (self.new)();
-        for read in step.restore(&self.checkpoint).unwrap() {
-            step.open(&self.read(&[read])[0]).unwrap();
-        }
-        self.deltas.iter().for_each(|delta| step.apply(delta).unwrap());
-        step
-    }
-
-    /// Work under way is lost.
-    fn restart(&mut self) {
-        self.works.clear();
-        self.step = self.twin();
     }
 
     /// All that a step holds, but for where it is.

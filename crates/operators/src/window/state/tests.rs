@@ -55,7 +55,7 @@ fn deltas_and_snapshots_keep_their_golden_bytes() {
 
 /// A step of which a pane is in files and leaves, one is frozen, and one is in memory; its last delta and its snapshot.
 fn spilled() -> (Window, bytes::Bytes, bytes::Bytes) {
-    let mut bench = Bench::new(others(100), Sizes { piece_bytes: 1, ..TINY });
+    let mut bench = Bench::begin(others(100), Sizes { piece_bytes: 1, ..TINY });
     put(&mut bench.step, batch(&[(Some("a"), Some(5), 1.5, 10), (Some("bc"), Some(7), 3.0, 30)]));
     bench.cut(7);
     bench.work(100);

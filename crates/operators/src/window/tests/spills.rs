@@ -1,15 +1,13 @@
 //! A step whose panes are in files, with the engine's part in it (reading, writing, checkpoints, collecting), against the model.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use dataflow::operator::{Given, Need};
-use dataflow::{Output, StateRead, StateWork};
+use dataflow::Output;
 use proptest::prelude::*;
 
 use super::model::{
     Act, DEVICES, Model, Results, Rule, act, is_near, ms, told, unordered, windows, without_order,
 };
 use super::*;
+use crate::testing::Stored;
 use crate::window::spilled::Sizes;
 use crate::window::spilled::file::verify;
 
@@ -28,97 +26,17 @@ const SOME: Sizes =
     Sizes { open_bytes: 24_000, block_bytes: 600, piece_bytes: 1, generations_max: 3, ..TINY };
 
 /// A step, its journal and its store.
-pub(in crate::window) struct Bench {
-    pub step: Window,
-    new: Box<dyn Fn() -> Window>,
-    pub files: BTreeMap<String, Vec<u8>>,
-    works: Vec<(Box<dyn StateWork>, Given, Vec<String>)>,
-    checkpoint: Bytes,
-    pub deltas: Vec<Bytes>,
-    written: u64,
-}
+pub(in crate::window) type Bench = Stored<Window>;
 
 impl Bench {
-    pub fn new(config: WindowConfig, sizes: Sizes) -> Self {
-        let new = move || Window::new(&schema(), &config).unwrap().with_sizes(sizes);
-        let step = new();
-        let checkpoint = step.snapshot();
-        let (files, works, deltas) = Default::default();
-        Self { step, new: Box::new(new), files, works, checkpoint, deltas, written: 0 }
-    }
-
-    fn read(&self, reads: &[StateRead]) -> Vec<Vec<u8>> {
-        let read = |read: &StateRead| {
-            let file =
-                self.files.get(&*read.object).unwrap_or_else(|| panic!("`{}` was collected", read.object));
-            file[read.offset as usize..][..read.len as usize].to_vec()
-        };
-        reads.iter().map(read).collect()
+    pub fn begin(config: WindowConfig, sizes: Sizes) -> Self {
+        Self::new(move || Window::new(&schema(), &config).unwrap().with_sizes(sizes), verify)
     }
 
     pub fn cut(&mut self, watermark_ms: i64) -> Vec<Output> {
         let (outputs, delta) = cut(&mut self.step, watermark_ms);
-        self.deltas.push(delta);
-        self.start();
+        self.sealed(delta);
         outputs
-    }
-
-    fn start(&mut self) {
-        while self.works.len() < 2
-            && let Some(work) = self.step.work()
-        {
-            self.works.push((work, Given::Start, vec![]));
-        }
-    }
-
-    /// Work goes on by so many steps, each time on what was begun last.
-    pub fn work(&mut self, steps: usize) {
-        for _ in 0..steps {
-            let Some((mut work, given, mut written)) = self.works.pop() else { return self.start() };
-            let given = match work.step(given).unwrap() {
-                Need::Read(reads) => Given::Read(self.read(&reads)),
-                Need::Write(bytes) => {
-                    self.written += 1;
-                    let object = format!("runs/{}", self.written);
-                    assert!(verify(&object, &bytes).unwrap() > 0);
-                    self.files.insert(object.clone(), bytes);
-                    written.push(object.clone());
-                    Given::Written(object.into())
-                }
-                Need::Done => {
-                    self.step.adopt(work).unwrap();
-                    self.start();
-                    continue;
-                }
-            };
-            self.works.push((work, given, written));
-        }
-    }
-
-    /// A checkpoint, behind which what nobody needs any more is deleted.
-    pub fn checkpoint(&mut self) {
-        let files: Vec<String> = self.step.files().iter().map(|file| file.object.to_string()).collect();
-        let needed: BTreeSet<&String> =
-            files.iter().chain(self.works.iter().flat_map(|(.., written)| written)).collect();
-        self.files.retain(|object, _| needed.contains(object));
-        self.checkpoint = self.step.snapshot();
-        self.deltas.clear();
-    }
-
-    /// A step from the last checkpoint and the deltas after it.
-    pub fn twin(&self) -> Window {
-        let mut step = (self.new)();
-        for read in step.restore(&self.checkpoint).unwrap() {
-            step.open(&self.read(&[read])[0]).unwrap();
-        }
-        self.deltas.iter().for_each(|delta| step.apply(delta).unwrap());
-        step
-    }
-
-    /// Work under way is lost.
-    pub fn restart(&mut self) {
-        self.works.clear();
-        self.step = self.twin();
     }
 
     /// All that a step holds, but for where it is.
@@ -167,7 +85,7 @@ fn play(events: &[Event], sizes: Sizes, rule: Rule) -> Result<(), TestCaseError>
         }
         Rule::Sessions(..) => unreachable!("they are not spilled"),
     };
-    let mut bench = Bench::new(config, sizes);
+    let mut bench = Bench::begin(config, sizes);
     // With what is closed and has not left yet; as of the last seal too.
     let mut model = (Model::new(rule, 300), Results::new());
     let mut sealed = model.clone();
@@ -282,7 +200,7 @@ proptest! {
 
 #[test]
 fn steps_behind_wait_for_results_that_are_still_in_files() {
-    let mut bench = Bench::new(others(300), TINY);
+    let mut bench = Bench::begin(others(300), TINY);
     put(&mut bench.step, batch(&[(Some("a"), Some(1), 0.5, 10), (Some("b"), Some(2), 0.5, 1_010)]));
     bench.cut(500);
     bench.work(100);
@@ -305,7 +223,7 @@ fn steps_behind_wait_for_results_that_are_still_in_files() {
 
 #[test]
 fn closing_lets_out_what_is_in_files() {
-    let mut bench = Bench::new(others(300), TINY);
+    let mut bench = Bench::begin(others(300), TINY);
     put(&mut bench.step, batch(&[(Some("a"), Some(1), 0.5, 10), (Some("b"), Some(2), 0.5, 1_010)]));
     bench.cut(500);
     bench.work(100);
@@ -324,7 +242,7 @@ fn closing_lets_out_what_is_in_files() {
 #[test]
 fn sessions_are_not_spilled_and_keep_the_state_that_they_had() {
     let windows = Windows::Session { gap: Duration::from_millis(100), max: Duration::from_millis(1_000) };
-    let mut bench = Bench::new(WindowConfig { windows, ..others(300) }, TINY);
+    let mut bench = Bench::begin(WindowConfig { windows, ..others(300) }, TINY);
     put(&mut bench.step, batch(&[(Some("a"), Some(1), 0.5, 10)]));
     bench.cut(500);
     assert!(bench.works.is_empty() && bench.step.files().is_empty());
@@ -333,11 +251,11 @@ fn sessions_are_not_spilled_and_keep_the_state_that_they_had() {
 
 #[test]
 fn a_step_that_has_spilled_nothing_writes_what_an_earlier_program_reads() {
-    let mut bench = Bench::new(others(300), Sizes::new(1 << 30, 1));
+    let mut bench = Bench::begin(others(300), Sizes::new(1 << 30, 1));
     put(&mut bench.step, batch(&[(Some("a"), Some(1), 0.5, 10)]));
     bench.cut(500);
     assert_eq!((bench.deltas[0][4], bench.step.snapshot()[4]), (3, 3));
-    let mut spilled = Bench::new(others(300), TINY);
+    let mut spilled = Bench::begin(others(300), TINY);
     put(&mut spilled.step, batch(&[(Some("a"), Some(1), 0.5, 10)]));
     spilled.cut(500);
     assert_eq!((spilled.deltas[0][4], spilled.step.snapshot()[4]), (5, 5));
@@ -349,7 +267,7 @@ fn a_step_that_has_spilled_nothing_writes_what_an_earlier_program_reads() {
 #[test]
 fn a_pane_that_is_in_as_many_parts_as_may_be_stays_in_memory_and_ends_the_run_beyond_it() {
     let sizes = Sizes { generations_max: 2, ..TINY };
-    let mut bench = Bench::new(others(300), sizes);
+    let mut bench = Bench::begin(others(300), sizes);
     for _ in 0..4 {
         put(&mut bench.step, batch(&[(Some("a"), Some(1), 0.5, 10)]));
         bench.cut(500);
@@ -364,7 +282,7 @@ fn a_pane_that_is_in_as_many_parts_as_may_be_stays_in_memory_and_ends_the_run_be
 
 #[test]
 fn the_lane_waits_for_a_spill_while_as_much_again_is_in_memory() {
-    let mut bench = Bench::new(others(300), TINY);
+    let mut bench = Bench::begin(others(300), TINY);
     let row = |time| batch(&[(Some("a"), Some(1), 0.5, time)]);
     put(&mut bench.step, row(10));
     bench.cut(500);
