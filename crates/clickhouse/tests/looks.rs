@@ -99,11 +99,11 @@ async fn a_token_of_another_time_zone_is_not_trusted() {
     assert_eq!(before.see().await.unwrap_err().kind, TableFault::Differs, "a process that runs stops");
     let after = open(&proxy.url()).await.unwrap();
     let now = after.see().await.unwrap();
-    // The server of a test has not run for long, so that alone would be no run to trust.
-    let old = |seen: &dataflow::Sighting| {
-        let facts = tokens::Facts::of(seen).expect("it was seen");
-        tokens::Facts { start_ms: facts.seen_ms - 600_000, ..facts }.seen(seen.table_uuid.clone())
-    };
+    // The server of a test has not run for long, so that alone would be no run to trust. It is one run, however long the test takes.
+    let facts = |seen: &dataflow::Sighting| tokens::Facts::of(seen).expect("it was seen");
+    let start_ms = facts(&since).seen_ms - 600_000;
+    let old =
+        |seen: &dataflow::Sighting| tokens::Facts { start_ms, ..facts(seen) }.seen(seen.table_uuid.clone());
     let lapse = |basis, now| tokens::ClickHouseTokens.lapse(basis, &old(&since), &old(now));
     assert_eq!(lapse(Basis::Token, &since), None);
     assert_eq!(lapse(Basis::Token, &now), Some("time_zone_changed"));

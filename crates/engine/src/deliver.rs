@@ -228,7 +228,7 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
                 silent_at = None;
                 settled.settle(ordinal);
                 target.forget(ordinal);
-                context.objects.unwritten.settled(target.index, ordinal);
+                context.objects.unwritten.settled(target.index, ordinal, context.runtime.elapsed());
                 target.frontier.store(settled.frontier(), Ordering::Release);
                 context.spool.quiet.notify_one();
                 tell(context, place, ordinal, rows, settled.frontier());

@@ -2,8 +2,10 @@
 //!
 //! Owns the order: encode (on compute threads, while the lane gathers the next cut), write the segment, append the record, and only then
 //! wake the delivery (C2). Does not own when a cut is made (`lane::cutting`), the sums in it ([`crate::cut`]), the layout of a segment
-//! ([`crate::segment`]), nor the rules of a record (`protocol::lane`). Waits here when the spool is full, which makes the lane and then the
+//! ([`crate::segment`]), which segments stay unwritten ([`leave`]), nor the rules of a record (`protocol::lane`). Waits here when the spool is full, which makes the lane and then the
 //! source wait.
+
+mod leave;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,21 +15,17 @@ use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{Encoded, FrameId, Partition, Position, Selected, Table, TableError, reject};
 use futures::future::BoxFuture;
 use metrics::{counter, gauge, histogram};
-use protocol::record::{
-    Absorbed, Body, Counts, Derived, Frame, InputCounts, Made, Seal, StateDelta, TableRows,
-};
+use protocol::record::{Absorbed, Body, Counts, Derived, Frame, InputCounts, Seal, StateDelta, TableRows};
 use protocol::{Lane, names};
 use tokio::sync::mpsc;
 
 use crate::context::Context;
 use crate::cut::{Cut, TableCut};
 use crate::inputs::Inlet;
-use crate::objects::NextReader;
 use crate::origins::Origins;
 use crate::segment::Segment;
 use crate::stage::{self, Stage};
 use crate::status::Phase;
-use crate::target::Target;
 use crate::totals::Totals;
 use crate::{EngineError, accounts, deliver, inputs, layouts, versions};
 
@@ -237,16 +235,17 @@ async fn seal(context: &Arc<Context>, mut cut: Cut, frames: Frames) -> Result<u6
     });
     let segment_bytes = segment.len();
     let frame_bytes = sealed.iter().map(|(_, frame, _)| frame.len).sum();
+    leave::wait_for_memory(context, &cut, &sealed).await;
     wait_for_room(context, frame_bytes).await;
     let object = if segment.is_empty() { String::new() } else { context.objects.segment(cut.number) };
-    if let Some(made) = made_of(context, &mut cut, &sealed) {
+    if let Some(made) = leave::made_of(context, &mut cut, &sealed) {
         let frame = &mut sealed[0].1;
         frame.made = Some(Box::new(made));
         // Before the record: from then on the delivery may read it.
         let (place, now) = ((frame.table, frame.ordinal), context.runtime.elapsed());
         context.objects.unwritten.hold(&object, place, segment.into_pieces(), now);
     } else if !segment.is_empty() {
-        context.objects.write(&object, segment.into_pieces(), next_reader(context, &sealed)).await?;
+        context.objects.write(&object, segment.into_pieces(), leave::next_reader(context, &sealed)).await?;
     }
     let refused = cut.refusals.len();
     // Held from reading the frontiers to the append, or the delivery may record a later one in between (C4).
@@ -304,19 +303,6 @@ async fn seal(context: &Arc<Context>, mut cut: Cut, frames: Frames) -> Result<u6
     Ok(seq)
 }
 
-/// What a cut's only frame is made of, if its segment may be written later: it holds nothing else, and its body stays in memory.
-fn made_of(context: &Context, cut: &mut Cut, sealed: &[(usize, Frame, Bytes)]) -> Option<Made> {
-    let [(place, ..)] = sealed else { return None };
-    let is_all = cut.refusals.is_empty() && cut.fates.is_empty() && cut.letters == 0;
-    let may_leave =
-        context.may_leave && !context.is_stopping() && !context.targets[*place].takes_dead_letters;
-    if !may_leave || !is_all || next_reader(context, sealed) != NextReader::Start {
-        return None;
-    }
-    let runs = cut.runs.take().filter(|runs| !runs.is_empty())?;
-    Some(Made { runs, watermark_ms: cut.judged_by_ms })
-}
-
 /// Whether an input gave any record.
 fn has_any(counts: &InputCounts) -> bool {
     counts.counts() != Counts::default()
@@ -330,17 +316,6 @@ fn rows(context: &Context, cut: &Cut) -> Vec<TableRows> {
         replaced: cut.replaced(place),
     });
     rows.filter(|rows| rows.rows > 0).collect()
-}
-
-/// Who reads the segment next: nobody while this owner lives, if all of its bodies will be kept.
-fn next_reader(context: &Context, sealed: &[(usize, Frame, Bytes)]) -> NextReader {
-    let bytes_max = context.settings.body_cache_bytes_max;
-    let will_keep = |(place, target): (usize, &Target)| {
-        let own = sealed.iter().filter(|(of, ..)| *of == place);
-        target.has_room(own.map(|(_, frame, _)| frame.len).sum(), bytes_max)
-    };
-    let all_kept = context.targets.iter().enumerate().all(will_keep);
-    if all_kept { NextReader::Start } else { NextReader::Soon }
 }
 
 /// Keeps sealing within the spool: by bytes, and by the age of what is oldest. One seal always fits, and those up to the

@@ -41,6 +41,8 @@ pub struct Target {
     has_ended: AtomicBool,
     /// Woken when frames were sealed, the frontier was recorded, or the lane closes.
     pub wake: Notify,
+    /// Woken when a body that was kept is given up: there is room for another.
+    pub freed: Notify,
     seen: Mutex<Sighting>,
     bodies: Mutex<Bodies>,
     samples: Mutex<BTreeMap<u64, Vec<i64>>>,
@@ -86,6 +88,7 @@ impl Target {
             is_answered: AtomicBool::new(state.sent_below.is_none()),
             has_ended: AtomicBool::new(false),
             wake: Notify::new(),
+            freed: Notify::new(),
             seen: Mutex::new(seen),
             bodies: Mutex::default(),
             samples: Mutex::default(),
@@ -254,6 +257,7 @@ impl Target {
         let mut bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(body) = bodies.by_ordinal.remove(&ordinal) {
             bodies.bytes -= body.len() as u64;
+            self.freed.notify_one();
         }
     }
 }

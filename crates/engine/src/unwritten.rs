@@ -7,7 +7,8 @@
 //! | what happens                                  | the segment                                         |
 //! |-----------------------------------------------|-----------------------------------------------------|
 //! | its frame is settled                          | is dropped; there is nothing to delete              |
-//! | the frame is not settled for [`WRITE_AFTER`]  | is written, and read from the store from then on    |
+//! | for [`WRITE_AFTER`] no frame of its table is settled | is written, and read from the store from then on |
+//! | others of its table are, but not this one for [`WRITE_AT_LAST`] | the same                         |
 //! | the process is asked to stop, or ends in order | is written                                         |
 //! | the process dies                              | is made again by the next one                       |
 
@@ -18,8 +19,12 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::sync::Notify;
 
-/// How long a frame may be unsettled before its segment is written: most inserts are answered sooner, and one that is not may be away for long.
+/// How long a table may answer no insert before the segments of its frames are written: it may be away for long. While it answers, frames only wait for their turn,
+/// and to write them would cost more than to read their records once more after a crash.
 pub const WRITE_AFTER: Duration = Duration::from_secs(2);
+
+/// When the segment of a frame is written though others of its table are settled: it may wait for an answer of the operator.
+pub const WRITE_AT_LAST: Duration = Duration::from_secs(30);
 
 /// The segments of a lane that are sealed and not written: one for each such frame that is not settled.
 #[derive(Default)]
@@ -32,6 +37,8 @@ pub struct Unwritten {
 #[derive(Default)]
 struct State {
     held: BTreeMap<String, Held>,
+    /// When a frame of each table was settled last.
+    settled: BTreeMap<u32, Duration>,
     /// Names that nothing was ever written under, until retirement asks for them.
     never: BTreeSet<String>,
 }
@@ -52,9 +59,10 @@ impl Unwritten {
         self.added.notify_one();
     }
 
-    /// The frame is settled: nobody reads its segment any more.
-    pub fn settled(&self, table: u32, ordinal: u64) {
+    /// The frame is settled at `now`: nobody reads its segment any more.
+    pub fn settled(&self, table: u32, ordinal: u64, now: Duration) {
         let mut state = self.state();
+        state.settled.insert(table, now);
         let is_its = |held: &Held| (held.table, held.ordinal) == (table, ordinal);
         let found = state.held.iter().find(|(_, held)| is_its(held)).map(|(object, _)| object.clone());
         if let Some(object) = found {
@@ -103,10 +111,22 @@ impl Unwritten {
         }
     }
 
-    /// The segments that were sealed at `before` or earlier.
+    /// How long after `now` it pays to wait until a frame of the table is settled: while some are held, and it settles others.
+    pub fn patience(&self, table: u32, now: Duration) -> Option<Duration> {
+        let state = self.state();
+        let first = state.held.values().filter(|held| held.table == table).map(|held| held.since).min()?;
+        let last = state.settled.get(&table).map_or(first, |settled| first.max(*settled));
+        (last + WRITE_AFTER).checked_sub(now).filter(|left| !left.is_zero())
+    }
+
+    /// The segments that were sealed at `before` or earlier and whose table has settled nothing since, and those that were sealed long before that.
     pub fn due(&self, before: Duration) -> Vec<(String, Vec<Bytes>)> {
         let state = self.state();
-        let due = state.held.iter().filter(|(_, held)| held.since <= before);
+        let long_before = before.checked_sub(WRITE_AT_LAST - WRITE_AFTER);
+        let is_silent = |table| state.settled.get(&table).is_none_or(|settled| *settled <= before);
+        let is_due =
+            |held: &Held| held.since <= before && is_silent(held.table) || Some(held.since) <= long_before;
+        let due = state.held.iter().filter(|(_, held)| is_due(held));
         due.map(|(object, held)| (object.clone(), held.pieces.clone())).collect()
     }
 

@@ -1,6 +1,7 @@
 //! A join of two topics into ClickHouse's engine, with kills in between; every row against a reading of the records alone.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use live::{Case, Feed, Pipeline, Table};
@@ -63,6 +64,14 @@ fn joined_rows_are_right_to_the_last_one_whatever_is_killed() {
     rows_are_right("joins", &STEPS);
 }
 
+/// More rows wait for a match than fit into the memory of the step: most of them are in files when the process dies.
+#[test]
+fn joined_rows_that_were_spilled_are_right_to_the_last_one_whatever_is_killed() {
+    let join = STEPS[0].replace("lateness: 10s", "lateness: 150s, memory: 1MiB");
+    let files = rows_are_right("joins_spilled", &[&join, STEPS[1]]);
+    assert!(files > 0, "no life left a file of spilled rows");
+}
+
 #[test]
 fn rows_that_sql_joins_are_right_to_the_last_one_whatever_is_killed() {
     let query = "sql: SELECT order_id, country, o.at, p.payment_id, p.at AS paid_at FROM orders AS o LEFT JOIN payments AS p ON o.order_id = p.order \
@@ -97,7 +106,7 @@ fn rows_without_a_match_are_in_their_tables_once_whatever_is_killed() {
             "{{ clickhouse: {{ table: {} }}, columns: {{ paid_at: at }}, from: paid.right_unmatched }}",
             free.name()
         ));
-    let payments = killed(&pipeline, &two.feeds);
+    let payments = killed(&pipeline, &two.feeds, || {});
     let is_read = |order: &u64| country(*order) != "test";
     let mut by_order: BTreeMap<u64, Vec<&Payment>> = BTreeMap::new();
     let (mut lonely, mut wanted, mut alone) = (Vec::new(), Vec::new(), Vec::new());
@@ -207,15 +216,27 @@ pub fn two_topics(case: &Case, name: &str) -> TwoTopics {
     TwoTopics { pipeline, feeds }
 }
 
-/// Two topics, which these steps join and filter.
-fn rows_are_right(name: &str, steps: &[&str]) {
-    let Some(case) = Case::begin(name) else { return };
+/// Two topics, which these steps join and filter; how many files of spilled rows the lives of the process left.
+fn rows_are_right(name: &str, steps: &[&str]) -> usize {
+    let Some(case) = Case::begin(name) else { return 1 };
     let table = case.table(PAID, "order_id");
     let TwoTopics { pipeline, feeds } = two_topics(&case, name);
     let pipeline = steps.iter().fold(pipeline, |pipeline, step| pipeline.step(step));
-    let payments = killed(&pipeline, &feeds);
+    let mut files = 0;
+    let payments = killed(&pipeline, &feeds, || files += spilled_files(&pipeline.store()));
     joined_rows_are_those_of(&table, ORDERS, &payments);
     every_record_has_a_fate(&pipeline);
+    files
+}
+
+/// Files of state below a folder of the store.
+fn spilled_files(folder: &Path) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let of = |entry: std::fs::DirEntry| match entry.path() {
+        path if path.is_dir() => spilled_files(&path),
+        path => usize::from(path.parent().is_some_and(|parent| parent.ends_with("runs"))),
+    };
+    entries.flatten().map(of).sum()
 }
 
 /// The table holds what [`STEPS`] make of so many orders and of these payments, each row once.
@@ -238,8 +259,8 @@ pub fn joined_rows_are_those_of(table: &Table, orders: u64, payments: &[Payment]
     same(joined_rows(table), wanted);
 }
 
-/// Fills both topics in the order of time while the pipeline is run and killed, and drains them; the payments.
-fn killed(pipeline: &Pipeline, feeds: &[Feed; 2]) -> Vec<Payment> {
+/// Fills both topics in the order of time while the pipeline is run and killed, and drains them; the payments. `after_each` life something may be looked at.
+fn killed(pipeline: &Pipeline, feeds: &[Feed; 2], mut after_each: impl FnMut()) -> Vec<Payment> {
     let mut random = Lcg::new(seed());
     let payments = payments(&mut random, ORDERS);
     let mut paid = payments.iter().peekable();
@@ -259,6 +280,7 @@ fn killed(pipeline: &Pipeline, feeds: &[Feed; 2]) -> Vec<Payment> {
         let mut running = pipeline.run();
         std::thread::sleep(Duration::from_millis(400 + random.below(1_500)));
         running.kill9().expect("a kill");
+        after_each();
     }
     for Payment { id, order, at } in paid {
         let body = format!(r#"{{"payment_id":{id},"order":{order},"at":{at}}}"#);

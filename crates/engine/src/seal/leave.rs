@@ -1,0 +1,62 @@
+//! Which segments stay unwritten, because their source holds the records.
+//!
+//! Owns that decision, and the wait for memory that keeps them so. Does not own the segments that stay ([`crate::unwritten`]), nor who makes one again after a
+//! crash ([`crate::remake`]).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use protocol::record::{Frame, Made};
+
+use crate::context::Context;
+use crate::cut::Cut;
+use crate::objects::NextReader;
+use crate::target::Target;
+
+/// A process that is asked to stop waits no longer than this for memory.
+const LOOK_FOR_MEMORY_EVERY: Duration = Duration::from_millis(100);
+
+/// What a cut's only frame is made of, if its segment may be written later: it holds nothing else, and its body stays in memory.
+pub fn made_of(context: &Context, cut: &mut Cut, sealed: &[(usize, Frame, Bytes)]) -> Option<Made> {
+    if !may_leave(context, cut, sealed) || next_reader(context, sealed) != NextReader::Start {
+        return None;
+    }
+    let runs = cut.runs.take().filter(|runs| !runs.is_empty())?;
+    Some(Made { runs, watermark_ms: cut.judged_by_ms })
+}
+
+/// Whether the segment of a cut may stay unwritten, if there is memory for its body.
+fn may_leave(context: &Context, cut: &Cut, sealed: &[(usize, Frame, Bytes)]) -> bool {
+    let [(place, ..)] = sealed else { return false };
+    let is_all = cut.refusals.is_empty() && cut.fates.is_empty() && cut.letters == 0;
+    is_all && context.may_leave && !context.is_stopping() && !context.targets[*place].takes_dead_letters
+}
+
+/// Waits for memory, while the table gives some back: its records are held by their source, and written segments would only be read again. With several
+/// tables a slow one does not hold up the others: its segments are written.
+pub async fn wait_for_memory(context: &Context, cut: &Cut, sealed: &[(usize, Frame, Bytes)]) {
+    let [(place, frame, _)] = sealed else { return };
+    let (target, bytes_max) = (&context.targets[*place], context.settings.body_cache_bytes_max);
+    let is_only = context.targets.iter().filter(|target| !target.takes_dead_letters).count() == 1;
+    while is_only
+        && frame.len <= bytes_max
+        && may_leave(context, cut, sealed)
+        && !target.has_room(frame.len, bytes_max)
+        && !context.spool.has_refusals()
+    {
+        let now = context.runtime.elapsed();
+        let Some(left) = context.objects.unwritten.patience(target.index, now) else { return };
+        context.runtime.timeout(left.min(LOOK_FOR_MEMORY_EVERY), target.freed.notified()).await;
+    }
+}
+
+/// Who reads the segment next: nobody while this owner lives, if all of its bodies will be kept.
+pub fn next_reader(context: &Context, sealed: &[(usize, Frame, Bytes)]) -> NextReader {
+    let bytes_max = context.settings.body_cache_bytes_max;
+    let will_keep = |(place, target): (usize, &Target)| {
+        let own = sealed.iter().filter(|(of, ..)| *of == place);
+        target.has_room(own.map(|(_, frame, _)| frame.len).sum(), bytes_max)
+    };
+    let all_kept = context.targets.iter().enumerate().all(will_keep);
+    if all_kept { NextReader::Start } else { NextReader::Soon }
+}
