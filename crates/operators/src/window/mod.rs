@@ -340,7 +340,12 @@ impl Operator for Window {
             marks.frozen = self.make_room()?;
             self.delta = state::finish_delta(delta, &marks, has_spilled);
         } else {
-            self.make_room()?;
+            // What was too much while another spill was on its way leaves memory now. A start must know of it.
+            marks.frozen = self.make_room()?;
+            if !marks.is_empty() {
+                let delta = state::begin_delta(&plan, watermark_ms, &fresh, true);
+                self.delta = state::finish_delta(delta, &marks, true);
+            }
         }
         Ok(outputs)
     }

@@ -36,6 +36,8 @@ pub(super) fn act() -> impl Strategy<Value = Act> {
         12 => row,
         3 => Just(Act::Batch),
         2 => (0..900_i64).prop_map(Act::Cut),
+        // Time stands still.
+        1 => Just(Act::Cut(0)),
         1 => Just(Act::Crash),
         1 => Just(Act::Snapshot),
     ]

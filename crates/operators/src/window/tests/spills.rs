@@ -240,6 +240,27 @@ fn closing_lets_out_what_is_in_files() {
 }
 
 #[test]
+fn a_seal_without_records_says_what_it_freezes() {
+    let mut bench = Bench::begin(others(300), TINY);
+    for time in [10, 20] {
+        put(&mut bench.step, batch(&[(Some("a"), Some(1), 0.5, time)]));
+        bench.cut(500);
+    }
+    bench.work(100);
+    assert_eq!(bench.step.spilled_entries(), 1, "the second row came while the first was on its way");
+    bench.cut(500);
+    bench.work(100);
+    assert_eq!(bench.step.spilled_entries(), 2);
+    assert_eq!(bench.contents(&bench.twin()), bench.contents(&bench.step), "wherever it is");
+    bench.cut(1_300);
+    bench.work(100);
+    let outputs = bench.cut(1_300);
+    assert_eq!(told(&outputs).len(), 1);
+    let twin = bench.twin();
+    assert_eq!((twin.held(), twin.entries()), (0, 0));
+}
+
+#[test]
 fn sessions_are_not_spilled_and_keep_the_state_that_they_had() {
     let windows = Windows::Session { gap: Duration::from_millis(100), max: Duration::from_millis(1_000) };
     let mut bench = Bench::begin(WindowConfig { windows, ..others(300) }, TINY);
