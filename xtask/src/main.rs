@@ -5,7 +5,7 @@
 //!
 //! | task                                                                 | what it does                                        |
 //! |----------------------------------------------------------------------|-----------------------------------------------------|
-//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--joined] [--temporal] [--moved] [--altered] [--replayed] [--released] [--pushed] [--unnested] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
+//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--emitted] [--sessions] [--spilled] [--joined] [--temporal] [--moved] [--altered] [--replayed] [--released] [--pushed] [--unnested] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
 //! | `cargo xtask guards [--bless]`                                       | counts the instructions of the hot path's steps     |
 //! | `cargo xtask profile [--out FILE] [--pid PID] [-- COMMAND]`          | draws a flame graph of a run                        |
 //! | `cargo xtask advisories`                                              | compares Cargo.lock with scripts/advisories.txt     |
@@ -56,6 +56,15 @@ struct Sim {
     /// With a window in place of dedup.
     #[arg(long)]
     windowed: bool,
+    /// With a window that has results before it is closed.
+    #[arg(long)]
+    emitted: bool,
+    /// With sessions.
+    #[arg(long)]
+    sessions: bool,
+    /// With a window whose state is in files.
+    #[arg(long)]
+    spilled: bool,
     /// With a join of two inputs in place of dedup.
     #[arg(long)]
     joined: bool,
@@ -149,6 +158,9 @@ fn simulate(args: &Sim) -> anyhow::Result<()> {
 fn plan(args: &Sim, seed: u64, variant: Option<Variant>) -> Plan {
     match variant {
         _ if args.windowed => Plan::windowed(seed),
+        _ if args.emitted => Plan::emitted(seed),
+        _ if args.sessions => Plan::of_sessions(seed),
+        _ if args.spilled => Plan::spilled(seed),
         _ if args.joined => Plan::joined(seed),
         _ if args.temporal => Plan::temporal(seed),
         _ if args.moved => Plan::moved(seed),

@@ -4,8 +4,12 @@
 //! function panics and names the rule that is broken; none of them names a local crate or an executor, so that a simulation can run them as
 //! well.
 //!
-//! | suite      | for                                    |
-//! |------------|----------------------------------------|
-//! | [`source`] | [`Source`](crate::Source), [`Reader`](crate::Reader) |
+//! | suite        | for                                                  | run by              |
+//! |--------------|------------------------------------------------------|---------------------|
+//! | [`source`]   | [`Source`](crate::Source), [`Reader`](crate::Reader) | every source        |
+//! | [`decoder`]  | [`Decoder`](crate::Decoder)                          | every format        |
+//! | [`operator`] | [`Operator`](crate::Operator), [`State`](crate::State) | every step          |
 
+pub mod decoder;
+pub mod operator;
 pub mod source;

@@ -36,6 +36,8 @@ pub struct Several {
 /// 3. Nothing is changed silently: a value that does not fit its column makes the record a reject.
 /// 4. Pure: the same block gives the same result, on any thread, any number of times.
 /// 5. Never panics, whatever the bytes.
+///
+/// Every format runs `dataflow::conformance::decoder`.
 pub trait Decoder: Send + Sync {
     /// The columns of the batches, in order.
     fn schema(&self) -> &Schema;

@@ -26,7 +26,7 @@
 //! | [`spare`]    | [`Spares`]: memory of large bodies, used again     | -                         |
 //! | [`printing`] | text from outside, fit for logs and terminals      | -                         |
 //! | [`runtime`]  | [`Runtime`]: clock, sleep, spawn, compute, random  | `engine`                  |
-//! | `conformance` | the rules of [`Source`] as tests                   | run by every source       |
+//! | `conformance` | the rules of [`Source`], [`Decoder`], [`Operator`] and [`State`] as tests | run by every source, format and step |
 
 pub mod batch;
 pub mod block;

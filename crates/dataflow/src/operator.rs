@@ -129,7 +129,7 @@ pub struct OperatorError {
     pub message: String,
 }
 
-/// One step of a pipeline. Called by one thread at a time, in the sealed order.
+/// One step of a pipeline. Called by one thread at a time, in the sealed order. Every step runs `dataflow::conformance::operator`.
 pub trait Operator: Send {
     /// The step's word in the pipeline file.
     fn name(&self) -> &str;

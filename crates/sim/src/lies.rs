@@ -6,10 +6,12 @@
 mod clock;
 mod items;
 mod replays;
+mod sessions;
 mod source;
 mod step;
 mod store;
 mod table;
+mod windows;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +22,12 @@ use futures::future::BoxFuture;
 pub use clock::{Hidden, LyingClock, LyingTime};
 pub use items::WholeRecord;
 pub use replays::ForgetfulStore;
+pub use sessions::TornSessions;
 pub use source::{LyingDecoder, LyingSource};
 pub use step::LyingStep;
 pub use store::LyingStore;
 pub use table::{LyingRouter, LyingTable};
+pub use windows::LyingWindow;
 
 /// A runtime whose random numbers are not.
 pub struct LyingRuntime(pub Arc<dyn Runtime>);

@@ -237,6 +237,11 @@ impl Oracle {
         self.windows.as_ref().is_none_or(windows::Model::is_out)
     }
 
+    /// The watermark that windows have come to.
+    pub fn watermark_ms(&self) -> i64 {
+        self.windows.as_ref().map_or(i64::MIN, windows::Model::watermark_ms)
+    }
+
     /// Says what is not settled.
     pub fn unsettled(&self) -> String {
         let of = |t: &TableFold| format!("{} of {}", t.frontier, t.next_ordinal);

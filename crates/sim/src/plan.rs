@@ -17,6 +17,7 @@ mod servers;
 mod sources;
 mod tables;
 mod unnested;
+mod windows;
 
 use std::time::Duration;
 
@@ -182,24 +183,18 @@ impl Plan {
         plan
     }
 
-    /// The plan of the same seed with a window in place of dedup. The server refuses none of its rows: a result is no record.
-    pub fn windowed(seed: u64) -> Self {
-        let mut plan = Self::new(seed);
-        let mut random = Random::new(seed, 10);
-        let r = &mut random;
-        let (size_ms, lateness_ms) = (r.one_of(&[100, 1_000, 5_000]), r.one_of(&[0, 0, 200, 5_000]));
-        let slide_ms = size_ms / r.one_of(&[1, 1, 2, 4]);
-        plan.aggregates = Some(Aggregates { size_ms, slide_ms, lateness_ms });
-        // Its event time is the column's.
-        plan.window.get_or_insert(Duration::from_secs(16));
-        plan.poison.clear();
-        (plan.is_routed, plan.multiplies) = (false, false);
-        plan
-    }
-
     /// Whether a step has most of its state in files.
     pub fn is_in_files(&self) -> bool {
-        self.seed.is_multiple_of(STATE_IN_FILES)
+        let is_of_the_seed = self.seed.is_multiple_of(STATE_IN_FILES);
+        self.aggregates
+            .map_or(is_of_the_seed, |window| window.can_spill() && (window.spills || is_of_the_seed))
+    }
+
+    /// The places of tables for rows that are not of the last step.
+    pub fn beside(&self) -> impl Iterator<Item = usize> {
+        let of_joins = self.joins.map_or([None; 2], |joins| joins.beside);
+        let of_windows = self.aggregates.and_then(|window| window.beside);
+        of_joins.into_iter().chain([of_windows]).flatten()
     }
 
     /// Tokens that one frame costs at most.

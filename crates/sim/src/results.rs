@@ -1,28 +1,71 @@
-//! A window in place of dedup: what a result is, and the step that makes it a row.
+//! A window in place of dedup: what a result is, the step that makes it a row, and the table of late records.
 //!
 //! Owns the form of results as rows, so that the oracle can read them. Does not own the rule of the window, which the oracle computes for
 //! itself (`oracle::windows`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{TimestampMillisecondType, UInt64Type};
-use dataflow::{Batch, Operator, OperatorError, Output, Probed, State};
+use dataflow::{Batch, Operator, OperatorError, Output, Probed, Schema, State, Transform, Transformed};
+use engine::tables::{Side, SideRows};
 use operators::window::spilled::Sizes;
-use operators::window::{Aggregate, Function, Windows};
+use operators::window::{Aggregate, Clock, Emit, Function, Windows};
 use operators::{Window, WindowConfig};
 
 use crate::records::{Row, schema, to_columns};
 
+/// Which windows there are; all lengths in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One each `slide_ms`: they overlap if that is less than `size_ms`.
+    Hopping {
+        /// How long it is.
+        size_ms: i64,
+        /// From the start of one to that of the next.
+        slide_ms: i64,
+    },
+    /// Growing ones, until the next begins.
+    Cumulative {
+        /// How long the longest is.
+        size_ms: i64,
+        /// By how much each is longer than the one before.
+        step_ms: i64,
+    },
+    /// Of records of a key that are close together.
+    Sessions {
+        /// Records that are closer than this are of one session.
+        gap_ms: i64,
+        /// Sessions end at its whole multiples.
+        max_ms: i64,
+    },
+}
+
+/// Results before a window is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Emits {
+    /// Results of open windows each time that so much time has passed, milliseconds.
+    pub early_ms: Option<i64>,
+    /// Whether that is time of the wall, and not of the records.
+    pub is_of_the_wall: bool,
+    /// Whether there is a result at a window's end, and another with each seal that has late rows for it.
+    pub updates: bool,
+}
+
 /// A window of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aggregates {
-    /// How long it is, milliseconds.
-    pub size_ms: i64,
-    /// From the start of one to that of the next, milliseconds: less than that if they overlap.
-    pub slide_ms: i64,
+    /// Which windows there are.
+    pub windows: Kind,
     /// How late a record may be, milliseconds.
     pub lateness_ms: i64,
+    /// Results before a window is closed, if there are any.
+    pub emits: Option<Emits>,
+    /// The place of the table that takes late records; `None` if they are dropped.
+    pub beside: Option<usize>,
+    /// Whether open windows are in files, whatever the seed.
+    pub spills: bool,
 }
 
 /// What the oracle compares: rows of one key in one window.
@@ -30,6 +73,8 @@ pub struct Aggregates {
 pub struct Result {
     /// The window's first millisecond.
     pub start_ms: i64,
+    /// The millisecond after its last.
+    pub end_ms: i64,
     /// The key.
     pub key: u64,
     /// How many records.
@@ -41,26 +86,62 @@ pub struct Result {
 }
 
 impl Result {
-    /// As a row of the table.
-    pub fn row(&self, slide_ms: i64) -> Row {
+    /// Of no record.
+    pub fn none(start_ms: i64, end_ms: i64, key: u64) -> Self {
+        Self { start_ms, end_ms, key, count: 0, last: 0, ids: [0, u64::MAX, 0] }
+    }
+
+    /// Takes a record in; `is_last` if it is in no later window.
+    pub fn add(&mut self, id: u64, is_last: bool) {
         let [sum, least, greatest] = self.ids;
+        self.count += 1;
+        self.last += u64::from(is_last);
+        self.ids = [sum + id, least.min(id), greatest.max(id)];
+    }
+
+    /// As a row of the table. Two results of one window and key have one id, and the same columns but for the version and what they count.
+    pub fn row(&self, windows: Kind, version: Option<u64>) -> Row {
+        let [sum, least, greatest] = self.ids;
+        let second = match (version, windows) {
+            (Some(version), _) => version,
+            (None, Kind::Sessions { .. }) => self.start_ms as u64,
+            (None, Kind::Hopping { .. } | Kind::Cumulative { .. }) => self.key,
+        };
         // Keys are below 2^10; of some hundred records all numbers are small.
-        let id = (self.start_ms.div_euclid(slide_ms) as u64) << 10 | self.key;
-        [id, self.key, self.count << 48 | sum << 24 | least << 12 | greatest]
+        [(self.end_ms as u64) << 10 | self.key, second, self.count << 48 | sum << 24 | least << 12 | greatest]
     }
 }
 
 impl Aggregates {
     /// The steps of a pipeline; with most windows in files, if that is asked for.
     pub fn steps(self, is_in_files: bool) -> Vec<Box<dyn Operator>> {
+        vec![Box::new(self.window(is_in_files)), Box::new(Results { windows: self.windows })]
+    }
+
+    /// The first of them.
+    pub fn window(self, is_in_files: bool) -> Window {
+        let duration = |ms: i64| Duration::from_millis(ms as u64);
+        let emit = |emits: Emits| Emit {
+            early: emits.early_ms.map(duration),
+            clock: if emits.is_of_the_wall { Clock::ProcessingTime } else { Clock::EventTime },
+            updates: emits.updates,
+            version: VERSION.to_owned(),
+        };
         let config = WindowConfig {
             key: vec!["key".to_owned()],
-            windows: Windows::Hopping {
-                size: Duration::from_millis(self.size_ms as u64),
-                slide: Duration::from_millis(self.slide_ms as u64),
+            windows: match self.windows {
+                Kind::Hopping { size_ms, slide_ms } => {
+                    Windows::Hopping { size: duration(size_ms), slide: duration(slide_ms) }
+                }
+                Kind::Cumulative { size_ms, step_ms } => {
+                    Windows::Cumulative { size: duration(size_ms), step: duration(step_ms) }
+                }
+                Kind::Sessions { gap_ms, max_ms } => {
+                    Windows::Session { gap: duration(gap_ms), max: duration(max_ms) }
+                }
             },
-            lateness: Duration::from_millis(self.lateness_ms as u64),
-            emit: None,
+            lateness: duration(self.lateness_ms),
+            emit: self.emits.map(emit),
             aggregates: vec![
                 Aggregate::new("n", Function::Count, None),
                 Aggregate::new("sum", Function::Sum, Some("id")),
@@ -68,13 +149,32 @@ impl Aggregates {
                 Aggregate::new("greatest", Function::Max, Some("id")),
             ],
         };
-        let mut window = Window::new(&schema(), &config).expect("the windows of a plan are valid");
-        if is_in_files {
-            window = window.with_sizes(TINY);
-        }
-        vec![Box::new(window), Box::new(Results { slide_ms: self.slide_ms })]
+        let window = Window::new(&schema(), &config).expect("the windows of a plan are valid");
+        let window = window.with_late_rows(self.beside.is_some());
+        if is_in_files && self.can_spill() { window.with_sizes(TINY) } else { window }
+    }
+
+    /// Whether a session of one record of this time alone would be closed.
+    pub fn is_late_alone(self, time_ms: i64, watermark_ms: i64) -> bool {
+        let Kind::Sessions { gap_ms, max_ms } = self.windows else { return false };
+        let end_ms = (time_ms + gap_ms).min(time_ms - time_ms.rem_euclid(max_ms) + max_ms);
+        end_ms + self.lateness_ms <= watermark_ms
+    }
+
+    /// Whether open windows can be in files.
+    pub fn can_spill(self) -> bool {
+        self.emits.is_none() && !matches!(self.windows, Kind::Sessions { .. })
+    }
+
+    /// The table of late records, the `table`th of the pipeline: its place on the server, and what fills it.
+    pub fn side(self, table: usize) -> Option<(usize, Side)> {
+        let mapping = Arc::new(AsItCame(schema()));
+        Some((self.beside?, Side { step: 0, rows: SideRows::Late, table, mapping }))
     }
 }
+
+/// The column of a result's version.
+pub const VERSION: &str = "version";
 
 /// Sizes at which every seal that finds nothing on its way to files sends all open windows there, and some results are a piece.
 const TINY: Sizes = Sizes {
@@ -86,9 +186,26 @@ const TINY: Sizes = Sizes {
     generations_max: 50,
 };
 
+/// What makes rows of the table of late records: they have the columns of a record.
+struct AsItCame(Schema);
+
+impl Transform for AsItCame {
+    fn name(&self) -> &str {
+        "as it came"
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.0
+    }
+
+    fn apply(&self, batch: Batch) -> std::result::Result<Transformed, OperatorError> {
+        Ok(Transformed::all(batch))
+    }
+}
+
 /// The step behind the window.
 struct Results {
-    slide_ms: i64,
+    windows: Kind,
 }
 
 impl Operator for Results {
@@ -104,16 +221,21 @@ impl Operator for Results {
         let rows = probed.batch.rows;
         let column = |name: &str| rows.column_by_name(name).expect("a column of the results");
         let numbers = |name: &str| column(name).as_primitive::<UInt64Type>();
-        let starts = column("window_start").as_primitive::<TimestampMillisecondType>();
+        let times = |name: &str| column(name).as_primitive::<TimestampMillisecondType>();
+        let (starts, ends) = (times("window_start"), times("window_end"));
+        let versions = rows.column_by_name(VERSION).map(|column| column.as_primitive::<UInt64Type>());
         let [keys, counts, sums, least, greatest] = ["key", "n", "sum", "least", "greatest"].map(numbers);
         let result = |row| Result {
             start_ms: starts.value(row),
+            end_ms: ends.value(row),
             key: keys.value(row),
             count: counts.value(row),
             last: 0,
             ids: [sums.value(row), least.value(row), greatest.value(row)],
         };
-        let made: Vec<Row> = (0..rows.num_rows()).map(|row| result(row).row(self.slide_ms)).collect();
+        let version = |row| versions.map(|versions| versions.value(row));
+        let made: Vec<Row> =
+            (0..rows.num_rows()).map(|row| result(row).row(self.windows, version(row))).collect();
         Ok(Output::all(Batch { rows: to_columns(&made), ..probed.batch }))
     }
 

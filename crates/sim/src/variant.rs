@@ -62,6 +62,16 @@ pub enum Variant {
     ReleasedUncounted,
     PartialMergedTwice,
     LateInBoth,
+    VersionsBeginAgain,
+    EarlyAfterFinal,
+    FinalWithAnOldVersion,
+    UpdatesLost,
+    LateRowNowhere,
+    LateRowsOfOthers,
+    FreezeUnsealed,
+    PieceUnsealed,
+    SessionsTorn,
+    SessionsLateAlone,
     JoinReleasedEarly,
     JoinUnsealed,
     JoinReleasedUncounted,
@@ -97,7 +107,7 @@ pub enum Variant {
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 80] = [
+    pub const ALL: [Self; 90] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -147,6 +157,16 @@ impl Variant {
         Self::ReleasedUncounted,
         Self::PartialMergedTwice,
         Self::LateInBoth,
+        Self::VersionsBeginAgain,
+        Self::EarlyAfterFinal,
+        Self::FinalWithAnOldVersion,
+        Self::UpdatesLost,
+        Self::LateRowNowhere,
+        Self::LateRowsOfOthers,
+        Self::FreezeUnsealed,
+        Self::PieceUnsealed,
+        Self::SessionsTorn,
+        Self::SessionsLateAlone,
         Self::JoinReleasedEarly,
         Self::JoinUnsealed,
         Self::JoinReleasedUncounted,
@@ -200,6 +220,11 @@ impl Variant {
         self.row().2
     }
 
+    /// Whether its step can have state in files.
+    pub fn knows_files(self) -> bool {
+        matches!(self, Self::FreezeUnsealed | Self::PieceUnsealed)
+    }
+
     /// Runs seeds from 0 until one catches the variant; the seed and its report, or `None`.
     pub fn caught(self, seeds: u64) -> Option<(u64, Report)> {
         let reports = (0..seeds).map(|seed| (seed, run(&self.plan(seed), Some(self), false)));
@@ -214,6 +239,14 @@ impl Variant {
             | Self::ReleasedUncounted
             | Self::PartialMergedTwice
             | Self::LateInBoth => Plan::windowed(seed),
+            Self::VersionsBeginAgain
+            | Self::EarlyAfterFinal
+            | Self::FinalWithAnOldVersion
+            | Self::UpdatesLost
+            | Self::LateRowNowhere
+            | Self::LateRowsOfOthers => Plan::emitted(seed),
+            Self::FreezeUnsealed | Self::PieceUnsealed => Plan::spilled(seed),
+            Self::SessionsTorn | Self::SessionsLateAlone => Plan::of_sessions(seed),
             Self::JoinReleasedEarly
             | Self::JoinUnsealed
             | Self::JoinReleasedUncounted

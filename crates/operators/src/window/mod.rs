@@ -81,6 +81,7 @@ use crate::ConfigError;
 use crate::runs::FileEntry;
 pub use aggregate::{Aggregate, Function};
 pub use emit::{Clock, Emit, PANES_MAX as EMIT_PANES_MAX};
+use kinds::Spans;
 pub use kinds::{SIZE_MAX, Windows};
 use open::{Open, Taken};
 use partial::Partial;
@@ -158,7 +159,7 @@ impl Window {
         &self.plan.output
     }
 
-    /// Lets rows out that came too late, as [`Output::late_rows`]. Not with sessions: whether a row is late there depends on its key.
+    /// Lets rows out that came too late, as [`Output::late_rows`].
     #[must_use]
     pub fn with_late_rows(self, gives_late_rows: bool) -> Self {
         Self { gives_late_rows, ..self }
@@ -171,12 +172,18 @@ impl Window {
         Self { closes_at_end, ..self }
     }
 
-    /// The rows of a batch that are late, of which there are `late`.
-    fn late_rows(&self, batch: Batch, late: u64) -> Result<Batch, OperatorError> {
+    /// The rows of a batch that are late: those of closed panes, and of sessions those that were taken for late.
+    fn late_rows(&self, batch: Batch, mut taken: Taken) -> Result<Batch, OperatorError> {
         let is_closed = |pane: i64| self.plan.is_closed(self.plan.spans.last_end(pane), self.watermark_ms);
-        let is_late = |time_ms: i64| self.plan.pane_of(time_ms).is_some_and(is_closed);
-        let others: Vec<usize> = (0..batch.len()).filter(|row| !is_late(batch.times_ms[*row])).collect();
-        if (batch.len() - others.len()) as u64 != late {
+        taken.late_rows.sort_unstable();
+        let is_late = |row: usize| match self.plan.spans {
+            Spans::Session { .. } => taken.late_rows.binary_search(&(row as u32)).is_ok(),
+            Spans::Hopping { .. } | Spans::Cumulative { .. } => {
+                self.plan.pane_of(batch.times_ms[row]).is_some_and(is_closed)
+            }
+        };
+        let others: Vec<usize> = (0..batch.len()).filter(|row| !is_late(*row)).collect();
+        if (batch.len() - others.len()) as u64 != taken.late {
             return Err(failed("other rows are late than those of closed windows".to_owned()));
         }
         batch.without(&others).map_err(|error| failed(error.to_string()))
@@ -289,7 +296,7 @@ impl Operator for Window {
         let before = (&self.base, self.watermark_ms);
         let came = probed.batch;
         let taken = self.fresh.take(&self.plan, before, &came, parts).map_err(failed)?;
-        let Taken { absorbed, late } = taken;
+        let Taken { absorbed, late, .. } = taken;
         let batch = Batch {
             items: Vec::new(),
             era: came.era,
@@ -301,7 +308,7 @@ impl Operator for Window {
         if late == 0 || !self.gives_late_rows {
             return Ok(Output { late, absorbed, rejects, ..Output::all(batch) });
         }
-        let late_rows = Some(Box::new(self.late_rows(came, late)?));
+        let late_rows = Some(Box::new(self.late_rows(came, taken)?));
         Ok(Output { late_rows, absorbed, rejects, ..Output::all(batch) })
     }
 

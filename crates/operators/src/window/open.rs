@@ -27,6 +27,8 @@ pub(super) enum Open {
 pub(super) struct Taken {
     pub absorbed: u64,
     pub late: u64,
+    /// The numbers of the late rows, in no order, where they depend on what came before: those of sessions.
+    pub late_rows: Vec<u32>,
 }
 
 impl Open {

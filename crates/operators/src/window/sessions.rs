@@ -200,6 +200,7 @@ impl ByKey {
                 };
                 if plan.is_closed(end(plan, part.pane, time), watermark_ms) && !joins() {
                     taken.late += 1;
+                    taken.late_rows.push(row);
                     continue;
                 }
                 let key = own.chains.key(key);

@@ -228,6 +228,29 @@ fn late_rows_come_out_as_they_came_if_they_are_asked_for() {
 }
 
 #[test]
+fn late_rows_of_sessions_are_those_that_join_none() {
+    let windows = Windows::Session { gap: Duration::from_millis(100), max: Duration::from_millis(1_000) };
+    let config = WindowConfig { windows, ..config(0) };
+    let mut step = Window::new(&schema(), &config).unwrap().with_late_rows(true);
+    put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 300)]));
+    step.advance(390).unwrap();
+    // All but the last would be late alone. The first joins the session of its key, and the third what that has become.
+    let probed = step
+        .probe(batch(&[
+            (Some("a"), Some(2), 0.0, 210),
+            (Some("b"), Some(3), 0.0, 210),
+            (Some("a"), Some(4), 0.0, 120),
+            (Some("a"), Some(5), 0.0, 20),
+            (Some("b"), Some(6), 0.0, 295),
+        ]))
+        .unwrap();
+    let out = step.finish(probed, &[]).unwrap();
+    let late = out.late_rows.expect("two are late");
+    assert_eq!((out.late, out.absorbed, &late.positions[..]), (0, 3, &[101, 103][..]));
+    assert_eq!(late.rows.schema(), schema().arrow().clone());
+}
+
+#[test]
 fn a_row_is_late_once_its_window_is_closed_and_not_before() {
     let mut step = window(500);
     put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 10)]));

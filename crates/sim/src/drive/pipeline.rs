@@ -61,8 +61,8 @@ pub(super) fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -
     let time = plan.window.map(|_| EventTime::new(&schema, "time").expect("the schema has that column"));
     let time = time.map(|time| Arc::new(time) as Arc<dyn Transform>);
     let mut dedup = Dedup::new(&schema, config).expect("the windows of a plan are valid");
-    // Broken variants keep theirs in memory: the step that lies knows no files.
-    let is_in_files = variant.is_none() && plan.is_in_files();
+    // Most broken variants keep theirs in memory: the step that lies knows no files.
+    let is_in_files = variant.is_none_or(Variant::knows_files) && plan.is_in_files();
     if is_in_files {
         dedup = dedup.with_sizes(TINY);
     }
@@ -98,7 +98,8 @@ pub(super) fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -
             Flow { entries: inputs.iter().map(entry).collect(), next: Vec::new() }
         }
     };
-    let sides = plan.joins.map(|joins| joins.sides(plan.tables.len())).unwrap_or_default();
+    let mut sides = plan.joins.map(|joins| joins.sides(plan.tables.len())).unwrap_or_default();
+    sides.extend(plan.aggregates.and_then(|window| window.side(plan.tables.len())));
     let places = plan.tables.iter().copied().chain(sides.iter().map(|(place, _)| *place));
     let pipeline = Pipeline {
         name: "p".into(),

@@ -105,8 +105,7 @@ impl State {
         }
         let wiped = self.wiped();
         let plan = &self.oracle.plan;
-        let beside = plan.joins.into_iter().flat_map(|joins| joins.beside).flatten();
-        for place in plan.tables.iter().copied().chain(beside).chain([DEAD]) {
+        for place in plan.tables.iter().copied().chain(plan.beside()).chain([DEAD]) {
             let ids = self.ids(place);
             let expected = |id: u64| self.oracle.expected.get(&(place, id)).copied().unwrap_or(0);
             if let Some((id, times)) = ids.iter().find(|(id, times)| **times as i64 != expected(**id)) {
@@ -124,13 +123,20 @@ impl State {
                 return Err(("C9", format!("row {id} is not in table {place}")));
             }
         }
+        for (place, table) in
+            self.server.tables.iter().enumerate().filter(|(_, table)| table.wiped.is_empty())
+        {
+            let rows = table.parts.iter().flat_map(|(_, rows)| rows);
+            self.oracle.windows.as_ref().map_or(Ok(()), |windows| windows.check_newest(place, rows))?;
+        }
         if !self.server.feeds_view(0) {
             return Ok(());
         }
         let of_view = self.ids(VIEW);
-        let wrong = self.ids(0).into_keys().find(|id| of_view.get(id) != Some(&1));
+        // As often as there: results of one window and key have one id.
+        let wrong = self.ids(0).into_iter().find(|(id, times)| of_view.get(id) != Some(times));
         match wrong {
-            Some(id) => Err(("C9", format!("record {id} is not once in what the view feeds"))),
+            Some((id, _)) => Err(("C9", format!("record {id} is not once in what the view feeds"))),
             None => Ok(()),
         }
     }

@@ -1,7 +1,18 @@
 //! The rule of a window, computed from the records alone.
 //!
-//! Owns an account of its own of the published rule: which results a seal must hold, and what becomes of each record. Does not own the
-//! window in the simulated pipeline (`sim::results`). Does not use the operator, nor its arithmetic.
+//! Owns an account of its own of the published rule: which results a seal must hold, and what becomes of each record. Does not own which windows there are
+//! and what they hold ([`panes`], [`sessions`]), nor the window in the simulated pipeline (`sim::results`). Does not use the operator, nor its arithmetic.
+//!
+//! | results                                   | are sealed                                                                   |
+//! |-------------------------------------------|------------------------------------------------------------------------------|
+//! | of a window that a seal's watermark closes | in that seal; where windows are in files in that one or a later one, and once |
+//! | before that, with `emit`                  | in the seals that the published rule says, each for the keys with something new |
+//!
+//! Every result of a seal has one version, which is greater than all before it, whoever sealed those. At the end the table's row with the greatest version
+//! of a closed window and key is the exact result.
+
+mod panes;
+mod sessions;
 
 use std::collections::BTreeMap;
 
@@ -11,22 +22,82 @@ use super::dedup::Sealed;
 use super::fold::counts_of;
 use super::{Broken, Fate};
 use crate::plan::Plan;
-use crate::records::{Row, reason_code};
-use crate::results::Result as Of;
+use crate::records::{Record, Row, reason_code};
+use crate::results::{Aggregates, Kind, Result as Of};
+use panes::Panes;
+use sessions::Sessions;
+
+/// Results of a seal, and whether they have anything that no seal before it has.
+type Results = Vec<(Of, bool)>;
+
+/// What is open, by the kind of window.
+#[derive(Clone, Debug)]
+enum Open {
+    Panes(Panes),
+    Sessions(Sessions),
+}
+
+impl Open {
+    fn new(aggregates: Aggregates) -> Self {
+        match aggregates.windows {
+            Kind::Hopping { .. } | Kind::Cumulative { .. } => Self::Panes(Panes::new(aggregates)),
+            Kind::Sessions { gap_ms, max_ms } => {
+                Self::Sessions(Sessions::new(gap_ms, max_ms, aggregates.lateness_ms))
+            }
+        }
+    }
+
+    /// Whether a record is a part of any that is open, which it then is.
+    fn take(&mut self, record: &Record, watermark_ms: i64) -> bool {
+        match self {
+            Self::Panes(panes) => panes.take(record, watermark_ms),
+            Self::Sessions(sessions) => sessions.take(record, watermark_ms),
+        }
+    }
+
+    /// The results of what a watermark closes.
+    fn close(&mut self, watermark_ms: i64) -> Results {
+        match self {
+            Self::Panes(panes) => panes.close(watermark_ms),
+            Self::Sessions(sessions) => sessions.close(watermark_ms),
+        }
+    }
+
+    /// Records that are held.
+    fn held(&self) -> u64 {
+        match self {
+            Self::Panes(panes) => panes.held(),
+            Self::Sessions(sessions) => sessions.held(),
+        }
+    }
+}
 
 /// All windows that are open.
 #[derive(Clone, Debug)]
 pub struct Model {
-    size_ms: i64,
-    slide_ms: i64,
-    lateness_ms: i64,
+    aggregates: Aggregates,
     watermark_ms: i64,
     tables: Vec<usize>,
-    open: BTreeMap<(i64, u64), Of>,
+    open: Open,
     /// Whether results may come in later seals than the one that closes their window.
     is_in_files: bool,
     /// Results that are due.
     due: Vec<Of>,
+    /// The greatest version so far.
+    version: u64,
+    /// The exact results of closed windows, by the id of their rows, where rows have versions.
+    exact: BTreeMap<u64, u64>,
+}
+
+/// What the records of a seal became.
+#[derive(Default)]
+struct Taken {
+    fates: Vec<(u64, Fate)>,
+    dead: Vec<u64>,
+    absorbed: u64,
+    late: u64,
+    /// Rows of late records for their table.
+    late_rows: Vec<Row>,
 }
 
 impl Model {
@@ -34,23 +105,33 @@ impl Model {
     pub fn new(plan: &Plan) -> Option<Self> {
         let aggregates = plan.aggregates?;
         Some(Self {
-            size_ms: aggregates.size_ms,
-            slide_ms: aggregates.slide_ms,
-            lateness_ms: aggregates.lateness_ms,
+            aggregates,
             watermark_ms: i64::MIN,
             tables: plan.tables.clone(),
-            open: BTreeMap::new(),
+            open: Open::new(aggregates),
             is_in_files: plan.is_in_files(),
             due: Vec::new(),
+            version: 0,
+            exact: BTreeMap::new(),
         })
     }
 
     /// All windows are given up, and time begins again: how many records they held.
     pub fn begin_again(&mut self) -> u64 {
+        let held = self.held();
         self.watermark_ms = i64::MIN;
-        let due = std::mem::take(&mut self.due);
-        let open = std::mem::take(&mut self.open);
-        open.values().chain(&due).map(|of| of.last).sum()
+        self.due.clear();
+        self.open = Open::new(self.aggregates);
+        held
+    }
+
+    /// The greatest watermark of all seals.
+    pub fn watermark_ms(&self) -> i64 {
+        self.watermark_ms
+    }
+
+    fn held(&self) -> u64 {
+        self.open.held() + self.due.iter().map(|of| of.last).sum::<u64>()
     }
 
     /// Whether no result of a closed window is still to come.
@@ -58,17 +139,26 @@ impl Model {
         self.due.is_empty()
     }
 
-    /// The results that are due with these rows: all that are due, unless they may come later.
-    fn take_due(&mut self, of_tables: &[(usize, Row)]) -> Vec<Of> {
-        let (is_in_files, slide_ms) = (self.is_in_files, self.slide_ms);
-        let comes = |of: &Of| of_tables.iter().any(|(_, row)| *row == of.row(slide_ms));
-        let (now, later) = self.due.drain(..).partition(|of| !is_in_files || comes(of));
-        self.due = later;
-        now
-    }
-
-    fn is_closed(&self, start_ms: i64) -> bool {
-        start_ms + self.size_ms + self.lateness_ms <= self.watermark_ms
+    /// Whether the row with the greatest version of each closed window and key is the exact one, of all rows of a table.
+    pub fn check_newest<'a>(&self, place: usize, rows: impl Iterator<Item = &'a Row>) -> Result<(), Broken> {
+        let mut newest: BTreeMap<u64, Row> = BTreeMap::new();
+        for row in rows {
+            let kept = newest.entry(row[0]).or_insert(*row);
+            *kept = if row[1] > kept[1] { *row } else { *kept };
+        }
+        let is_wrong = |(id, exact): &(&u64, &u64)| newest.get(id).is_none_or(|row| row[2] != **exact);
+        match self.exact.iter().find(is_wrong) {
+            Some((id, exact)) if self.tables.contains(&place) => {
+                let found = newest.get(id);
+                Err((
+                    "C6",
+                    format!(
+                        "the newest row of result {id} in table {place} is {found:?}, and should hold {exact}"
+                    ),
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What became of each record of a seal whose frames hold the rows `of_tables`, each with the place of its table.
@@ -78,73 +168,119 @@ impl Model {
         sealed: &Sealed,
         of_tables: &[(usize, Row)],
     ) -> Result<Vec<(u64, Fate)>, Broken> {
-        let (mut fates, mut dead) = (Vec::new(), Vec::new());
-        let (mut late, mut absorbed) = (0, 0);
-        for record in &sealed.read {
-            // The last window that it is in.
-            let start_ms = record.time_ms - record.time_ms.rem_euclid(self.slide_ms);
-            let fate = if !record.is_good {
-                dead.push(record.id);
-                Fate::Dead
-            } else if self.is_closed(start_ms) {
-                late += 1;
-                Fate::Late
-            } else {
-                absorbed += 1;
-                let starts = (0..).map(|n| start_ms - n * self.slide_ms);
-                for start in starts.take_while(|start| start + self.size_ms > record.time_ms) {
-                    if self.is_closed(start) {
-                        break;
-                    }
-                    let none =
-                        Of { start_ms: start, key: record.key, count: 0, last: 0, ids: [0, u64::MAX, 0] };
-                    let of = self.open.entry((start, record.key)).or_insert(none);
-                    let [sum, least, greatest] = of.ids;
-                    of.count += 1;
-                    of.last += u64::from(start == start_ms);
-                    of.ids = [sum + record.id, least.min(record.id), greatest.max(record.id)];
-                }
-                Fate::Absorbed
-            };
-            fates.push((record.id, fate));
+        let taken = self.take(&sealed.read);
+        let before_ms = self.watermark_ms;
+        self.watermark_ms = before_ms.max(sealed.watermark_ms);
+        let closed = self.open.close(self.watermark_ms);
+        let (rows, released) = match self.aggregates.emits {
+            None => self.last_results(closed, of_tables),
+            Some(_) => self.all_results(closed, before_ms, of_tables)?,
+        };
+        for place in &self.tables {
+            compare(*place, &rows, of_tables)?;
         }
-        self.watermark_ms = self.watermark_ms.max(sealed.watermark_ms);
-        let due: Vec<(i64, u64)> =
-            self.open.keys().filter(|(start, _)| self.is_closed(*start)).copied().collect();
-        self.due.extend(due.iter().filter_map(|key| self.open.remove(key)));
-        let results = self.take_due(of_tables);
-        self.compare(&results, of_tables)?;
+        if let Some(place) = self.aggregates.beside {
+            compare(place, &taken.late_rows, of_tables)?;
+        }
         let found: Vec<(u64, u64)> = sealed.dead.iter().map(|row| (row[0], row[1])).collect();
-        let expected: Vec<(u64, u64)> = dead.iter().map(|id| (*id, reason_code("malformed"))).collect();
+        let expected: Vec<(u64, u64)> = taken.dead.iter().map(|id| (*id, reason_code("malformed"))).collect();
         if sorted(found.clone()) != sorted(expected) {
-            return Err(("C9", format!("dead letters are {found:?}, and should be {dead:?}")));
+            return Err(("C9", format!("dead letters are {found:?}, and should be {:?}", taken.dead)));
         }
         let (counts, derived) = (counts_of(seal), seal.derived.unwrap_or_default());
-        let held: u64 = self.open.values().chain(&self.due).map(|of| of.last).sum();
-        let released: u64 = results.iter().map(|of| of.last).sum();
         let said = seal.absorbed.unwrap_or_default();
-        let found = [counts.passed, counts.late, counts.absorbed, derived.rows, said.released, said.held];
-        let expected = [0, late, absorbed, (results.len() * self.tables.len()) as u64, released, held];
+        let passed = taken.late_rows.len() as u64;
+        let of_records = [counts.passed, counts.late_kept, counts.late, counts.absorbed];
+        let of_results = [derived.rows, said.released, said.held];
+        let found = [of_records.as_slice(), &of_results].concat();
+        let made = (rows.len() * self.tables.len()) as u64;
+        let expected = vec![passed, passed, taken.late, taken.absorbed, made, released, self.held()];
         if found != expected {
-            let names = "passed, late, absorbed, derived rows, released and held";
+            let names = "passed, late but written, late, absorbed, derived rows, released and held";
             return Err(("C9", format!("{names} are {found:?}, and should be {expected:?}")));
         }
-        Ok(fates)
+        Ok(taken.fates)
     }
 
-    fn compare(&self, results: &[Of], of_tables: &[(usize, Row)]) -> Result<(), Broken> {
-        let expected: Vec<Row> = sorted(results.iter().map(|of| of.row(self.slide_ms)).collect());
-        for place in &self.tables {
-            let rows = of_tables.iter().filter(|(of, _)| of == place).map(|(_, row)| *row);
-            let found = sorted(rows.collect());
-            if found != expected {
-                return Err((
-                    "C6",
-                    format!("table {place} gets the results {found:?}, and should get {expected:?}"),
-                ));
-            }
+    fn take(&mut self, read: &[Record]) -> Taken {
+        let mut taken = Taken::default();
+        for record in read {
+            let fate = if !record.is_good {
+                taken.dead.push(record.id);
+                Fate::Dead
+            } else if self.open.take(record, self.watermark_ms) {
+                taken.absorbed += 1;
+                Fate::Absorbed
+            } else if self.aggregates.beside.is_some() {
+                taken.late_rows.push([record.id, record.key, record.time_ms as u64]);
+                Fate::Written
+            } else {
+                taken.late += 1;
+                Fate::Late
+            };
+            taken.fates.push((record.id, fate));
         }
-        Ok(())
+        taken
+    }
+
+    /// The rows that a seal must hold where each window has one result, and the records that they release: all that are due, unless they may come later.
+    fn last_results(&mut self, closed: Results, of_tables: &[(usize, Row)]) -> (Vec<Row>, u64) {
+        self.due.extend(closed.into_iter().map(|(of, _)| of));
+        let (is_in_files, windows) = (self.is_in_files, self.aggregates.windows);
+        let comes = |of: &Of| of_tables.iter().any(|(_, row)| *row == of.row(windows, None));
+        let (now, later) = self.due.drain(..).partition::<Vec<Of>, _>(|of| !is_in_files || comes(of));
+        self.due = later;
+        (now.iter().map(|of| of.row(windows, None)).collect(), now.iter().map(|of| of.last).sum())
+    }
+
+    /// The same where windows have results before they are closed, of which the rows have versions.
+    ///
+    /// # Errors
+    /// When the version is not greater than all before it.
+    fn all_results(
+        &mut self,
+        closed: Results,
+        before_ms: i64,
+        of_tables: &[(usize, Row)],
+    ) -> Result<(Vec<Row>, u64), Broken> {
+        let Open::Panes(open) = &mut self.open else { unreachable!("sessions have no earlier results") };
+        let released = closed.iter().map(|(of, _)| of.last).sum();
+        let windows = self.aggregates.windows;
+        for (of, _) in &closed {
+            let [id, _, exact] = of.row(windows, Some(0));
+            self.exact.insert(id, exact);
+        }
+        let found: Vec<&Row> =
+            of_tables.iter().filter(|(place, _)| *place == self.tables[0]).map(|(_, row)| row).collect();
+        let version = found.first().map_or(self.version + 1, |row| row[1]);
+        if version <= self.version {
+            return Err(("C6", format!("results have version {version}, and earlier ones {}", self.version)));
+        }
+        let last: Vec<Of> = closed.into_iter().filter(|(_, is_new)| *is_new).map(|(of, _)| of).collect();
+        let between_ms = (before_ms, self.watermark_ms);
+        // Only the process knows whether it is time for early results by the wall's clock: then there are all or none.
+        let is_early = open.is_early(between_ms).unwrap_or_else(|| {
+            let due = last.len() + open.firing(false, self.watermark_ms).len();
+            found.len() > due
+        });
+        let firing = open.firing(is_early, self.watermark_ms);
+        let rows: Vec<Row> = last.iter().chain(&firing).map(|of| of.row(windows, Some(version))).collect();
+        open.fired(is_early, self.watermark_ms);
+        firing.iter().for_each(|of| _ = self.exact.remove(&of.row(windows, None)[0]));
+        if !found.is_empty() {
+            self.version = version;
+        }
+        Ok((rows, released))
+    }
+}
+
+/// Whether a table gets these rows, and no others.
+fn compare(place: usize, expected: &[Row], of_tables: &[(usize, Row)]) -> Result<(), Broken> {
+    let rows = of_tables.iter().filter(|(of, _)| *of == place).map(|(_, row)| *row);
+    let (found, expected) = (sorted(rows.collect()), sorted(expected.to_vec()));
+    match found == expected {
+        true => Ok(()),
+        false => Err(("C6", format!("table {place} gets {found:?}, and should get {expected:?}"))),
     }
 }
 

@@ -13,7 +13,7 @@ use super::Variant;
 use crate::executor::Pid;
 use crate::lies::{
     Hidden, LyingClock, LyingDecoder, LyingRouter, LyingRuntime, LyingSource, LyingStep, LyingStore,
-    LyingTable, LyingTime, WholeRecord,
+    LyingTable, LyingTime, LyingWindow, TornSessions, WholeRecord,
 };
 use crate::plan::inputs::NAMES;
 use crate::world::World;
@@ -90,6 +90,16 @@ impl Variant {
                 let lying = |inner| -> Box<dyn Operator> { Box::new(LyingStep::new(inner, self)) };
                 pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
             }
+            Self::VersionsBeginAgain
+            | Self::EarlyAfterFinal
+            | Self::FinalWithAnOldVersion
+            | Self::UpdatesLost
+            | Self::LateRowNowhere
+            | Self::LateRowsOfOthers
+            | Self::FreezeUnsealed
+            | Self::PieceUnsealed
+            | Self::SessionsTorn
+            | Self::SessionsLateAlone => self.apply_to_window(&mut pipeline, world),
             Self::DuplicatesHoldTime | Self::FilteredHoldTime => {
                 let hidden = Hidden::default();
                 let dropped = (self == Self::FilteredHoldTime).then(|| world.plan.clone());
@@ -172,6 +182,16 @@ impl Variant {
             Self::OneNonce => pipeline.runtime = Arc::new(LyingRuntime(pipeline.runtime.clone())),
         }
         pipeline
+    }
+
+    /// Puts a window in the place of that of the pipeline, if it has one.
+    fn apply_to_window(self, pipeline: &mut Pipeline, world: &Arc<World>) {
+        let Some(aggregates) = world.plan.aggregates else { return };
+        let window = || aggregates.window(self.knows_files() && world.plan.is_in_files());
+        pipeline.steps[0] = match self {
+            Self::SessionsTorn => Box::new(TornSessions::new([window(), window(), window()], world.clone())),
+            _ => Box::new(LyingWindow::new(window(), self, aggregates)),
+        };
     }
 }
 

@@ -139,6 +139,54 @@ impl Variant {
             Self::LateInBoth => {
                 ("late-in-both", "a record that is counted as late goes into an open window too", 20)
             }
+            Self::VersionsBeginAgain => (
+                "versions-begin-again",
+                "the versions of a window's results begin again with each process",
+                20,
+            ),
+            Self::EarlyAfterFinal => (
+                "early-after-final",
+                "early results of a window leave one seal late, beside or behind the last ones",
+                20,
+            ),
+            Self::FinalWithAnOldVersion => (
+                "final-with-an-old-version",
+                "the last results of a window have a version before that of their seal",
+                20,
+            ),
+            Self::UpdatesLost => {
+                ("updates-lost", "a window that has come to its end has no results before it is closed", 20)
+            }
+            Self::LateRowNowhere => (
+                "late-row-nowhere",
+                "the last of a batch's late rows is not among those of the late table",
+                20,
+            ),
+            Self::LateRowsOfOthers => (
+                "late-rows-of-others",
+                "the late table gets as many rows of a batch as are late, but the first of it",
+                20,
+            ),
+            Self::FreezeUnsealed => (
+                "freeze-unsealed",
+                "a seal without records freezes panes of a window, and its delta does not say so",
+                100,
+            ),
+            Self::PieceUnsealed => (
+                "piece-unsealed",
+                "a seal without records lets results out of files, and its delta does not say so",
+                20,
+            ),
+            Self::SessionsTorn => (
+                "sessions-torn",
+                "records that come after a start are no part of the sessions that it has found",
+                20,
+            ),
+            Self::SessionsLateAlone => (
+                "sessions-late-alone",
+                "a record that a session of it alone would be closed for is late, whatever it could join",
+                20,
+            ),
             Self::JoinReleasedEarly => (
                 "join-released-early",
                 "a row of a join is released by a watermark that is ahead of the sealed one",

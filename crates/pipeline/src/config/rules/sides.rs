@@ -60,12 +60,6 @@ impl Rules<'_> {
                 "the results of a window are never late for the window behind it; name the first window",
             );
         }
-        if self.pipeline.steps[step].window.as_ref().is_some_and(|window| window.gap.is_some()) {
-            self.fault(
-                path,
-                "late records of sessions cannot have a table yet: a longer `lateness` keeps sessions open for them",
-            );
-        }
     }
 }
 

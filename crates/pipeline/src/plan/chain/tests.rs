@@ -346,24 +346,31 @@ fn of_late() -> Schema {
 
 #[test]
 fn late_records_go_to_their_table_as_they_came_to_the_window() {
-    let steps = "{ dedup: { key: [id], window: 1h, time: at } }, { filter: amount > 10 }, \
-                 { select: { \"*\": \"*\", tens: CAST(amount / 10 AS Int32) } }, \
-                 { window: { as: minutes, key: [who], time: at, size: 1m, aggregates: { n: count() } } }, { filter: n > 1 }";
-    let of = table(&[("who", ColumnType::String), ("n", ColumnType::UInt64)]);
-    let pipeline = checked_for(steps, WITH_LATE).unwrap_or_else(|faults| panic!("{faults}"));
-    // The table for late records is the last one, wherever it stands in the file.
-    let tables = [of.clone(), of_late()];
-    let plans = steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
-    let names: Vec<&str> = plans.common().tables.iter().map(|table| table.name.as_str()).collect();
-    assert_eq!(names, ["t", "late"]);
-    assert_eq!(plans.common().stages[3].reads, ["who"], "the window itself reads no more than it did");
-    let mut run = Running::of(&pipeline, &tables);
-    run.read(&["1 ann 00:01 50", "2 ann 00:02 50", "3 bob 00:03 50"]).cut(60_000);
-    run.read(&["4 ann 00:04 70", "4 ann 00:04 70", "5 ann 00:05 3", "6 eve 01:05 20", "7 eve 01:05 20"])
-        .cut(120_000);
-    // One is late, one its duplicate, and one late one is dropped by the filter before.
-    assert_eq!(run.late, ["4  7 "], "{:?}", run.counts);
-    run.assert(&["ann 2", "eve 2"], Counts { filtered: 2, duplicates: 1, absorbed: 5, ..Counts::default() });
+    for windows in ["size: 1m", "gap: 30s, max: 1h"] {
+        let steps = format!(
+            "{{ dedup: {{ key: [id], window: 1h, time: at }} }}, {{ filter: amount > 10 }}, \
+             {{ select: {{ \"*\": \"*\", tens: CAST(amount / 10 AS Int32) }} }}, \
+             {{ window: {{ as: minutes, key: [who], time: at, {windows}, aggregates: {{ n: count() }} }} }}, {{ filter: n > 1 }}"
+        );
+        let of = table(&[("who", ColumnType::String), ("n", ColumnType::UInt64)]);
+        let pipeline = checked_for(&steps, WITH_LATE).unwrap_or_else(|faults| panic!("{faults}"));
+        // The table for late records is the last one, wherever it stands in the file.
+        let tables = [of.clone(), of_late()];
+        let plans = steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
+        let names: Vec<&str> = plans.common().tables.iter().map(|table| table.name.as_str()).collect();
+        assert_eq!(names, ["t", "late"]);
+        assert_eq!(plans.common().stages[3].reads, ["who"], "the window itself reads no more than it did");
+        let mut run = Running::of(&pipeline, &tables);
+        run.read(&["1 ann 00:01 50", "2 ann 00:02 50", "3 bob 00:03 50"]).cut(60_000);
+        run.read(&["4 ann 00:04 70", "4 ann 00:04 70", "5 ann 00:05 3", "6 eve 01:05 20", "7 eve 01:05 20"])
+            .cut(120_000);
+        // One is late, one its duplicate, and one late one is dropped by the filter before.
+        assert_eq!(run.late, ["4  7 "], "{windows}: {:?}", run.counts);
+        run.assert(
+            &["ann 2", "eve 2"],
+            Counts { filtered: 2, duplicates: 1, absorbed: 5, ..Counts::default() },
+        );
+    }
 }
 
 #[test]
