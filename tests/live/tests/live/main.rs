@@ -52,6 +52,7 @@
 //! | [`hostile`]    | clients that mean harm                                                            |
 //! | [`hostile_wires`] | the same at gRPC, syslog and TLS                                                  |
 //! | [`batches`]    | requests with many records in Avro and Protobuf                                    |
+//! | [`connections`] | thousands of connections at a gateway, at rest and sending                     |
 //! | [`listening`]  | pipelines that take requests themselves                                            |
 //! | [`ways`]       | what commands advise, followed                                                    |
 //! | [`ways_pulsar`] | what a Pulsar source advises, followed                                             |
@@ -64,6 +65,7 @@ mod batches;
 mod bench;
 mod changing;
 mod collector;
+mod connections;
 mod csv;
 mod deaths;
 mod demo;
