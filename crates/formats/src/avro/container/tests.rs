@@ -24,8 +24,11 @@ fn file(metadata: &[(&str, &str)], blocks: &[(i64, &[u8])]) -> Vec<u8> {
     bytes
 }
 
-/// The blocks of a file, up to what is wrong with it.
-fn read(bytes: &[u8]) -> Result<(Codec, Vec<(u64, Vec<u8>)>), ContainerError> {
+/// The codec of a file, and its blocks.
+type Read = (Codec, Vec<(u64, Vec<u8>)>);
+
+/// What is in a file, unless something is wrong with it.
+fn read(bytes: &[u8]) -> Result<Read, ContainerError> {
     let mut file = Container::open(bytes)?;
     let mut blocks = Vec::new();
     while let Some(block) = file.next_block()? {

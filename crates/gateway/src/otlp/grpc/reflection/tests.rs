@@ -110,7 +110,7 @@ fn fuzz_reflection_questions() {
             "\x22",
             "\x3a\0",
         ])
-        .memory_max(64 << 10 | 4 * described, 16)
+        .memory_max((64 << 10) + 4 * described, 16)
         .run(6_000, |question| {
             let told = answer(question);
             assert!(told.len() <= 4 * question.len() + described + (4 << 10), "{}", told.len());
