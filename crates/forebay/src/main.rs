@@ -14,6 +14,7 @@
 //! | [`status_view`] | a running lane as JSON                                 |
 //! | [`progress`] | lines that tell how far a pipeline is                     |
 //! | [`logging`]  | log lines                                                 |
+//! | [`open_files`] | how many files and connections may be open              |
 //! | [`signals`]  | SIGTERM and SIGINT                                        |
 // They panic where standard error or standard output cannot be written.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
@@ -28,6 +29,7 @@ mod commands;
 mod console;
 mod http;
 mod logging;
+mod open_files;
 mod progress;
 mod recorder;
 mod signals;
@@ -35,5 +37,6 @@ mod status_view;
 
 fn main() -> std::process::ExitCode {
     allocator::collect_often();
+    open_files::raise();
     cli::main()
 }

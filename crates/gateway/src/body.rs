@@ -28,7 +28,7 @@ use crate::refusal::{Kind, Refusal};
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The largest window of zstd, as a power of two: what its encoders use up to level 19. The decoder takes as much memory.
-const WINDOW_LOG_MAX: u32 = 23;
+pub(crate) const WINDOW_LOG_MAX: u32 = 23;
 
 /// Bounds of one body.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub struct BodyBounds {
 }
 
 /// Bytes that one byte of a block of Snappy stands for at the most: an element of three bytes copies 64.
-const SNAPPY_RATIO_MAX: usize = 22;
+pub(crate) const SNAPPY_RATIO_MAX: usize = 22;
 
 /// Bytes that one byte of a frame of zstd is trusted to stand for before it is read. What people and programs write stays below.
 const AT_ONCE_RATIO_MAX: usize = 64;

@@ -72,7 +72,8 @@ async fn take(
     let (client, filled) = (caller.name().to_owned(), stream.clone());
     let parsed = gate.compute(move || {
         let Inflated { bytes, packed, held } = raw.inflate_and_keep()?;
-        let mut parsed = records::parse(&format, &media, &bytes, now_ms, held.another())?;
+        let body = (&bytes[..], filled.bounds.bytes_max);
+        let mut parsed = records::parse(&format, &media, body, now_ms, held.another())?;
         // Only where the body is the record.
         let packed = packed.filter(|_| matches!(format, Format::Message));
         let key = filled.key(&client, key.as_deref(), &parsed.records, packed.as_ref())?;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderName;
+use formats::avro::RecordSchema;
 use formats::otlp::Signal;
 use listener::{Edge, Tls};
 use object_log::Settings;
@@ -115,10 +116,16 @@ pub enum Fills {
 }
 
 /// What the body of a request holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Format {
-    /// JSON objects: one a line, or an array of them.
+    /// JSON objects: one a line, or an array of them; or an object container file of Avro, whose records become such objects.
     Json,
+    /// Records of Avro that have this schema: an object container file, or one without a head.
+    Avro(Arc<RecordSchema>),
+    /// Messages of Protocol Buffers: one, or several behind their lengths.
+    Protobuf,
+    /// Lines of text, each of which becomes a JSON object.
+    Lines,
     /// Lines of CSV.
     Csv(Csv),
     /// One record, whatever is in it.

@@ -8,17 +8,24 @@
 //! | `json`    | `application/json`                         | an array of objects, or objects one after the other |
 //! | `json`    | `application/x-ndjson`, others, none       | an object a line                             |
 //! | `csv`     | `text/csv`, `text/tab-separated-values`, none | a line, quoted line breaks included; `; header=present` names the fields |
+//! | `json`    | one of Avro                                | those of an object container file, as JSON   |
+//! | `avro`    | one of Avro, none                          | those of an object container file, or the body |
+//! | `protobuf` | one of Protocol Buffers, none             | the body; `; encoding=delimited`: messages behind their lengths |
+//! | `lines`   | any                                        | a line, as a JSON object                     |
 //! | `message` | any                                        | the body                                     |
 //! | `otlp_…`  | `application/x-protobuf`, `application/json`, others, none | the body, a request; in Protocol Buffers |
 
+mod avro;
 mod csv;
 mod json;
 pub(crate) mod otlp;
+mod protobuf;
 
 pub(crate) use json::each_value;
 
 use axum::http::{HeaderMap, header};
 use dataflow::{BlockBuilder, Partition, RecordBlock};
+use formats::avro::container::is_container;
 use serde_json::{Value, json};
 
 use crate::budget::Held;
@@ -31,6 +38,9 @@ const ERRORS_SHOWN: usize = 100;
 
 /// Records of a body at the most: as many as an append may have.
 pub const ROWS_MAX: usize = object_log::object::APPEND_ROWS_MAX;
+
+/// The field that a line is in, of a stream of lines.
+const LINE_FIELD: &str = "line";
 
 /// Memory of a record beside its bytes.
 pub const ROW_BYTES: usize = 24;
@@ -46,13 +56,34 @@ pub enum OnError {
     Skip,
 }
 
+/// What records that are none are numbered by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// The line where it begins.
+    #[default]
+    Line,
+    /// Its place among the records of the body.
+    Record,
+}
+
 /// Lines that are no records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Errors {
     /// All of them.
     pub count: u64,
-    /// The first ones: the number of the line, from 1, and why.
+    /// The first ones: the number, from 1, and why.
     pub shown: Vec<(u64, String)>,
+    /// What the numbers count.
+    pub unit: Unit,
+}
+
+impl Unit {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Line => "line",
+            Self::Record => "record",
+        }
+    }
 }
 
 impl Errors {
@@ -64,20 +95,27 @@ impl Errors {
         }
     }
 
+    /// Counts more of them, of which an answer shows nothing.
+    pub fn add_unshown(&mut self, count: u64) {
+        self.count = self.count.saturating_add(count);
+    }
+
     /// The lines that are kept, as an answer lists them.
     pub fn to_json(&self) -> Value {
-        self.shown.iter().map(|(line, why)| json!({ "line": line, "error": why })).collect()
+        let unit = self.unit.word();
+        self.shown.iter().map(|(number, why)| json!({ unit: number, "error": why })).collect()
     }
 
     /// The refusal of a body with such lines.
     pub fn refusal(&self) -> Refusal {
-        let (lines, them) = if self.count == 1 {
-            ("line is not a valid record", "it")
-        } else {
-            ("lines are not valid records", "them")
+        let (are, them) = match (self.unit, self.count) {
+            (Unit::Line, 1) => ("line is not a valid record", "it"),
+            (Unit::Line, _) => ("lines are not valid records", "them"),
+            (Unit::Record, 1) => ("record is not valid", "it"),
+            (Unit::Record, _) => ("records are not valid", "them"),
         };
         let message = format!(
-            "{} {lines}, so nothing was stored; fix {them}, or send with `?on_error=skip` to leave {them} out",
+            "{} {are}, so nothing was stored; fix {them}, or send with `?on_error=skip` to leave {them} out",
             self.count
         );
         let lines = json!({ "count": self.count, "shown": self.to_json() });
@@ -176,37 +214,56 @@ pub fn media(headers: &HeaderMap) -> (String, String) {
     (kind.trim().to_ascii_lowercase(), parameters.trim().to_ascii_lowercase())
 }
 
-/// Splits a body into records. `held` is of the same budgets as what holds the body, and holds nothing yet.
+/// Splits a body into records. What is compressed in it has at most `bytes_max` bytes. `held` is of the same budgets as what holds the body, and holds nothing
+/// yet.
 ///
 /// # Errors
 /// [`Kind::Malformed`] when the body as a whole cannot be read, [`Kind::Media`] when it is of another format, [`Kind::Busy`] and [`Kind::TooLarge`].
 pub fn parse(
     format: &Format,
     (kind, parameters): &(String, String),
-    body: &[u8],
+    (body, bytes_max): (&[u8], usize),
     now_ms: i64,
     held: Held,
 ) -> Result<Parsed, Refusal> {
     let other = |takes: &str| {
-        Refusal::new(
-            Kind::Media,
-            format!("this stream takes {takes}, and the body's `Content-Type` says something else"),
-        )
+        let message = format!("this stream takes {takes}, and the body's `Content-Type` says something else");
+        Refusal::new(Kind::Media, message)
     };
+    let is_bytes = matches!(kind.as_str(), "" | "application/octet-stream");
+    let is_csv = matches!(kind.as_str(), "text/csv" | "text/tab-separated-values");
     let mut rows = Rows::new(now_ms, held, body.len())?;
     match format {
-        Format::Json if matches!(kind.as_str(), "text/csv" | "text/tab-separated-values") => {
-            return Err(other("JSON"));
+        Format::Json if is_csv => return Err(other("JSON")),
+        Format::Json if protobuf::is_media(kind) => {
+            return Err(other("JSON, and messages need a stream of `format: protobuf`"));
         }
         Format::Json if kind == "application/json" => json::values(body, &mut rows)?,
+        // Such a file is never JSON, so one whose type nobody has said is not mistaken.
+        Format::Json if avro::is_media(kind) || is_container(body) => {
+            rows.errors.unit = Unit::Record;
+            avro::file(None, (body, bytes_max), &mut rows)?;
+        }
         Format::Json => json::lines(body, &mut rows)?,
-        Format::Csv(csv) => match kind.as_str() {
-            "" | "text/csv" | "text/tab-separated-values" | "text/plain" => {
-                let has_head = parameters.split(';').any(|p| p.trim() == "header=present");
-                csv::lines(csv, has_head, body, &mut rows)?;
+        Format::Csv(csv) if is_csv || matches!(kind.as_str(), "" | "text/plain") => {
+            let has_head = parameters.split(';').any(|p| p.trim() == "header=present");
+            csv::lines(csv, has_head, body, &mut rows)?;
+        }
+        Format::Csv(_) => return Err(other("CSV (`text/csv`)")),
+        Format::Avro(schema) if is_bytes || avro::is_media(kind) => {
+            rows.errors.unit = Unit::Record;
+            match is_container(body) {
+                true => avro::file(Some(schema), (body, bytes_max), &mut rows)?,
+                false => avro::one(schema, body, &mut rows)?,
             }
-            _ => return Err(other("CSV")),
-        },
+        }
+        Format::Avro(_) => return Err(other("Avro (`application/avro`)")),
+        Format::Protobuf if is_bytes || protobuf::is_media(kind) => {
+            rows.errors.unit = Unit::Record;
+            protobuf::messages(parameters, body, &mut rows)?;
+        }
+        Format::Protobuf => return Err(other("Protocol Buffers (`application/x-protobuf`)")),
+        Format::Lines => lines(body, (LINE_FIELD, b""), &mut rows)?,
         Format::Message => rows.push(body)?,
         Format::Otlp(signal) => drop(otlp::record(*signal, otlp::form_of(kind, body), body, &mut rows)?),
     }
@@ -226,6 +283,12 @@ pub(crate) fn texts(
     held: Held,
 ) -> Result<Parsed, Refusal> {
     let mut rows = Rows::new(now_ms, held, body.len())?;
+    lines(body, (field, more), &mut rows)?;
+    Ok(rows.done())
+}
+
+/// See [`texts`].
+fn lines(body: &[u8], (field, more): (&str, &[u8]), rows: &mut Rows) -> Result<(), Refusal> {
     for line in body.split(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if !line.is_empty() {
@@ -239,7 +302,7 @@ pub(crate) fn texts(
             })?;
         }
     }
-    Ok(rows.done())
+    Ok(())
 }
 
 /// Whether a line is a JSON object; why not otherwise.

@@ -88,7 +88,12 @@ impl Stream {
     pub fn takes_json(&self) -> Result<(), Refusal> {
         match self.format {
             Format::Json => Ok(()),
-            Format::Csv(_) | Format::Message | Format::Otlp(_) => {
+            Format::Csv(_)
+            | Format::Avro(_)
+            | Format::Protobuf
+            | Format::Lines
+            | Format::Message
+            | Format::Otlp(_) => {
                 let message = format!("stream `{}` does not take JSON; what is sent here is JSON", self.name);
                 Err(Refusal::new(Kind::Media, message))
             }

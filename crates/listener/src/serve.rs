@@ -42,6 +42,8 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/pla
 /// Pause after the operating system refused a connection, most often for want of file descriptors: they come back when
 /// connections end, and without a pause the loop would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Such a refusal is logged no more often than this.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a connection is read on after the server was asked to stop: long enough for a request that has come before, on a busy machine too.
 const LAST_READ: Duration = Duration::from_millis(100);
@@ -109,6 +111,7 @@ pub async fn serve_with(
     let places = Arc::new(Semaphore::new(bounds.connections_max));
     let (stopping, asked) = watch::channel(false);
     let mut stop = pin!(stop);
+    let mut told: Option<Instant> = None;
     let take = |stream| match Arc::clone(&places).try_acquire_owned() {
         Ok(place) => {
             let edge = edge.clone();
@@ -126,7 +129,14 @@ pub async fn serve_with(
             // The client went away before it was accepted; the next one may be here already.
             Err(error) if is_of_client(&error) => {}
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted; trying again");
+                if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+                    told = Some(Instant::now());
+                    tracing::warn!(
+                        %error,
+                        "a connection could not be accepted, so clients wait; trying again. If too many files are open, raise the limit of the process \
+                         (`ulimit -n`, `LimitNOFILE`)"
+                    );
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

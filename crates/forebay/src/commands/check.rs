@@ -161,15 +161,25 @@ impl Report {
     fn of_gateway(path: &Path, text: &str) -> Self {
         let file = path.display().to_string();
         let checked = place::within(path, || config::check_gateway(text, &Surroundings::of_process()));
-        let exit = if checked.gateway.is_some() { Exit::Done } else { Exit::Fault };
-        let json = json!({
+        let read = checked.gateway.as_ref().map(|gateway| {
+            let read = place::within(path, || wiring::gateway::check_schemas(gateway));
+            read.map_err(|error| format!("{error:#}"))
+        });
+        let exit = if matches!(read, Some(Ok(()))) { Exit::Done } else { Exit::Fault };
+        let lacking = read.and_then(Result::err);
+        let mut json = json!({
             "file": file,
             "ok": exit == Exit::Done,
             "gateway": checked.gateway.as_ref().map(|gateway| gateway.gateway.to_string()),
             "faults": checked.faults.count(),
             "findings": checked.faults.sorted(),
         });
-        Self { text: checked.faults.render(&file), json, file, checked: None, exit, notes: String::new() }
+        let mut text = checked.faults.render(&file);
+        if let Some(lacking) = lacking {
+            text += &format!("{file}: {lacking}\n");
+            json["error"] = lacking.into();
+        }
+        Self { text, json, file, checked: None, exit, notes: String::new() }
     }
 
     /// The JSON of the file's own findings.

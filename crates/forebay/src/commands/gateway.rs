@@ -26,6 +26,7 @@ use super::place;
 use crate::console::Exit;
 use crate::http::{Server, View};
 use crate::logging::{self, LogOptions};
+use crate::open_files;
 use crate::recorder::Metrics;
 use crate::signals::Signals;
 
@@ -97,6 +98,9 @@ async fn run(file: File) -> anyhow::Result<Exit> {
         Ok(server) => server,
         Err(error) => return Ok(refused(&error)),
     };
+    if let Some(lack) = open_files::lack(file.open_max()) {
+        tracing::warn!("{lack}");
+    }
     for address in server.addresses() {
         tracing::info!(%address, streams = file.streams.len(), "taking records over HTTP");
     }

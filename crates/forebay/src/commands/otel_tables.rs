@@ -113,4 +113,21 @@ mod tests {
         assert!(of(&[Signal::Logs], true).contains("`__hdx_materialized_k8s.pod.name`"));
         assert_eq!(of(&[Signal::Traces, Signal::Metrics], false).matches("otel_logs").count(), 0);
     }
+
+    /// As in version 0.165.1 of the exporter (`internal/sqltemplates`).
+    #[test]
+    fn rows_are_sorted_as_in_the_exporters_tables() {
+        let maps = of(&[], false);
+        let objects = OtelTables { signals: Vec::new(), database: "d".into(), clickstack: false, json: true }
+            .statements();
+        let logs = "ORDER BY (toStartOfFiveMinutes(Timestamp), ServiceName, Timestamp)\n";
+        assert!(maps.contains(logs) && objects.contains(logs));
+        assert!(objects.contains("PRIMARY KEY (toStartOfFiveMinutes(Timestamp), ServiceName)\n"));
+        assert!(maps.contains("ORDER BY (ServiceName, SpanName, toDateTime(Timestamp))\n"));
+        assert!(objects.contains("ORDER BY (ServiceName, SpanName, toDateTime(Timestamp), Timestamp)\n"));
+        assert!(
+            !maps.contains("`MetricDescription` LowCardinality")
+                && !maps.contains("`MetricUnit` LowCardinality")
+        );
+    }
 }

@@ -25,7 +25,7 @@ use crate::logging::LogOptions;
 use crate::recorder::Metrics;
 use crate::signals::Signals;
 use crate::status_view::LaneView;
-use crate::{logging, progress};
+use crate::{logging, open_files, progress};
 
 /// How often a line tells how far the pipeline is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
@@ -98,6 +98,9 @@ impl Run {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime: Arc<dyn Runtime> = TokioRuntime::new(threads);
         let (stop, stopping) = watch::channel(false);
+        if let Some(lack) = pipeline.gateway().and_then(|listening| open_files::lack(listening.open_max())) {
+            tracing::warn!("{lack}");
+        }
         let listening = match Listening::open(&pipeline, &runtime, stopping.clone()).await {
             Ok(listening) => listening,
             Err(error) => {

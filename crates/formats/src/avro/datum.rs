@@ -8,7 +8,7 @@ use dataflow::Schema;
 
 use super::cursor::Cursor;
 use super::plan::{Field, Op, Plan, Wire};
-use super::schema::{Type, TypeId};
+use super::schema::{Shape, Type, TypeId};
 use crate::columns::{self, Absence, Exact, TypedColumn};
 use crate::fault::{Fault, Step, bytes_fit, fits, text_fits};
 
@@ -101,7 +101,7 @@ impl Walk<'_> {
     fn other(&mut self, op: &Op, cursor: &mut Cursor<'_>) -> Step<()> {
         match op {
             Op::Fill { column, wire } => self.fill(*column, wire, cursor),
-            Op::Skip(id) => skip(self.plan, *id, cursor, 0),
+            Op::Skip(id) => skip(&self.plan.shape, *id, cursor, 0),
             Op::Record(fields) => self.fields(fields, cursor),
             Op::Union(branches) => {
                 let branch = cursor.index("branch", branches.len())?;
@@ -234,25 +234,31 @@ fn seldom(
     }
 }
 
-/// An unscaled number of any length, most significant byte first, in two's complement.
 fn decimal(bytes: &[u8], scale: u32, column: &mut dyn TypedColumn) -> Step<()> {
+    let Some(unscaled) = unscaled(bytes) else {
+        return bytes_fit(
+            Err(crate::columns::Misfit::range("has more digits than a decimal of 128 bits")),
+            bytes,
+        );
+    };
+    match column.decimal(Exact::of(unscaled, -i64::from(scale))) {
+        Ok(()) => Ok(()),
+        misfit => fits(misfit, format_args!("{unscaled}e-{scale}")),
+    }
+}
+
+/// An unscaled number of any length, most significant byte first, in two's complement; `None` if it has more than 128 bits.
+pub(super) fn unscaled(bytes: &[u8]) -> Option<i128> {
     let fill = if bytes.first().is_some_and(|byte| byte & 0x80 != 0) { 0xff } else { 0 };
     // What only repeats the sign may be longer than any number is.
     let (extension, number) = bytes.split_at(bytes.len().saturating_sub(16));
     let is_negative = number.first().is_some_and(|byte| byte & 0x80 != 0);
     if extension.iter().any(|byte| *byte != fill) || is_negative != (fill == 0xff) {
-        return bytes_fit(
-            Err(crate::columns::Misfit::range("has more digits than a decimal of 128 bits")),
-            bytes,
-        );
+        return None;
     }
     let mut whole = [fill; 16];
     whole[16 - number.len()..].copy_from_slice(number);
-    let unscaled = i128::from_be_bytes(whole);
-    match column.decimal(Exact::of(unscaled, -i64::from(scale))) {
-        Ok(()) => Ok(()),
-        misfit => fits(misfit, format_args!("{unscaled}e-{scale}")),
-    }
+    Some(i128::from_be_bytes(whole))
 }
 
 fn array(items: &Wire, column: &mut dyn TypedColumn, cursor: &mut Cursor<'_>) -> Step<()> {
@@ -281,11 +287,11 @@ fn map(values: &Wire, column: &mut dyn TypedColumn, cursor: &mut Cursor<'_>) -> 
 }
 
 /// Steps over a value that no column asks for. The inside of a block whose bytes are counted is not read, nor are texts.
-fn skip(plan: &Plan, id: TypeId, cursor: &mut Cursor<'_>, depth: usize) -> Step<()> {
+pub(super) fn skip(shape: &Shape, id: TypeId, cursor: &mut Cursor<'_>, depth: usize) -> Step<()> {
     if depth > DEPTH_MAX {
         return Err(cursor.fault(format!("values nest deeper than `{DEPTH_MAX}`")));
     }
-    match plan.types.get(id) {
+    match shape.types.get(id) {
         Type::Null => Ok(()),
         Type::Boolean => cursor.boolean().map(drop),
         Type::Int | Type::Date | Type::TimeOfDay { long: false } => cursor.int().map(drop),
@@ -301,24 +307,24 @@ fn skip(plan: &Plan, id: TypeId, cursor: &mut Cursor<'_>, depth: usize) -> Step<
         Type::UuidFixed => cursor.take("a uuid", 16).map(drop),
         Type::Enum(symbols) => cursor.index("symbol", symbols.len()).map(drop),
         Type::Array(items) => {
-            let has_bytes = !plan.empty[*items];
+            let has_bytes = !shape.empty[*items];
             blocks(cursor, has_bytes, |cursor| match has_bytes {
-                true => skip(plan, *items, cursor, depth + 1),
+                true => skip(shape, *items, cursor, depth + 1),
                 false => Ok(()),
             })
         }
         Type::Map(values) => blocks(cursor, true, |cursor| {
             cursor.sized("a key")?;
-            skip(plan, *values, cursor, depth + 1)
+            skip(shape, *values, cursor, depth + 1)
         }),
         Type::Union(branches) => {
             let branch = cursor.index("branch", branches.len())?;
-            skip(plan, branches[branch], cursor, depth + 1)
+            skip(shape, branches[branch], cursor, depth + 1)
         }
         // What has no bytes may hold itself.
-        Type::Record(_) if plan.empty[id] => Ok(()),
+        Type::Record(_) if shape.empty[id] => Ok(()),
         Type::Record(fields) => fields.iter().try_for_each(|(name, id)| {
-            skip(plan, *id, cursor, depth + 1).map_err(|fault| fault.within(name))
+            skip(shape, *id, cursor, depth + 1).map_err(|fault| fault.within(name))
         }),
     }
 }

@@ -14,6 +14,9 @@
 //! | `flat`   | whole blocks of records that are nothing but numbers, column by column    |
 //! | `datum`  | the walk over a record, nulls and DEFAULTs, taking a record back          |
 //! | `cursor` | Avro's encoding of single values                                          |
+//! | [`container`] | files of records behind their schema, which are not decoded but divided |
+//! | `records` | where a record ends, by its schema alone                                |
+//! | `text`   | a record as JSON                                                          |
 //!
 //! What becomes of each Avro type is the table of [`crate::columns`], read by this one:
 //!
@@ -35,12 +38,15 @@
 //! - A field that no column asks for is skipped, at the cost of its bytes.
 //! - A record ends where its last field does; a byte more is a fault, because then it was written with another schema.
 
+pub mod container;
 mod cursor;
 mod datum;
 mod flat;
 mod framed;
 mod plan;
+mod records;
 mod schema;
+mod text;
 
 use std::fmt;
 use std::sync::Arc;
@@ -57,6 +63,7 @@ pub use datum::DEPTH_MAX;
 use datum::Rows;
 use framed::{HEADER_BYTES, Last, Plans};
 use plan::Plan;
+pub use records::{NoJson, RecordSchema};
 pub use schema::{SCHEMA_BYTES_MAX, SchemaError};
 
 /// How Avro is read where its values leave a choice.

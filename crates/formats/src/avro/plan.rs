@@ -12,7 +12,7 @@ use dataflow::{Column, ColumnType, Schema};
 
 use super::ConfigError;
 use super::flat::Flat;
-use super::schema::{Type, TypeId, Types};
+use super::schema::{Shape, Type, TypeId, Types};
 use crate::columns::{Absence, ColumnsError, Kind, takes, type_word};
 use crate::paths::Tree;
 
@@ -20,9 +20,7 @@ use crate::paths::Tree;
 #[derive(Debug)]
 pub(super) struct Plan {
     /// The writer's types, by which unknown fields are skipped.
-    pub types: Types,
-    /// Which of them have no bytes.
-    pub empty: Vec<bool>,
+    pub shape: Shape,
     /// The record's fields, in order.
     pub fields: Box<[Field]>,
     /// What each column gets where a record has nothing for it.
@@ -90,11 +88,11 @@ impl Plan {
         let Type::Record(_) = types.get(root) else {
             return Err(ConfigError::NoRecord { found: types.name(root) });
         };
-        let empty = types.empty();
-        let compiler = Compiler { types: &types, empty: &empty, schema };
+        let shape = Shape::of(types);
+        let compiler = Compiler { types: &shape.types, empty: &shape.empty, schema };
         let fields = compiler.record(root, &tree, false)?;
-        let flat = Flat::of(&fields, &types, schema.columns().len());
-        Ok(Self { empty, fields, absences, flat, types })
+        let flat = Flat::of(&fields, &shape.types, schema.columns().len());
+        Ok(Self { shape, fields, absences, flat })
     }
 }
 

@@ -28,6 +28,22 @@ pub(super) struct Types {
     root: TypeId,
 }
 
+/// A schema by which values can be stepped over.
+#[derive(Debug)]
+pub(super) struct Shape {
+    /// The writer's types.
+    pub types: Types,
+    /// Which of them have no bytes.
+    pub empty: Vec<bool>,
+}
+
+impl Shape {
+    /// The shape of values of these types.
+    pub fn of(types: Types) -> Self {
+        Self { empty: types.empty(), types }
+    }
+}
+
 /// One type.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Type {

@@ -15,6 +15,7 @@
 //! | `flat`  | whole blocks of records that are nothing but numbers, column by column     |
 //! | `framed` | the header or block that names the type                                   |
 //! | `wire`  | the encoding of keys and single values                                     |
+//! | `records` | where messages end, without their type                                    |
 //!
 //! What becomes of each type is the table of [`crate::columns`], read by this one:
 //!
@@ -45,6 +46,7 @@ mod flat;
 mod framed;
 mod leaf;
 mod plan;
+mod records;
 mod types;
 mod walk;
 mod wire;
@@ -61,6 +63,7 @@ use crate::schemas::{SchemaText, Schemas, plans};
 use fill::Rows;
 use framed::{Last, Plans};
 use plan::Plan;
+pub use records::{check, delimited};
 pub use types::{DESCRIPTORS_BYTES_MAX, Open, Types, TypesError};
 use wire::Wire;
 

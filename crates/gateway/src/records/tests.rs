@@ -19,7 +19,7 @@ fn csv(columns: &[&str]) -> Format {
 type Told = (Vec<String>, Vec<(u64, String)>);
 
 fn parsed(format: &Format, kind: &str, body: &[u8]) -> Result<Told, Refusal> {
-    let parsed = parse(format, &media_of(kind), body, 5, roomy())?;
+    let parsed = parse(format, &media_of(kind), (body, 1 << 20), 5, roomy())?;
     let block = parsed.records;
     assert_eq!(block.positions, (0..block.len() as u64).collect::<Vec<_>>());
     assert!(block.times_ms.iter().all(|time| *time == 5));
@@ -126,16 +126,32 @@ fn a_line_of_csv_is_a_record_with_its_quoted_breaks_and_as_many_fields_as_the_st
 #[test]
 fn a_message_is_one_record_and_other_forms_than_the_streams_are_refused() {
     let body = b"\x00\xff any\nbytes";
-    let block = parse(&Format::Message, &media_of("application/avro"), body, 5, roomy()).unwrap().records;
+    let block =
+        parse(&Format::Message, &media_of("application/avro"), (body, 1 << 20), 5, roomy()).unwrap().records;
     assert_eq!((block.len(), block.payloads.get(0)), (1, &body[..]));
-    for (format, kind) in [(Format::Json, "text/csv"), (csv(&["a"]), "application/json")] {
+    for (format, kind) in [
+        (Format::Json, "text/csv"),
+        (Format::Json, "application/x-protobuf"),
+        (csv(&["a"]), "application/json"),
+        (csv(&["a"]), "application/avro"),
+        (Format::Protobuf, "application/json"),
+        (Format::Protobuf, "application/avro"),
+    ] {
         assert_eq!(parsed(&format, kind, b"x").unwrap_err().kind, Kind::Media);
     }
 }
 
 #[test]
+fn a_line_of_text_is_an_object_with_that_line() {
+    let (records, errors) = parsed(&Format::Lines, "text/plain", b"one \"1\"\r\n\n{\"a\":1}\n\xff").unwrap();
+    assert_eq!(records, [r#"{"line":"one \"1\""}"#, r#"{"line":"{\"a\":1}"}"#, "{\"line\":\"\u{fffd}\"}"]);
+    assert_eq!(errors, []);
+}
+
+#[test]
 fn a_hundred_errors_are_shown_and_all_are_counted() {
-    let parsed = parse(&Format::Json, &media_of("text/plain"), &b"x\n".repeat(250), 5, roomy()).unwrap();
+    let parsed =
+        parse(&Format::Json, &media_of("text/plain"), (&b"x\n".repeat(250), 1 << 20), 5, roomy()).unwrap();
     assert_eq!((parsed.errors.count, parsed.errors.shown.len()), (250, 100));
     let refusal = parsed.errors.refusal();
     assert!(refusal.message.starts_with("250 lines are not valid records"), "{}", refusal.message);
@@ -145,12 +161,13 @@ fn a_hundred_errors_are_shown_and_all_are_counted() {
 fn many_small_records_are_held_for_what_they_take() {
     let budget = Budget::new("a test", 1 << 20);
     let body = b"{}\n".repeat(100_000);
-    let refused = parse(&Format::Json, &media_of(""), &body, 5, Held::none(&budget, &budget)).unwrap_err();
+    let refused =
+        parse(&Format::Json, &media_of(""), (&body, 1 << 20), 5, Held::none(&budget, &budget)).unwrap_err();
     assert_eq!(refused.kind, Kind::Busy);
     assert_eq!(budget.held_bytes(), 0);
-    let parsed = parse(&Format::Json, &media_of(""), &body, 5, roomy()).unwrap();
+    let parsed = parse(&Format::Json, &media_of(""), (&body, 1 << 20), 5, roomy()).unwrap();
     assert!(parsed.held.bytes() >= 100_000 * (ROW_BYTES + 2), "{}", parsed.held.bytes());
-    let refused = parse(&Format::Json, &media_of(""), &b"{}\n".repeat(ROWS_MAX + 1), 5, roomy());
+    let refused = parse(&Format::Json, &media_of(""), (&b"{}\n".repeat(ROWS_MAX + 1), 1 << 20), 5, roomy());
     assert_eq!(refused.unwrap_err().kind, Kind::TooLarge);
 }
 
@@ -174,14 +191,16 @@ fn fuzz_bodies() {
                 (csv(&["id", "name"]), "text/csv; header=present"),
                 (Format::Message, ""),
             ] {
-                let Ok(parsed) = parse(&format, &media_of(kind), body, 5, roomy()) else { continue };
+                let Ok(parsed) = parse(&format, &media_of(kind), (body, 1 << 20), 5, roomy()) else {
+                    continue;
+                };
                 let block = &parsed.records;
                 assert!(block.payloads.bytes.len() <= body.len());
                 let lines = body.iter().filter(|byte| **byte == b'\n').count() + 1;
                 if kind == "application/x-ndjson" {
                     assert!(block.len() + parsed.errors.count as usize <= lines);
                 }
-                if format == Format::Json {
+                if matches!(format, Format::Json) {
                     for row in 0..block.len() {
                         serde_json::from_slice::<serde::de::IgnoredAny>(block.payloads.get(row)).unwrap();
                     }

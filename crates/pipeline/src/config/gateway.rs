@@ -166,6 +166,11 @@ pub struct Stream {
     #[serde(default)]
     pub format: StreamFormat,
 
+    /// The file with the schema of the records, in JSON (`.avsc`), with `format: avro`: the one that pipelines read them by. A relative path is relative to this
+    /// file's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_file: Option<String>,
+
     /// The names of a record's fields, in order, with `format: csv`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10_000), extend("x-why" = "a record is searched for each of them"))]
@@ -225,6 +230,7 @@ impl Default for Stream {
             log: None,
             partition: 0,
             format: StreamFormat::default(),
+            schema_file: None,
             columns: Vec::new(),
             delimiter: default_delimiter(),
             quote: default_quote(),
@@ -244,12 +250,18 @@ impl Default for Stream {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamFormat {
-    /// JSON objects: one a line, or an array of them.
+    /// JSON objects: one a line, or an array of them. Also object container files of Avro of any schema, each of whose records becomes such an object.
     #[default]
     Json,
     /// Lines of CSV; needs `columns`.
     Csv,
-    /// One record, whatever is in it: a message in Avro, for example.
+    /// Records of Avro: an object container file, or one record without a head; needs `schema_file`.
+    Avro,
+    /// Messages of Protocol Buffers: one, or with `Content-Type: application/x-protobuf; encoding=delimited` several, each behind its length.
+    Protobuf,
+    /// Lines of text, each of which becomes a JSON object with the field `line`.
+    Lines,
+    /// One record, whatever is in it: one with the number of its schema in front, for example.
     Message,
     /// One request of OTLP with log records, in Protocol Buffers or JSON. It is one record, which a pipeline reads by `format: otlp_logs`.
     OtlpLogs,
@@ -296,6 +308,15 @@ impl Default for Limits {
 }
 
 impl Gateway {
+    /// Connections and files that may be open at a time, by all of the file's bounds.
+    pub fn open_max(&self) -> u64 {
+        let of_http = u64::from(self.limits.connections) * (1 + self.also_listen.len() as u64);
+        let of_syslog = self.syslog.iter().filter(|syslog| syslog.tcp.is_some());
+        let of_syslog: u64 = of_syslog.map(|syslog| u64::from(syslog.connections)).sum();
+        let of_files: u64 = self.files.iter().map(|files| u64::from(files.open)).sum();
+        of_http + of_syslog + of_files
+    }
+
     /// The URL of the log that a stream fills.
     pub fn log_of(&self, name: &Identifier) -> String {
         match self.streams.get(name).and_then(|stream| stream.log.as_ref()) {

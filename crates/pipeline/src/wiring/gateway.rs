@@ -2,12 +2,13 @@
 //!
 //! Owns how settings become options, also those of a pipeline that listens ([`super::listening`]). Does not own what a gateway does (`gateway`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use dataflow::Runtime;
+use formats::avro::RecordSchema;
 use formats::otlp::Signal;
 use gateway::files::FilesOptions;
 use gateway::options::{Csv, SecretFile};
@@ -18,6 +19,7 @@ use object_log::Settings;
 use object_log::decide::Retention;
 use store::{Remote, Store};
 
+use super::source::schema_text;
 use super::storage;
 use crate::config::gateway::{Client, FileLines, FileStart, Files, Gateway, Stream, StreamFormat, Syslog};
 use crate::config::model::source::NO_QUOTE;
@@ -39,7 +41,7 @@ pub async fn options(file: &Gateway, runtime: &Arc<dyn Runtime>) -> anyhow::Resu
     for (name, stream) in &file.streams {
         let store = open(&file.log_of(name), &remote, runtime).await;
         let store = store.with_context(|| format!("the log of stream `{name}`"))?;
-        streams.push(stream_options((name, stream), log(file, stream, store)));
+        streams.push(stream_options((name, stream), log(file, stream, store))?);
     }
     with_streams(file, streams)
 }
@@ -86,6 +88,16 @@ pub(super) fn with_streams(file: &Gateway, streams: Vec<StreamOptions>) -> anyho
             drain_max: time(file.shutdown.timeout),
         },
     })
+}
+
+/// Whether the schemas of all streams can be read; for who only looks at the file.
+///
+/// # Errors
+/// When one of them cannot.
+pub fn check_schemas(file: &Gateway) -> anyhow::Result<()> {
+    file.streams
+        .iter()
+        .try_for_each(|(name, stream)| format(stream).map(drop).with_context(|| format!("stream `{name}`")))
 }
 
 /// Each address of syslog by itself.
@@ -155,10 +167,40 @@ async fn open(url: &str, remote: &Remote, runtime: &Arc<dyn Runtime>) -> anyhow:
 }
 
 /// A stream that fills what is given.
-pub(super) fn stream_options((name, stream): (&Identifier, &Stream), fills: Fills) -> StreamOptions {
+///
+/// # Errors
+/// When the schema of its records cannot be read.
+pub(super) fn stream_options(
+    (name, stream): (&Identifier, &Stream),
+    fills: Fills,
+) -> anyhow::Result<StreamOptions> {
+    let format = format(stream).with_context(|| format!("stream `{name}`"))?;
+    let is_otlp = matches!(format, Format::Otlp(_));
+    Ok(StreamOptions {
+        name: name.to_string(),
+        fills,
+        format,
+        body_bytes_max: bytes(stream.body.bytes),
+        memory_bytes: bytes(stream.memory.bytes),
+        key_window: time(stream.keys_for),
+        keys_max: bytes(stream.keys),
+        drops_repeats: stream.drop_repeats.unwrap_or(is_otlp),
+    })
+}
+
+/// How bodies of a stream are divided into records.
+fn format(stream: &Stream) -> anyhow::Result<Format> {
     let byte = |text: &str| text.as_bytes().first().copied().unwrap_or(b',');
-    let format = match stream.format {
+    Ok(match stream.format {
         StreamFormat::Json => Format::Json,
+        StreamFormat::Lines => Format::Lines,
+        StreamFormat::Protobuf => Format::Protobuf,
+        StreamFormat::Avro => {
+            let path = stream.schema_file.as_deref().unwrap_or_default();
+            let of_file = || format!("schema_file `{path}`");
+            let text = schema_text(Path::new(path)).with_context(of_file)?;
+            Format::Avro(Arc::new(RecordSchema::read(&text).with_context(of_file)?))
+        }
         StreamFormat::Message => Format::Message,
         StreamFormat::OtlpLogs => Format::Otlp(Signal::Logs),
         StreamFormat::OtlpTraces => Format::Otlp(Signal::Traces),
@@ -168,18 +210,7 @@ pub(super) fn stream_options((name, stream): (&Identifier, &Stream), fills: Fill
             delimiter: byte(&stream.delimiter),
             quote: (stream.quote != NO_QUOTE).then(|| byte(&stream.quote)),
         }),
-    };
-    let is_otlp = matches!(format, Format::Otlp(_));
-    StreamOptions {
-        name: name.to_string(),
-        fills,
-        format,
-        body_bytes_max: bytes(stream.body.bytes),
-        memory_bytes: bytes(stream.memory.bytes),
-        key_window: time(stream.keys_for),
-        keys_max: bytes(stream.keys),
-        drops_repeats: stream.drop_repeats.unwrap_or(is_otlp),
-    }
+    })
 }
 
 /// A stream's own partition of a log.

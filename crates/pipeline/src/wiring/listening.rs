@@ -117,7 +117,8 @@ async fn bound(
         Some(wired::stream_options((name, file.streams.get(name)?), fills))
     });
     let settings = |why: String| WiringError::Settings(format!("`listen`: {why}"));
-    let options = wired::with_streams(&file, streams.collect());
+    let streams: anyhow::Result<Vec<_>> = streams.collect();
+    let options = streams.and_then(|streams| wired::with_streams(&file, streams));
     let options = options.map_err(|error| settings(format!("{error:#}")))?;
     let server = Server::open(options, runtime.clone()).await;
     let server = server.map_err(|error| match error {

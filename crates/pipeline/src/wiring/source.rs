@@ -23,6 +23,7 @@ use super::{WiringError, bounds};
 use crate::config::model::listen::stream_of;
 use crate::config::model::source::{self as model, CsvFormat, Format, Generator, NO_QUOTE, Workload};
 use crate::config::model::{Input, Pipeline};
+pub(super) use decoding::schema_text;
 pub use decoding::{Decoding, decoder};
 use decoding::{csv_decoder, json_decoder, record_bytes};
 #[cfg(test)]

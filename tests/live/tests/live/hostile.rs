@@ -297,7 +297,7 @@ fn serve(port: u16, over: &AtomicBool, served: &AtomicU64) {
     }
 }
 
-fn rss_mib_max(gateway: &Process) -> u64 {
+pub(super) fn rss_mib_max(gateway: &Process) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.pid())).expect("it runs");
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a peak");
     let kib: u64 = line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).expect("a number");

@@ -51,6 +51,8 @@
 //! | [`guide`]      | the commands of docs/changing-a-pipeline.md, and a store that is lost              |
 //! | [`hostile`]    | clients that mean harm                                                            |
 //! | [`hostile_wires`] | the same at gRPC, syslog and TLS                                                  |
+//! | [`batches`]    | requests with many records in Avro and Protobuf                                    |
+//! | [`connections`] | thousands of connections at a gateway, at rest and sending                     |
 //! | [`listening`]  | pipelines that take requests themselves                                            |
 //! | [`ways`]       | what commands advise, followed                                                    |
 //! | [`ways_pulsar`] | what a Pulsar source advises, followed                                             |
@@ -59,9 +61,11 @@
 // Tests watch real processes by the real clock.
 #![allow(clippy::disallowed_methods)]
 
+mod batches;
 mod bench;
 mod changing;
 mod collector;
+mod connections;
 mod csv;
 mod deaths;
 mod demo;

@@ -26,6 +26,6 @@ CREATE TABLE IF NOT EXISTS {database}.otel_logs
 )
 ENGINE = MergeTree
 PARTITION BY toDate(Timestamp)
-PRIMARY KEY (ServiceName, toDateTime(Timestamp))
-ORDER BY (ServiceName, toDateTime(Timestamp), Timestamp)
+PRIMARY KEY (toStartOfFiveMinutes(Timestamp), ServiceName)
+ORDER BY (toStartOfFiveMinutes(Timestamp), ServiceName, Timestamp)
 SETTINGS non_replicated_deduplication_window = 10000;

@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS {database}.otel_traces
 )
 ENGINE = MergeTree
 PARTITION BY toDate(Timestamp)
-ORDER BY (ServiceName, SpanName, toDateTime(Timestamp), Timestamp)
+ORDER BY (ServiceName, SpanName, toDateTime(Timestamp))
 SETTINGS non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS {database}.otel_traces_trace_id_ts

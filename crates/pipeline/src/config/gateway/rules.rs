@@ -206,6 +206,17 @@ fn streams(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
             }
             _ => {}
         }
+        match (stream.format, &stream.schema_file) {
+            (StreamFormat::Avro, None) => {
+                let message = "Avro needs the schema that pipelines read the records by: write `schema_file: orders.avsc`; or `format: json`, which takes \
+                               object container files of any schema and makes JSON of their records";
+                fault(&path, message.to_owned());
+            }
+            (format, Some(_)) if format != StreamFormat::Avro => {
+                fault(&format!("{path}.schema_file"), "`schema_file` goes with `format: avro`".to_owned());
+            }
+            _ => {}
+        }
         let is_one =
             |text: &str| matches!(text.as_bytes(), [byte] if byte.is_ascii() && !b"\r\n".contains(byte));
         if !is_one(&stream.delimiter) {

@@ -141,10 +141,29 @@ fn streams_and_clients_keep_to_their_rules() {
         ],
     );
     wrong(
+        "gateway: g\nstreams:\n  a: { format: avro }\n  b: { schema_file: x.avsc }\n  c: { format: protobuf, schema_file: x.proto }\n",
+        &[
+            "write `schema_file: orders.avsc`; or `format: json`",
+            "goes with `format: avro`",
+            "goes with `format: avro`",
+        ],
+    );
+    good(
+        "gateway: g\nstreams:\n  a: { format: avro, schema_file: x.avsc }\n  b: { format: protobuf }\n  c: { format: lines }\n",
+    );
+    wrong(
         "gateway: g\nclients:\n  x: { user: u }\n  y: { token_file: t, streams: [b] }\n  z: { token_file: t, tenant: a.b }\n  w: { token_file: t, user: u }\nstreams: { a: {} }\n",
         &["needs exactly one of", "go together", "there is no stream `b`", "a tenant's name", "go together"],
     );
     wrong("gateway: g\ntenant_header: 'a b'\nstreams: { a: {} }\n", &["is no name of a header"]);
+}
+
+#[test]
+fn the_connections_and_files_of_all_bounds_are_counted() {
+    assert_eq!(good("gateway: g\nstreams: { a: {} }\n").open_max(), 1_024);
+    let many = "gateway: g\nalso_listen: ['127.0.0.1:1', '127.0.0.1:2']\nlimits: { connections: 100 }\nstreams: { syslog: {}, files: {} }\n\
+                syslog: [{ udp: '127.0.0.1:3', tcp: '127.0.0.1:3', connections: 7 }, { udp: '127.0.0.1:4' }]\nfiles: [{ paths: [a], open: 50 }]\n";
+    assert_eq!(good(many).open_max(), 3 * 100 + 7 + 50);
 }
 
 #[test]

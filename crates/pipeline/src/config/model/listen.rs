@@ -182,6 +182,7 @@ fn stream(source: &Source) -> Option<Stream> {
     let csv = source.format.csv();
     Some(Stream {
         format: format(&source.format),
+        schema_file: source.format.avro().and_then(|avro| avro.schema_file),
         columns: csv.map_or_else(Vec::new, |csv| csv.columns.clone()),
         delimiter: csv.map_or_else(gateway::default_delimiter, |csv| csv.delimiter.clone()),
         quote: csv.map_or_else(gateway::default_quote, |csv| csv.quote.clone()),
@@ -202,6 +203,9 @@ fn format(format: &Format) -> StreamFormat {
         Some((Signal::Traces, _)) => StreamFormat::OtlpTraces,
         Some((Signal::Metrics, _)) => StreamFormat::OtlpMetrics,
         None if format.csv().is_some() => StreamFormat::Csv,
+        // What stands before a record with a number of its schema is no part of the record.
+        None if format.avro().is_some_and(|avro| avro.schema_file.is_some()) => StreamFormat::Avro,
+        None if format.protobuf().is_some_and(|of| of.schema_file.is_some()) => StreamFormat::Protobuf,
         None if format.avro().is_some() || format.protobuf().is_some() => StreamFormat::Message,
         None => StreamFormat::Json,
     }

@@ -259,7 +259,7 @@ fn registry_client(registry: &model::Registry, kind: Kind, path: &str) -> Result
 }
 
 /// The text of a schema's file, which is not read beyond what a schema may have.
-fn schema_text(path: &Path) -> std::io::Result<String> {
+pub(in crate::wiring) fn schema_text(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(SCHEMA_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
     Ok(text)
