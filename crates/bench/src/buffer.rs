@@ -122,7 +122,9 @@ impl Bench<'_> {
         let runs = self.runs(&server).await;
         server.stop().await?;
         let report = Report::new(setting, runs?, |arms| goals::goals(arms, self.plan));
-        Ok(report.with_grids(|arms| figures::by_rate(arms).into_iter().chain(costs::grid(arms)).collect()))
+        Ok(report.with_grids(|arms| {
+            figures::by_rate(arms, self.plan).into_iter().chain(costs::grid(arms)).collect()
+        }))
     }
 
     async fn runs(&self, server: &Server) -> anyhow::Result<Vec<Run>> {

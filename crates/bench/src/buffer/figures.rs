@@ -4,7 +4,7 @@
 //! their sampling (`buffer::moments`).
 
 use super::costs;
-use super::{Bench, Ran};
+use super::{Bench, Plan, Ran};
 use crate::counts;
 use crate::figure::{self, Figure, Figures, Shown};
 use crate::grid::Grid;
@@ -122,19 +122,16 @@ pub fn is_ours(arm: &Arm) -> bool {
     arm.summary.get(COLLECTOR_CPU_S).is_none()
 }
 
-/// One row for each rate; nothing where only one was offered.
-pub fn by_rate(arms: &[Arm]) -> Option<Grid> {
-    let offered: Vec<&Arm> = arms.iter().filter(|arm| arm.summary.get(OFFERED).is_some()).collect();
-    if offered.len() < 2 {
+/// One row for each rate, of dashes where no run was valid; nothing where there is one row, or no rate.
+pub fn by_rate(arms: &[Arm], plan: &Plan) -> Option<Grid> {
+    if plan.rates.is_empty() || arms.len() < 2 {
         return None;
     }
     // What no arm has, such as a cost without S3, is no column.
-    let columns: Vec<Figure> = BY_RATE
-        .into_iter()
-        .filter(|column| offered.iter().any(|arm| arm.summary.get(*column).is_some()))
-        .collect();
+    let is_known = |column: &Figure| arms.iter().any(|arm| arm.summary.get(*column).is_some());
+    let columns: Vec<Figure> = BY_RATE.into_iter().filter(is_known).collect();
     let mut grid = Grid::new("by rate, medians", &columns);
-    for arm in offered {
+    for arm in arms {
         grid.push(&arm.name, |column| Some(arm.summary.get(column)?.median));
     }
     Some(grid)

@@ -85,3 +85,36 @@ fn the_file_of_a_collector_names_the_gateway_and_no_queue() {
     assert!(grpc.contains("sending_queue: { enabled: false }"), "{grpc}");
     assert!(text(Over::Stream).is_err(), "a collector has no streams of other formats");
 }
+
+#[test]
+fn a_sweep_has_a_row_for_each_rate_also_where_no_run_was_valid() {
+    let run = |arm: &str, not_valid: Option<&str>| {
+        let mut figures = figure::Figures::default();
+        figures.put(figures::OFFERED, 5_000.0);
+        let verdict = Verdict::default();
+        Run {
+            arm: arm.to_owned(),
+            figures,
+            verdict,
+            not_valid: not_valid.map(str::to_owned),
+            trace: Default::default(),
+        }
+    };
+    let setting = Setting {
+        workload: "buffer",
+        sentences: Vec::new(),
+        facts: serde_json::Map::new(),
+        clickhouse: "1".to_owned(),
+        build: "development",
+        processor: "one".to_owned(),
+        cores: 2,
+    };
+    let runs = vec![run("5,000 records/s", None), run("40,000 records/s", Some("the sender was late"))];
+    let report = Report::new(setting, runs, |_| Vec::new());
+    let mut plan = plan(Over::OtlpHttp, false);
+    assert_eq!(figures::by_rate(&report.arms, &plan), None, "a backlog has no rate");
+    plan.rates = vec![5_000, 40_000];
+    let grid = figures::by_rate(&report.arms, &plan).expect("two rates");
+    let cells: Vec<Vec<String>> = grid.rows.iter().map(|row| grid.cells(row)).collect();
+    assert_eq!(cells, [["5,000"], ["-"]]);
+}

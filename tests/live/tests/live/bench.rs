@@ -143,10 +143,11 @@ fn bench_buffer_has_a_row_for_each_rate_and_two_latencies_of_each_record() {
     assert_eq!(report["right"], true, "{report:#}");
     let rates = report["tables"][0]["rows"].as_array().expect("a row for each rate");
     assert_eq!(rates.len(), 2, "{report:#}");
-    for (row, rate) in rates.iter().zip([2_048.0, 4_096.0]) {
-        assert_eq!(row["offered_records_per_s"], rate, "{report:#}");
+    let runs = report["runs"].as_array().expect("a run of each rate");
+    for (run, rate) in runs.iter().zip([2_048.0, 4_096.0]) {
+        assert_eq!(run["offered_records_per_s"], rate, "{report:#}");
         for share in ["p50", "p99"] {
-            let of = |latency: &str| row[format!("{latency}_{share}_s")].as_f64().expect("a latency");
+            let of = |latency: &str| run[format!("{latency}_{share}_s")].as_f64().expect("a latency");
             assert!(of("received_to_insert") <= of("visible"), "{share} of {rate}: {report:#}");
         }
     }
