@@ -1,150 +1,71 @@
 //! The workload `buffer`: log records of OpenTelemetry, through a gateway and a log on object storage, into ClickHouse.
 //!
-//! Owns the order of a run, the pipeline file and the figures. Does not own the records (`workloads::buffer`), the senders
-//! (`buffer::send`), the store with its proxy (`buffer::store`), nor the two processes (`buffer::gateway`, `crate::engine`). The gateway
-//! answers a request once it is durable in the log; a pipeline reads the log and writes the rows. The CPU of both is what a record costs;
-//! that of the senders, the store and ClickHouse is accounted apart or not at all.
+//! Owns the order of a run. Does not own the records (`workloads::buffer`), nor what its modules own. The gateway answers a request once it is durable
+//! in the log; a pipeline reads the log and writes the rows. The CPU of both is what a record costs; that of the senders, the store and ClickHouse is
+//! accounted apart or not at all.
 //!
 //! ```text
-//! senders ─▶ forebay gateway ─▶ counting proxy ─▶ S3 ─▶ counting proxy ─▶ forebay run ─▶ ClickHouse
+//! senders ─▶ (a collector) ─▶ forebay gateway ─▶ counting proxy ─▶ S3 ─▶ counting proxy ─▶ forebay run ─▶ ClickHouse
 //! ```
+//!
+//! | module      | what it owns                                                      |
+//! |-------------|-------------------------------------------------------------------|
+//! | `plan`      | what is to be measured                                            |
+//! | `send`      | the senders and their pace                                        |
+//! | `store`     | the log's store, and the proxy that counts and delays             |
+//! | `gateway`   | the gateway's file and process                                    |
+//! | `consumer`  | the pipeline's file and the table's columns                       |
+//! | `collector` | a collector of OpenTelemetry before the gateway, beside it        |
+//! | `moments`   | the two latencies of a record                                     |
+//! | `outage`    | ClickHouse that answers nobody, and catching up                   |
+//! | `crash`     | every part killed and started again                               |
+//! | `figures`   | what is measured, and the table by rate                           |
+//! | `costs`     | list prices, beside what the published system costs               |
+//! | `goals`     | what is to be reached                                             |
 
+mod collector;
+mod consumer;
+mod costs;
+mod crash;
+mod figures;
 mod gateway;
+mod goals;
+mod moments;
 mod outage;
+mod plan;
 mod send;
 mod store;
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::json;
-use workloads::buffer::{Workload, oracle};
+use workloads::buffer::oracle;
+use workloads::content::Content;
 
-use crate::child::{End, Usage};
+use crate::child::Usage;
 use crate::counts::{self, Counts};
 use crate::engine::{Pipeline, Seen};
-use crate::figure::{self, Figure, Figures, Shown};
-use crate::place::{Common, Place};
-use crate::report::{Arm, Check, Goal, Report, Run, Setting, Verdict, of_content};
+use crate::figure;
+use crate::place::Place;
+use crate::report::{Check, Report, Run, Setting, Verdict, of_content};
 use crate::server::Server;
 use crate::topic::SENDER_LATE_MAX;
-use crate::trace::Percentile;
 use crate::{RUN_MAX, START_MAX};
+use collector::Collector;
+use crash::{Crash, Parts, free_port};
 use gateway::Gateway;
+use moments::Latencies;
 use send::{Load, Sent};
-use store::{Prices, Store, Traffic};
+use store::{Store, Traffic};
 
+pub use collector::program as collector;
 pub use outage::Outage;
+pub use plan::{Compression, Inserts, Over, Plan, Trouble};
 pub use store::{Bucket, Delay};
-
-/// What is aimed at where the load is a backlog, by the size of a record: records per CPU-second of both processes.
-const RECORDS_PER_CPU_S_GOALS: [(usize, f64); 2] = [(1_000, 300_000.0), (usize::MAX, 80_000.0)];
-/// The same without a log, for small records.
-const DIRECT_PER_CPU_S_GOAL: f64 = 400_000.0;
-/// From the sender's clock to a SELECT, under a steady load.
-const P99_S_GOAL: f64 = 2.0;
-/// Memory of the gateway.
-const GATEWAY_RSS_BYTES_GOAL: f64 = 512e6;
-/// What the published system pays for requests and storage in a month, and the share of it that is aimed at.
-const MONTH_COST_GOAL: f64 = 180.0 * 0.6;
-/// Its rate.
-const PUBLISHED_RECORDS_PER_S: f64 = 175_000.0;
-
-const GATEWAY_CPU_S: Figure = Figure::new("gateway_cpu_s", "  of the gateway, s", Shown::Decimals(2));
-const PIPELINE_CPU_S: Figure = Figure::new("pipeline_cpu_s", "  of the pipeline, s", Shown::Decimals(2));
-const BOTH_CPU_S: Figure = Figure::new("both_cpu_s", "CPU of gateway and pipeline, s", Shown::Decimals(2));
-const GATEWAY_RSS_BYTES_MAX: Figure =
-    Figure::new("gateway_rss_bytes_max", "gateway memory at the most, MB", Shown::Megabytes);
-const ACCEPTED_PER_S: Figure =
-    Figure::new("accepted_records_per_s", "records per second, answered as durable", Shown::Whole);
-const ANSWER_P50_S: Figure = Figure::new("answer_p50_s", "sent to answered, p50, s", Shown::Decimals(3));
-const ANSWER_P99_S: Figure = Figure::new("answer_p99_s", "sent to answered, p99, s", Shown::Decimals(3));
-const BUSY: Figure =
-    Figure::new("requests_again", "requests sent again, turned away or broken off", Shown::Whole);
-const WIRE_BYTES: Figure =
-    Figure::new("sent_bytes_per_record", "bytes a record, as sent", Shown::Decimals(1));
-const PUTS: Figure = Figure::new("store_puts_per_million", "PUTs a million records", Shown::Decimals(1));
-const GETS: Figure = Figure::new("store_gets_per_million", "GETs a million records", Shown::Decimals(1));
-const STORED_BYTES: Figure =
-    Figure::new("stored_bytes_per_record", "bytes a record, put into the store", Shown::Decimals(1));
-/// Requests follow the time more than the records, so a month is reckoned at the rate that was measured.
-const MONTH_COST: Figure =
-    Figure::new("month_dollars", "requests and storage, dollars a month at this rate", Shown::Decimals(0));
-const OFFERED: Figure = Figure::new("offered_records_per_s", "records per second, offered", Shown::Whole);
-const VISIBLE_P50: Figure =
-    Figure::new("visible_p50_s", "sender's clock to visible, p50, s", Shown::Decimals(3));
-const VISIBLE_P99: Figure =
-    Figure::new("visible_p99_s", "sender's clock to visible, p99, s", Shown::Decimals(3));
-const VISIBLE_MAX: Figure =
-    Figure::new("visible_max_s", "sender's clock to visible, the most, s", Shown::Decimals(3));
-const SENDER_LATE: Figure =
-    Figure::new("sender_late_s_max", "  of it the sender's lateness, at the most, s", Shown::Decimals(3));
-const CAUGHT_UP: Figure =
-    Figure::new("caught_up_s", "from the end of the outage to caught up, s", Shown::Decimals(1));
-const COUNT_GAP: Figure = Figure::new(
-    "visible_error_s_max",
-    "  of it the time between two counts, at the most, s",
-    Shown::Decimals(3),
-);
-
-/// What to measure.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// What every workload is given.
-    pub common: Common,
-    /// The records.
-    pub workload: Workload,
-    /// Where the log and the pipeline's store are; `None` for a folder.
-    pub bucket: Option<Bucket>,
-    /// What the store takes longer for a PUT and for a GET.
-    pub delay: store::Delay,
-    /// Into the pipeline itself, without a gateway and a log.
-    pub direct: bool,
-    /// How a sender speaks.
-    pub over: Over,
-    /// How a body is compressed.
-    pub compression: Compression,
-    /// How the bodies of the pipeline's inserts are compressed.
-    pub inserts: Inserts,
-    /// Requests under way at a time.
-    pub senders: u32,
-    /// Records a second, sent at their time; `None` sends each request when one before it is answered.
-    pub rate: Option<u64>,
-    /// How old a batch of the pipeline may get; its default if left out.
-    pub batch_age: Option<Duration>,
-    /// When ClickHouse answers nobody, under a steady load.
-    pub outage: Option<Outage>,
-}
-
-/// How a sender speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
-    /// `POST /v1/logs`, OTLP.
-    OtlpHttp,
-    /// The service of OTLP's logs.
-    OtlpGrpc,
-    /// `POST /v1/streams/logs`: a request's body as one record.
-    Stream,
-}
-
-/// How a body is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Compression {
-    None,
-    Gzip,
-    Zstd,
-}
-
-/// How bodies of inserts are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Inserts {
-    Lz4,
-    None,
-}
 
 /// Measures, and tells progress by `say`.
 ///
@@ -163,99 +84,170 @@ struct Bench<'a> {
     place: &'a Place<'a>,
 }
 
+/// One load, which is an arm.
+struct Offer {
+    arm: String,
+    /// Records a second; `None` for as many as are taken.
+    rate: Option<u64>,
+    load: Arc<Load>,
+    expected: Content,
+    /// The collector that senders send to, in place of the gateway.
+    collector: Option<PathBuf>,
+}
+
 /// What a run left to be judged.
 struct Ran {
     sent: Sent,
     /// `None` without a gateway.
-    gateway: Option<End>,
-    pipeline: (End, Seen),
+    gateway: Option<Usage>,
+    /// `None` where senders send to the gateway themselves.
+    collector: Option<Usage>,
+    pipeline: Usage,
+    seen: Seen,
     counts: Counts,
     traffic: Traffic,
     clickhouse: Option<Usage>,
+    crashes: Vec<Crash>,
+    checks: Vec<Check>,
 }
 
 impl Bench<'_> {
     async fn measure(&self) -> anyhow::Result<Report> {
-        let server = self.place.server().await?;
+        let server = match (self.plan.trouble, &self.plan.common.clickhouse) {
+            // It comes back to its port.
+            (Trouble::Crash, None) => Server::start_at(&self.place.dir, free_port()?).await?,
+            _ => self.place.server().await?,
+        };
         let setting = self.setting(&server);
         let runs = self.runs(&server).await;
         server.stop().await?;
-        Ok(Report::new(setting, runs?, |arms| goals(arms, self.plan)))
+        let report = Report::new(setting, runs?, |arms| goals::goals(arms, self.plan));
+        Ok(report.with_grids(|arms| {
+            figures::by_rate(arms, self.plan).into_iter().chain(costs::grid(arms)).collect()
+        }))
     }
 
     async fn runs(&self, server: &Server) -> anyhow::Result<Vec<Run>> {
-        self.place.say("making the requests");
-        let (workload, compression) = (self.plan.workload.clone(), self.plan.compression);
-        let load = match self.plan.rate {
-            // A request of a steady load bears the time at which it is sent.
-            Some(rate) => Load::at_a_rate(workload, compression, rate),
-            None => tokio::task::spawn_blocking(move || Load::made(workload, compression)).await??,
-        };
-        let load = Arc::new(load);
-        let expected = self.plan.workload.expected(self.plan.workload.spec().requests);
+        let offers = self.offers().await?;
         let mut runs = Vec::new();
-        for number in 1..=self.plan.common.repeat {
-            self.place.say(&format!("run {number} of {}", self.plan.common.repeat));
-            let run = self.run(number, server, &load, expected).await;
-            runs.push(run.with_context(|| format!("run {number}"))?);
+        for round in 1..=self.plan.common.repeat {
+            for (place, offer) in offers.iter().enumerate() {
+                self.place.say(&format!("round {round} of {}: {}", self.plan.common.repeat, offer.arm));
+                let run = self.run(&format!("{round}_{place}"), server, offer).await;
+                runs.push(run.with_context(|| format!("round {round}, {}", offer.arm))?);
+            }
         }
         Ok(runs)
     }
 
-    async fn run(
-        &self,
-        number: u32,
-        server: &Server,
-        load: &Arc<Load>,
-        expected: workloads::content::Content,
-    ) -> anyhow::Result<Run> {
-        let table = format!("{}_{number}", self.place.name);
-        let dir = self.place.folder(&format!("run-{number}"))?;
-        let store =
-            Store::start(self.plan.bucket.as_ref(), self.plan.delay, &self.place.name, number, &dir).await?;
+    async fn offers(&self) -> anyhow::Result<Vec<Offer>> {
+        let name = if self.plan.direct { "pipeline that listens" } else { "gateway, log and pipeline" };
+        let compression = self.plan.compression;
+        if self.plan.rates.is_empty() {
+            self.place.say("making the requests");
+            let workload = self.plan.workload.clone();
+            let expected = workload.expected(workload.spec().requests);
+            let load = tokio::task::spawn_blocking(move || Load::made(workload, compression)).await??;
+            let offer =
+                Offer { arm: name.to_owned(), rate: None, load: load.into(), expected, collector: None };
+            return Ok(self.in_turns(vec![offer]));
+        }
+        let offer = |rate: &u64| {
+            let workload = self.plan.workload_at(*rate)?;
+            let arm = match self.plan.rates.len() {
+                1 => name.to_owned(),
+                _ => format!("{} records/s", figure::whole(*rate as f64)),
+            };
+            let expected = workload.expected(workload.spec().requests);
+            // A request of a steady load bears the time at which it is sent.
+            let load = Load::at_a_rate(workload, compression, *rate).into();
+            anyhow::Ok(Offer { arm, rate: Some(*rate), load, expected, collector: None })
+        };
+        let offers = self.plan.rates.iter().map(offer).collect::<anyhow::Result<_>>()?;
+        Ok(self.in_turns(offers))
+    }
+
+    /// Each load, and behind it the same through a collector if one is measured too.
+    fn in_turns(&self, offers: Vec<Offer>) -> Vec<Offer> {
+        let Some(program) = &self.plan.collector else { return offers };
+        let through = |offer: &Offer| Offer {
+            arm: format!("{} behind a collector", offer.arm),
+            load: offer.load.clone(),
+            collector: Some(program.clone()),
+            ..*offer
+        };
+        let both = |offer: Offer| {
+            let through = through(&offer);
+            [offer, through]
+        };
+        offers.into_iter().flat_map(both).collect()
+    }
+
+    async fn run(&self, name: &str, server: &Server, offer: &Offer) -> anyhow::Result<Run> {
+        let table = format!("{}_{name}", self.place.name);
+        let run = format!("run-{name}");
+        let dir = self.place.folder(&run)?;
+        let port = self.port()?;
+        let bucket = self.plan.bucket.as_ref();
+        let store = Store::start(bucket, self.plan.delay, &self.place.name, &run, &dir, port).await?;
         let pipeline = Pipeline {
             program: self.plan.common.program.clone(),
             dir: dir.clone(),
-            rest: self.pipeline_text(&store, server.url(), &table),
+            rest: consumer::text(self.plan, &store, server.url(), &table, offer.rate.is_some()),
             store: Some(store.lines("pipeline")),
             table: table.clone(),
         };
         let touched = self.place.touch_memory()?;
-        let ran = self.ran(server, &pipeline, &store, load, expected.rows).await?;
+        let ran = self.ran(server, &pipeline, &store, offer).await?;
         let found = server.content(&oracle::sql(&format!("`{table}`"))).await?;
         let accepted = Check {
             what: "records that the gateway has taken",
-            expected: expected.rows,
+            expected: offer.expected.rows,
             found: ran.sent.records,
         };
         let written = Check {
             what: "rows written by the journal's account",
-            expected: expected.rows,
+            expected: offer.expected.rows,
             found: pipeline.accounts()?.written,
         };
-        let verdict = Verdict::of(of_content(expected, found).into_iter().chain([accepted, written]));
-        let mut figures = self.figures(&ran, load);
-        let mut trace = ran.pipeline.1.trace.clone();
-        if self.plan.rate.is_some() {
-            let mut latencies_s =
-                counts::latencies(server, &table, "toUnixTimestamp64Nano(Timestamp)", &ran.counts).await?;
-            latencies_s.sort_by(f64::total_cmp);
-            for (figure, share) in [(VISIBLE_P50, 0.5), (VISIBLE_P99, 0.99), (VISIBLE_MAX, 1.0)] {
-                figures.put_if(figure, counts::at_share(&latencies_s, share));
+        let checks = of_content(offer.expected, found).into_iter().chain([accepted, written]);
+        let verdict = Verdict::of(checks.chain(ran.checks.iter().copied()));
+        let mut figures = self.figures(&ran, offer.rate, offer.load.bytes_per_record());
+        let mut trace = ran.seen.trace.clone();
+        let mut not_valid = None;
+        if let Some(rate) = offer.rate {
+            let rows = offer.expected.rows;
+            match self.plan.trouble {
+                // Senders wait for a gateway that was killed, so that they are late; and nothing of the latencies is of a steady load.
+                Trouble::Crash => crash::put(&ran.crashes, &ran.counts, rate, rows, &mut figures),
+                Trouble::None | Trouble::Outage(_) => {
+                    let latencies = Latencies::ask(server, &table, &ran.counts).await?;
+                    latencies.put_strict(&mut figures);
+                    trace.percentiles = latencies.percentiles();
+                    figures.put(figures::COUNT_GAP, ran.counts.gap_max.as_secs_f64());
+                    figures.put(figures::SENDER_LATE, ran.sent.late_max.as_secs_f64());
+                    latencies.put_theirs(&mut figures);
+                    not_valid = late(ran.sent.late_max);
+                }
             }
-            if let (Some(outage), Some(rate)) = (self.plan.outage, self.plan.rate) {
-                let caught_up = outage.caught_up(&ran.counts.rising, rate, expected.rows);
-                figures.put_if(CAUGHT_UP, caught_up.map(|time| time.as_secs_f64()));
+            if let Trouble::Outage(outage) = self.plan.trouble
+                && let Some(caught_up) = outage::caught_up(&ran.counts.rising, outage.end(), rate, rows)
+            {
+                figures.put(figures::CAUGHT_UP, caught_up.time.as_secs_f64());
+                figures.put(figures::CATCHING_UP_PER_S, caught_up.rows_per_s);
             }
-            figures.put(COUNT_GAP, ran.counts.gap_max.as_secs_f64());
-            figures.put(SENDER_LATE, ran.sent.late_max.as_secs_f64());
-            trace.percentiles = percentiles(&latencies_s);
         }
         figures.put_if(figure::FIRST_TOUCH_MS, touched);
         self.place.drop_tables(server, &table).await?;
-        let not_valid = not_valid(ran.sent.late_max);
-        let arm = if self.plan.direct { "pipeline that listens" } else { "gateway, log and pipeline" };
-        Ok(Run { arm: arm.to_owned(), figures, verdict, not_valid, trace })
+        Ok(Run { arm: offer.arm.clone(), figures, verdict, not_valid, trace })
+    }
+
+    /// Where a part listens that comes back there; 0 for any free port.
+    fn port(&self) -> anyhow::Result<u16> {
+        match self.plan.trouble {
+            Trouble::Crash => free_port(),
+            Trouble::None | Trouble::Outage(_) => Ok(0),
+        }
     }
 
     async fn ran(
@@ -263,13 +255,13 @@ impl Bench<'_> {
         server: &Server,
         pipeline: &Pipeline,
         store: &Store,
-        load: &Arc<Load>,
-        rows: u64,
+        offer: &Offer,
     ) -> anyhow::Result<Ran> {
         let before = server.usage()?;
-        let mut gateway = match self.plan.direct {
+        let port = self.port()?;
+        let gateway = match self.plan.direct {
             true => None,
-            false => Some(Gateway::start(self.plan, store, &pipeline.dir).await?),
+            false => Some(Gateway::start(self.plan, store, &pipeline.dir, port).await?),
         };
         let mut engine = pipeline.start(false)?;
         engine.ready(START_MAX).await?;
@@ -277,13 +269,52 @@ impl Bench<'_> {
             Some(gateway) => gateway.address().to_owned(),
             None => engine.listens(gateway::LISTENS)?,
         };
-        let target = send::Target { address, over: self.plan.over, compression: self.plan.compression };
+        let (over, compression) = (self.plan.over, self.plan.compression);
+        let collector = match &offer.collector {
+            Some(program) => {
+                Some(Collector::start(program, over, compression, &address, &pipeline.dir).await?)
+            }
+            None => None,
+        };
+        let address = collector.as_ref().map_or(address, |collector| collector.address().to_owned());
+        let target = send::Target { address, over, compression };
+        // What a start asks of the store is asked once, however long a load goes on.
+        let asked = store.traffic();
+        let parts = Parts {
+            plan: self.plan,
+            server,
+            store,
+            pipeline,
+            port,
+            gateway,
+            engine: Some(engine),
+            gateway_used: Usage::default(),
+            engine_used: Usage::default(),
+            say: &|line| self.place.say(line),
+        };
+        let mut ran = match self.plan.trouble {
+            Trouble::Crash => self.crashed(parts, &target, offer).await?,
+            Trouble::None | Trouble::Outage(_) => self.steady(parts, &target, offer).await?,
+        };
+        ran.collector = match collector {
+            Some(collector) => Some(collector.stop().await?.usage),
+            None => None,
+        };
+        ran.traffic = ran.traffic.since(asked);
+        ran.clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
+        Ok(ran)
+    }
+
+    /// Sends everything while the parts run, or ClickHouse is suspended.
+    async fn steady(&self, parts: Parts<'_>, target: &send::Target, offer: &Offer) -> anyhow::Result<Ran> {
+        let Parts { server, store, pipeline, gateway, engine, .. } = parts;
+        let engine = engine.context("it runs")?;
         let began = Instant::now();
-        let sending = load.send(&target, self.plan.senders, began);
         let counts = RefCell::new(Counts::begun_at(began));
+        let sending = offer.load.send(target, self.plan.senders, began);
         // A sender that is refused ends the run: the rows that the engine is watched for would never come.
-        let both = async { tokio::try_join!(engine.watch(Some(rows), RUN_MAX), sending) };
-        let (watched, sent) = match self.plan.rate {
+        let both = async { tokio::try_join!(engine.watch(Some(offer.expected.rows), RUN_MAX), sending) };
+        let ((end, seen), sent) = match offer.rate {
             None => both.await?,
             Some(_) => tokio::select! {
                 both = both => both?,
@@ -292,112 +323,72 @@ impl Bench<'_> {
             },
         };
         let mut counts = counts.into_inner();
-        if self.plan.rate.is_some() {
+        if offer.rate.is_some() {
             counts.last(server, &pipeline.table).await?;
         }
-        let gateway = match &mut gateway {
-            Some(gateway) => Some(gateway.stop().await?),
+        let traffic = store.traffic();
+        let gateway = match gateway {
+            Some(mut gateway) => Some(gateway.stop().await?.usage),
             None => None,
         };
-        let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
-        Ok(Ran { sent, gateway, pipeline: watched, counts, traffic: store.traffic(), clickhouse })
+        Ok(Ran {
+            sent,
+            gateway,
+            collector: None,
+            pipeline: end.usage,
+            seen,
+            counts,
+            traffic,
+            clickhouse: None,
+            crashes: Vec::new(),
+            checks: Vec::new(),
+        })
+    }
+
+    /// Sends everything while every part is killed in its turn.
+    async fn crashed(
+        &self,
+        mut parts: Parts<'_>,
+        target: &send::Target,
+        offer: &Offer,
+    ) -> anyhow::Result<Ran> {
+        let Parts { server, store, pipeline, .. } = parts;
+        let began = Instant::now();
+        let counts = RefCell::new(Counts::begun_at(began));
+        let sending = offer.load.send(target, self.plan.senders, began);
+        let length = offer.load.length().context("kills are spread over a steady load")?;
+        let both = async { tokio::try_join!(parts.crash(began, length), sending) };
+        let (crashes, sent) = tokio::select! {
+            both = both => both?,
+            never = counts::count_for_ever(server, &pipeline.table, &counts) => match never {},
+        };
+        parts.settled(&counts, offer.expected.rows).await?;
+        let killed = Check { what: "parts killed", expected: parts.count(), found: crashes.len() as u64 };
+        let traffic = store.traffic();
+        let (gateway, pipeline, seen) = parts.stop().await?;
+        Ok(Ran {
+            sent,
+            gateway: Some(gateway),
+            collector: None,
+            pipeline,
+            seen,
+            counts: counts.into_inner(),
+            traffic,
+            clickhouse: None,
+            crashes,
+            checks: vec![killed],
+        })
     }
 
     async fn outage(&self, server: &Server) -> anyhow::Result<std::convert::Infallible> {
-        match self.plan.outage {
-            Some(outage) => outage.happen(server).await,
-            None => std::future::pending().await,
+        match self.plan.trouble {
+            Trouble::Outage(outage) => outage.happen(server).await,
+            Trouble::None | Trouble::Crash => std::future::pending().await,
         }
-    }
-
-    fn figures(&self, ran: &Ran, load: &Load) -> Figures {
-        let mut figures = Figures::default();
-        let records = ran.sent.records as f64;
-        let millions = records / 1e6;
-        let (pipeline, _) = &ran.pipeline;
-        let gateway = ran.gateway.as_ref().map(|end| end.usage);
-        let both_s = gateway.map_or(0.0, |usage| usage.cpu_s()) + pipeline.usage.cpu_s();
-        figures.put(figure::RECORDS_PER_CPU_S, records / both_s);
-        if let Some(rate) = self.plan.rate {
-            figures.put(OFFERED, rate as f64);
-        }
-        figures.put(ACCEPTED_PER_S, records / ran.sent.took.as_secs_f64());
-        figures.put(BOTH_CPU_S, both_s);
-        figures.put_if(GATEWAY_CPU_S, gateway.map(|usage| usage.cpu_s()));
-        figures.put(PIPELINE_CPU_S, pipeline.usage.cpu_s());
-        figures.put_if(GATEWAY_RSS_BYTES_MAX, gateway.map(|usage| usage.rss_bytes_max as f64));
-        figures.put(figure::ENGINE_RSS_BYTES_MAX, pipeline.usage.rss_bytes_max as f64);
-        figures.put_if(figure::CLICKHOUSE_CPU_S, ran.clickhouse.map(|usage| usage.cpu_s()));
-        figures.put_if(ANSWER_P50_S, counts::at_share(&ran.sent.answers_s, 0.5));
-        figures.put_if(ANSWER_P99_S, counts::at_share(&ran.sent.answers_s, 0.99));
-        figures.put(BUSY, ran.sent.again as f64);
-        figures.put(WIRE_BYTES, load.bytes_per_record().unwrap_or(ran.sent.bytes as f64 / records));
-        if let Some(counted) = ran.traffic.counted() {
-            figures.put(PUTS, counted.puts as f64 / millions);
-            figures.put(GETS, counted.gets as f64 / millions);
-            figures.put(STORED_BYTES, counted.put_bytes as f64 / records);
-            figures.put(MONTH_COST, Prices::LIST.month(counted, ran.sent.took));
-        }
-        figures
-    }
-
-    fn pipeline_text(&self, store: &Store, url: &str, table: &str) -> String {
-        let age = self
-            .plan
-            .batch_age
-            .map_or(String::new(), |age| format!("  batch: {{ age: {}ms }}\n", age.as_millis()));
-        let (listen, source) = match (self.plan.direct, self.plan.over) {
-            (false, _) => (String::new(), format!("log: {{ url: '{}' }}", store.url("log/logs"))),
-            (true, over) => {
-                let otlp = if over == Over::Stream { "" } else { ", otlp: { logs: logs }" };
-                let listen = format!("listen: {{ address: '127.0.0.1:0'{otlp} }}\n");
-                (listen, "listen: { stream: logs }".to_owned())
-            }
-        };
-        let inserts = match self.plan.inserts {
-            Inserts::Lz4 => "lz4",
-            Inserts::None => "none",
-        };
-        format!(
-            "{listen}source:\n  {source}\n  format: otlp_logs\nsink:\n  clickhouse:\n    url: {url}\n    table: {table}\n    compression: {inserts}\n    provenance: true\n{CREATE}{age}{}",
-            self.plan.common.memory_line()
-        )
     }
 
     fn setting(&self, server: &Server) -> Setting {
         let spec = self.plan.workload.spec();
-        let over = match self.plan.over {
-            Over::OtlpHttp => "OTLP over HTTP",
-            Over::OtlpGrpc => "OTLP over gRPC",
-            Over::Stream => "HTTP, a request as one record",
-        };
-        let place = match &self.plan.bucket {
-            Some(_) => format!(
-                "through S3 that takes {} ms longer for a PUT and {} ms for a GET",
-                self.plan.delay.put.as_millis(),
-                self.plan.delay.get.as_millis()
-            ),
-            None => "through a folder".to_owned(),
-        };
-        let sentences = vec![
-            format!(
-                "{} log records of {} B, {} a request",
-                figure::whole(self.plan.workload.records_total() as f64),
-                spec.record_bytes,
-                spec.records_per_request
-            ),
-            match self.plan.direct {
-                true => format!(
-                    "by {over}, {} at a time, straight into a pipeline, without a log",
-                    self.plan.senders
-                ),
-                false => format!("by {over}, {} at a time, {place}", self.plan.senders),
-            },
-            match self.plan.inserts {
-                Inserts::Lz4 => "inserts compressed by LZ4".to_owned(),
-                Inserts::None => "inserts not compressed".to_owned(),
-            },
-        ];
         let facts = json!({
             "requests": spec.requests,
             "records_per_request": spec.records_per_request,
@@ -405,94 +396,28 @@ impl Bench<'_> {
             "direct": self.plan.direct,
             "inserts_compressed": self.plan.inserts == Inserts::Lz4,
             "senders": self.plan.senders,
-            "rate": self.plan.rate,
-            "outage_s": self.plan.outage.map(|outage| outage.time.as_secs_f64()),
+            "rates": self.plan.rates,
+            "offered_s": self.plan.time.map(|time| time.as_secs_f64()),
+            "outage_s": match self.plan.trouble {
+                Trouble::Outage(outage) => Some(outage.time.as_secs_f64()),
+                Trouble::None | Trouble::Crash => None,
+            },
+            "crash": self.plan.trouble == Trouble::Crash,
+            "against_otelcol": self.plan.collector.is_some(),
             "put_delay_ms": self.plan.delay.put.as_millis() as u64,
             "get_delay_ms": self.plan.delay.get.as_millis() as u64,
         });
-        self.place.setting("buffer", server, sentences, facts.as_object().cloned().unwrap_or_default())
+        let facts = facts.as_object().cloned().unwrap_or_default();
+        self.place.setting("buffer", server, self.plan.sentences(), facts)
     }
 }
 
-/// The table of the collector's ClickHouse exporter, as far as this workload fills it.
-const CREATE: &str = "    create:
-      columns:
-        Timestamp: DateTime64(9)
-        TraceId: String
-        SpanId: String
-        TraceFlags: UInt8
-        SeverityText: LowCardinality(String)
-        SeverityNumber: UInt8
-        ServiceName: LowCardinality(String)
-        Body: String
-        ResourceSchemaUrl: LowCardinality(String)
-        ResourceAttributes: \"Map(LowCardinality(String), String)\"
-        ScopeSchemaUrl: LowCardinality(String)
-        ScopeName: String
-        ScopeVersion: LowCardinality(String)
-        ScopeAttributes: \"Map(LowCardinality(String), String)\"
-        LogAttributes: \"Map(LowCardinality(String), String)\"
-        EventName: String
-      order_by: [toStartOfFiveMinutes(Timestamp), ServiceName, Timestamp]
-";
-
-fn percentiles(sorted_s: &[f64]) -> Vec<Percentile> {
-    let shares = [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0];
-    let at = |share| Some(Percentile { share, latency_s: counts::at_share(sorted_s, share)? });
-    shares.into_iter().filter_map(at).collect()
-}
-
 /// Why the figures of a run are not to be quoted.
-fn not_valid(sender_late: Duration) -> Option<String> {
+fn late(sender_late: Duration) -> Option<String> {
     let (late_s, max_s) = (sender_late.as_secs_f64(), SENDER_LATE_MAX.as_secs_f64());
     (sender_late > SENDER_LATE_MAX).then(|| {
         format!("the sender was {late_s:.2} s late, and {max_s} s are allowed: the load was not the one that is named")
     })
-}
-
-fn goals(arms: &[Arm], plan: &Plan) -> Vec<Goal> {
-    let of =
-        |figure: Figure| arms.first().and_then(|arm| arm.summary.get(figure)).map(|spread| spread.median);
-    let record_bytes = plan.workload.spec().record_bytes;
-    let mut goals = Vec::new();
-    match plan.rate {
-        None => {
-            let wanted = RECORDS_PER_CPU_S_GOALS.iter().find(|(bytes, _)| record_bytes <= *bytes).map(
-                |(bytes, goal)| match plan.direct {
-                    true if *bytes < usize::MAX => DIRECT_PER_CPU_S_GOAL,
-                    _ => *goal,
-                },
-            );
-            goals.extend(wanted.map(|wanted| Goal {
-                text: format!("{} records per CPU-second of gateway and pipeline", figure::whole(wanted)),
-                met: of(figure::RECORDS_PER_CPU_S).map(|rate| rate >= wanted),
-            }));
-        }
-        // What waits for the end of an outage is late.
-        Some(_) if plan.outage.is_some() => {}
-        Some(rate) => {
-            goals.push(Goal {
-                text: format!("p99 from the sender's clock to visible up to {P99_S_GOAL} s"),
-                met: of(VISIBLE_P99).map(|p99| p99 <= P99_S_GOAL),
-            });
-            if plan.bucket.is_some() {
-                let cost = of(MONTH_COST).filter(|_| rate as f64 >= PUBLISHED_RECORDS_PER_S);
-                goals.push(Goal {
-                    text: format!(
-                        "requests and storage up to ${MONTH_COST_GOAL:.0} a month at 175,000 records/s"
-                    ),
-                    met: cost.map(|cost| cost <= MONTH_COST_GOAL),
-                });
-            }
-        }
-    }
-    if !plan.direct {
-        goals.push(Goal {
-            text: format!("gateway memory up to {} MB", figure::whole(GATEWAY_RSS_BYTES_GOAL / 1e6)),
-            met: of(GATEWAY_RSS_BYTES_MAX).map(|bytes| bytes <= GATEWAY_RSS_BYTES_GOAL),
-        });
-    }
-    goals
 }
 
 #[cfg(test)]

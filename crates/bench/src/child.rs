@@ -20,6 +20,9 @@ use super::figure::{self, Figures};
 /// How often an end is looked for: the error of the wall time.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// A killed process is gone at once, unless a disk holds it.
+const KILL_MAX: Duration = Duration::from_secs(60);
+
 /// What this process may grow by between reading its own memory and the fork.
 const INHERITED_SLACK: u64 = 16 << 20;
 
@@ -63,6 +66,16 @@ impl Usage {
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self { user_s: self.user_s - before.user_s, system_s: self.system_s - before.system_s, ..self }
+    }
+
+    /// With what another process used, such as the one that took this one's place: the CPU of both, and the memory of the one that had more.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            user_s: self.user_s + other.user_s,
+            system_s: self.system_s + other.system_s,
+            rss_bytes_max: self.rss_bytes_max.max(other.rss_bytes_max),
+        }
     }
 
     /// User and system seconds together.
@@ -130,7 +143,8 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `command` with its outputs in files of `dir`, and without this process's standard input.
+    /// Starts `command` with its outputs in files of `dir`, and without this process's standard input. Files of an earlier process of this name are
+    /// set aside.
     ///
     /// Call it on a thread that lives as long as the child is needed, such as the main thread: the kernel's order to end
     /// the child is bound to it.
@@ -140,6 +154,7 @@ impl Child {
     pub fn start(name: &'static str, mut command: Command, dir: &Path) -> anyhow::Result<Self> {
         let log = |suffix: &str| {
             let path = dir.join(format!("{name}.{suffix}"));
+            set_aside(&path);
             File::create(&path).with_context(|| format!("cannot write `{}`", path.display()))
         };
         // SAFETY: prctl is safe between fork and exec, and touches no memory of this process.
@@ -191,6 +206,16 @@ impl Child {
     /// Asks it to end (SIGTERM).
     pub fn terminate(&self) {
         self.signal(libc::SIGTERM);
+    }
+
+    /// Kills it (SIGKILL), and waits until it is gone.
+    ///
+    /// # Errors
+    /// When the system does not let it go.
+    pub async fn kill(&mut self) -> anyhow::Result<End> {
+        self.poll()?;
+        self.signal(libc::SIGKILL);
+        self.wait(KILL_MAX).await
     }
 
     /// Suspends it (SIGSTOP): it answers nobody, and its connections stay open.
@@ -263,6 +288,20 @@ impl Drop for Child {
             }
             std::thread::sleep(LOOK_EVERY);
         }
+    }
+}
+
+/// Renames the log of an earlier process of this name, if there is one: `gateway.err` to `gateway.err.1`.
+fn set_aside(path: &Path) {
+    /// Processes of one name that a run starts.
+    const STARTS_MAX: u32 = 1_000;
+    if !path.exists() {
+        return;
+    }
+    let other = |n: u32| path.with_added_extension(n.to_string());
+    if let Some(free) = (1..STARTS_MAX).map(other).find(|path| !path.exists()) {
+        // If this fails, the log is written anew, which nobody but people misses.
+        let _ = std::fs::rename(path, free);
     }
 }
 

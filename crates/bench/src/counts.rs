@@ -1,4 +1,4 @@
-//! Counts of a table while it fills, and from them the latency of its rows.
+//! Counts of a table while it fills, and from them the moment at which each row was visible.
 //!
 //! Owns the counting and its error. Does not own which insert came with which count ([`visible`](crate::visible)), nor the load.
 //!
@@ -6,14 +6,15 @@
 //! measured is late by the time between two counts at most, which is reported.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail};
 use clickhouse::checks::PROVENANCE;
 
 use crate::server::Server;
-use crate::visible::{self, Count};
+use crate::visible::{self, Count, Insert};
 
 /// The time between the end of a count and the next. A count costs the server 1.1 ms of CPU, so that this is a fifteenth of a core, and
 /// a latency is late by a twentieth of what is aimed at.
@@ -82,51 +83,80 @@ async fn ask(server: &Server, table: &str, began: Instant) -> anyhow::Result<(Du
     Ok((asked, Count { answered: began.elapsed(), rows }))
 }
 
-/// From the time that a row bears, `sent_ns` in SQL, to the moment at which it was visible: in seconds, of all rows or an even choice of them.
+/// One row of those that are sampled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sampled {
+    /// The time that it bears, nanoseconds since 1970.
+    pub sent_ns: i128,
+    /// What else was asked for, in that order.
+    pub more: Vec<i128>,
+    /// When it was visible, nanoseconds since 1970.
+    pub visible_ns: i128,
+}
+
+/// What a table says of its rows, in SQL: nanoseconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Columns<'a> {
+    /// The time that a row bears.
+    pub sent: &'a str,
+    /// When the server began with a row's insert.
+    pub begun: &'a str,
+    /// What else is wanted of a row.
+    pub more: &'a [&'a str],
+}
+
+/// What clocks of one machine may differ by: one is read to a millisecond, and others are reckoned from a clock that nobody sets meanwhile.
+pub(crate) const CLOCKS_NS: i128 = 5_000_000;
+
+/// All rows of a table or an even choice of them, with the moment at which each was visible.
 ///
 /// # Errors
 /// When the server does not say, or a count is no sum of whole inserts.
-pub(crate) async fn latencies(
+pub(crate) async fn sampled(
     server: &Server,
     table: &str,
-    sent_ns: &str,
+    columns: Columns<'_>,
     counts: &Counts,
-) -> anyhow::Result<Vec<f64>> {
-    let inserts = server
-        .ask(&format!(
-            "SELECT toString({PROVENANCE}), count() FROM `{table}` GROUP BY {PROVENANCE} ORDER BY min({sent_ns})"
-        ))
-        .await?;
-    let inserts: Vec<(&str, u64)> = inserts
-        .lines()
-        .map(|line| {
-            let (insert, rows) = line.split_once('\t').context("two columns were asked for")?;
-            Ok((insert, rows.parse().context("a count")?))
-        })
-        .collect::<anyhow::Result<_>>()?;
-    let sizes: Vec<u64> = inserts.iter().map(|(_, rows)| *rows).collect();
-    let moments = visible::moments(&sizes, &counts.rising)?;
-    let every = sizes.iter().sum::<u64>().div_ceil(SAMPLES_MAX).max(1);
-    let rows = server
-        .ask(&format!(
-            "SELECT toString({PROVENANCE}), {sent_ns} FROM `{table}` WHERE cityHash64({sent_ns}) % {every} = 0"
-        ))
-        .await?;
+) -> anyhow::Result<Vec<Sampled>> {
+    let Columns { sent, begun, more } = columns;
     let began_ns =
         counts.began_at.duration_since(UNIX_EPOCH).context("the clock is before 1970")?.as_nanos() as i128;
-    let mut latencies_s = Vec::new();
-    for line in rows.lines() {
-        let (insert, sent) = line.split_once('\t').context("two columns were asked for")?;
-        let place = inserts
-            .iter()
-            .position(|(name, _)| *name == insert)
-            .context("a row of an insert that is unknown")?;
-        let visible_ns = began_ns + moments[place].as_nanos() as i128;
-        let latency_ns = visible_ns - sent.parse::<i128>().context("a time")?;
-        ensure!(latency_ns >= 0, "a row was visible before it was sent");
-        latencies_s.push(latency_ns as f64 / 1e9);
-    }
-    Ok(latencies_s)
+    let listed = server
+        .ask(&format!(
+            "SELECT toString({PROVENANCE}), count(), min({begun}) FROM `{table}` GROUP BY {PROVENANCE} ORDER BY min({sent})"
+        ))
+        .await?;
+    let insert = |line: &str| {
+        let [name, rows, begun] = line.split('\t').collect::<Vec<_>>()[..] else {
+            bail!("three columns were asked for: `{line}`")
+        };
+        let begun_ns = begun.parse::<i128>().context("a time")? - began_ns - CLOCKS_NS;
+        let not_before = Duration::from_nanos(begun_ns.max(0).try_into().context("a time of this run")?);
+        Ok((name.to_owned(), Insert { rows: rows.parse().context("a count")?, not_before }))
+    };
+    let (names, inserts): (Vec<String>, Vec<Insert>) =
+        listed.lines().map(insert).collect::<anyhow::Result<Vec<_>>>()?.into_iter().unzip();
+    let moments = visible::moments(&inserts, &counts.rising)?;
+    let visible_ns: HashMap<&str, i128> = names
+        .iter()
+        .zip(moments)
+        .map(|(name, moment)| (name.as_str(), began_ns + moment.as_nanos() as i128))
+        .collect();
+    let every = inserts.iter().map(|insert| insert.rows).sum::<u64>().div_ceil(SAMPLES_MAX).max(1);
+    let wanted = std::iter::once(sent).chain(more.iter().copied()).collect::<Vec<_>>().join(", ");
+    let rows = server
+        .ask(&format!(
+            "SELECT toString({PROVENANCE}), {wanted} FROM `{table}` WHERE cityHash64({sent}) % {every} = 0"
+        ))
+        .await?;
+    let row = |line: &str| {
+        let (name, numbers) = line.split_once('\t').context("several columns were asked for")?;
+        let visible_ns = *visible_ns.get(name).context("a row of an insert that is unknown")?;
+        let mut numbers = numbers.split('\t').map(|number| number.parse::<i128>().context("a number"));
+        let sent_ns = numbers.next().context("a time was asked for")??;
+        Ok(Sampled { sent_ns, more: numbers.collect::<anyhow::Result<_>>()?, visible_ns })
+    };
+    rows.lines().map(row).collect()
 }
 
 /// The latency that a share of all is at or below.

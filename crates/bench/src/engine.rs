@@ -230,9 +230,7 @@ impl Engine {
                 break end;
             }
             if rows.is_some_and(|rows| self.seen.last.0 >= rows) {
-                self.poll_metrics().await;
-                self.child.terminate();
-                break self.child.wait(bound).await?;
+                return self.stop(bound).await;
             }
             if self.started.elapsed() > bound {
                 bail!("the engine did not end within {:.0} s: {}", bound.as_secs_f64(), self.words());
@@ -242,6 +240,41 @@ impl Engine {
                 break end;
             }
         };
+        self.ended(end)
+    }
+
+    /// Ends it by its own shutdown.
+    ///
+    /// # Errors
+    /// When it fails, or needs longer than `bound`.
+    pub async fn stop(mut self, bound: Duration) -> anyhow::Result<(End, Seen)> {
+        self.poll_metrics().await;
+        self.child.poll()?;
+        self.child.terminate();
+        let end = self.child.wait(bound).await?;
+        self.ended(end)
+    }
+
+    /// Kills it; says what it had used.
+    ///
+    /// # Errors
+    /// When the system does not let it go.
+    pub async fn kill(mut self) -> anyhow::Result<End> {
+        self.child.kill().await
+    }
+
+    /// Checks that it has not ended.
+    ///
+    /// # Errors
+    /// When it has; its last words are part of the error.
+    pub fn is_running(&mut self) -> anyhow::Result<()> {
+        match self.child.poll()? {
+            Some(end) => bail!("the engine ended ({}): {}", end.status, self.words()),
+            None => Ok(()),
+        }
+    }
+
+    fn ended(mut self, end: End) -> anyhow::Result<(End, Seen)> {
         if !end.status.success() {
             bail!("the engine failed ({}): {}", end.status, self.words());
         }
@@ -249,7 +282,8 @@ impl Engine {
         Ok((end, self.seen))
     }
 
-    async fn look(&mut self) {
+    /// Notes what it is at this moment, if it answers.
+    pub async fn look(&mut self) {
         self.looks += 1;
         if self.looks.is_multiple_of(METRICS_EVERY) {
             self.poll_metrics().await;

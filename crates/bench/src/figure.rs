@@ -34,6 +34,12 @@ impl Figure {
     pub const fn new(key: &'static str, label: &'static str, shown: Shown) -> Self {
         Self { key, label, shown }
     }
+
+    /// The same under another label, such as the short heading of a column.
+    #[must_use]
+    pub const fn labelled(self, label: &'static str) -> Self {
+        Self { label, ..self }
+    }
 }
 
 /// Records over the CPU-seconds of the process that is measured.

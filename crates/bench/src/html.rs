@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::grid::Grid;
 use super::plot::{Axes, Bar, Line, bars, escape, lines, short};
 use super::report::{Arm, Report, Run, Spread};
 
@@ -47,6 +48,7 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
         escape(&setting.processor)
     )?;
     verdicts(out, report)?;
+    report.grids.iter().try_for_each(|grid| table(out, grid))?;
     out.push_str(&side_by_side(&report.arms));
     for arm in &report.arms {
         let of_arm: Vec<&Run> = report.runs.iter().filter(|run| run.arm == arm.name).collect();
@@ -79,6 +81,20 @@ fn verdicts(out: &mut String, report: &Report) -> std::fmt::Result {
         write!(out, "<li class=\"{class}\">{word}: {}</li>", prose(&goal.text))?;
     }
     writeln!(out, "</ul>")
+}
+
+/// A table of its own, with its sentences below it.
+fn table(out: &mut String, grid: &Grid) -> std::fmt::Result {
+    write!(out, "<h2>{0}</h2><table><tr><th>{0}</th>", escape(&grid.title))?;
+    grid.columns.iter().try_for_each(|column| write!(out, "<th>{}</th>", escape(column.label)))?;
+    out.push_str("</tr>\n");
+    for row in &grid.rows {
+        write!(out, "<tr><td>{}</td>", escape(&row.name))?;
+        grid.cells(row).iter().try_for_each(|cell| write!(out, "<td>{}</td>", escape(cell)))?;
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</table>\n");
+    grid.notes.iter().try_for_each(|note| writeln!(out, "<p>{}</p>", prose(note)))
 }
 
 /// The medians of all arms, figure by figure; nothing for a single arm.

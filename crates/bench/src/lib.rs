@@ -27,6 +27,7 @@
 //! | [`figure`]    | what is measured, by name                              |
 //! | [`report`]    | runs of arms, medians, verdict: the shape of `--json`  |
 //! | [`trace`]     | what a run did over time                               |
+//! | [`grid`]      | a small table of a report: a row for each rate, say      |
 //! | [`table`]     | the report for people                                  |
 //! | [`html`]      | the report as one page, with plots by [`plot`]         |
 //!
@@ -45,6 +46,7 @@ mod engine;
 mod figure;
 pub mod flink;
 pub mod glassflow;
+pub mod grid;
 pub mod html;
 mod latency;
 mod maven;

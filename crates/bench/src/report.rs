@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use workloads::content::Content;
 
 use super::figure::{Figure, Figures};
+use super::grid::Grid;
 use super::trace::Trace;
 
 /// All runs of a benchmark.
@@ -24,6 +25,9 @@ pub struct Report {
     pub summary: Summary,
     /// Medians and ranges of every arm.
     pub arms: Vec<Arm>,
+    /// What is compared in a table of its own.
+    #[serde(rename = "tables", skip_serializing_if = "Vec::is_empty")]
+    pub grids: Vec<Grid>,
     /// True if every run did its work right.
     pub right: bool,
     /// What is to be reached.
@@ -239,7 +243,13 @@ impl Report {
         let goals_met = goals.iter().map(|goal| goal.met).collect::<Option<Vec<bool>>>();
         let goals_met = goals_met.filter(|met| !met.is_empty()).map(|met| met.into_iter().all(|met| met));
         let summary = arms.first().map(|arm| arm.summary.clone()).unwrap_or_default();
-        Self { setting, runs, summary, arms, right, goals, goals_met }
+        Self { setting, runs, summary, arms, grids: Vec::new(), right, goals, goals_met }
+    }
+
+    /// The same with tables, made of the arms' summaries.
+    #[must_use]
+    pub fn with_grids(self, grids: impl FnOnce(&[Arm]) -> Vec<Grid>) -> Self {
+        Self { grids: grids(&self.arms), ..self }
     }
 }
 

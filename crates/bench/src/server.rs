@@ -3,7 +3,8 @@
 //! Owns its start and stop and the questions about the table. Does not own what the right answers are (`workloads`), nor counts over time
 //! (`crate::counts`). A child's CPU is accounted apart; what a server elsewhere uses cannot be seen from here.
 
-use std::path::Path;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -31,8 +32,18 @@ pub struct Server {
     url: String,
     token: Option<String>,
     version: String,
-    child: Option<Child>,
+    child: Option<RefCell<Own>>,
     client: Client,
+}
+
+/// A server that is a child of this process.
+struct Own {
+    /// Its logs, and the folder of its data.
+    dir: PathBuf,
+    /// `None` between the end of one that was killed and the start of the next.
+    child: Option<Child>,
+    /// What those before it used, which were killed.
+    before: Usage,
 }
 
 impl Server {
@@ -42,7 +53,16 @@ impl Server {
     /// # Errors
     /// When it does not start; its own words are part of the error.
     pub async fn start(dir: &Path) -> anyhow::Result<Self> {
-        Self::child(dir, &["--no-token"]).await
+        Self::start_at(dir, 0).await
+    }
+
+    /// The same at a port that it keeps when it is killed and started again; any free one if it is 0.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_at(dir: &Path, port: u16) -> anyhow::Result<Self> {
+        let (child, url, token) = launch(dir, port, &["--no-token"]).await?;
+        Self::with(url, token, Some((dir, child))).await
     }
 
     /// Starts one with its data below `dir`, which asks for a token.
@@ -50,31 +70,8 @@ impl Server {
     /// # Errors
     /// When it does not start; its own words are part of the error.
     pub async fn start_with_token(dir: &Path) -> anyhow::Result<Self> {
-        Self::child(dir, &[]).await
-    }
-
-    async fn child(dir: &Path, more: &[&str]) -> anyhow::Result<Self> {
-        let mut command =
-            Command::new(std::env::current_exe().context("cannot find this program's own file")?);
-        command.args(["clickhouse", "--http", "127.0.0.1:0", "--path"]).arg(dir.join("clickhouse"));
-        // A token in the environment would be taken and not told.
-        command.args(more).env_remove("FOREBAY_CLICKHOUSE_TOKEN");
-        let mut child = Child::start("clickhouse", command, dir)?;
-        let begun = Instant::now();
-        loop {
-            let said = std::fs::read_to_string(dir.join("clickhouse.out")).unwrap_or_default();
-            // The whole line must be there, or a part of the port would pass for all of it.
-            let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
-            if let Some((_, url)) = whole.lines().find_map(|line| line.split_once(READY)) {
-                let token = whole.lines().find_map(|line| line.strip_prefix(TOKEN)).map(str::to_owned);
-                return Self::with(url.trim().to_owned(), token, Some(child)).await;
-            }
-            if child.poll()?.is_some() || begun.elapsed() > START_MAX {
-                let words = std::fs::read_to_string(dir.join("clickhouse.err")).unwrap_or_default();
-                bail!("ClickHouse did not start: {}", words.trim());
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let (child, url, token) = launch(dir, 0, &[]).await?;
+        Self::with(url, token, Some((dir, child))).await
     }
 
     /// One that runs at `url`.
@@ -85,7 +82,11 @@ impl Server {
         Self::with(url.trim_end_matches('/').to_owned(), None, None).await
     }
 
-    async fn with(url: String, token: Option<String>, child: Option<Child>) -> anyhow::Result<Self> {
+    async fn with(url: String, token: Option<String>, child: Option<(&Path, Child)>) -> anyhow::Result<Self> {
+        let own = |(dir, child): (&Path, Child)| {
+            RefCell::new(Own { dir: dir.to_owned(), child: Some(child), before: Usage::default() })
+        };
+        let child = child.map(own);
         let mut config = ServerConfig::new(url.as_str());
         if let Some(token) = &token {
             config.password = clickhouse::Secret::new(token.clone());
@@ -112,12 +113,17 @@ impl Server {
         &self.version
     }
 
-    /// What it has used so far; `None` for a server that is no child of this process.
+    /// What it has used so far, with those before it that were killed; `None` for a server that is no child of this process.
     ///
     /// # Errors
     /// When the child has ended.
     pub fn usage(&self) -> anyhow::Result<Option<Usage>> {
-        self.child.as_ref().map(Child::usage).transpose()
+        let of = |own: &RefCell<Own>| {
+            let own = own.borrow();
+            let now = own.child.as_ref().map(Child::usage).transpose()?;
+            Ok(own.before.plus(now.unwrap_or_default()))
+        };
+        self.child.as_ref().map(of).transpose()
     }
 
     /// Lets it answer nobody for this long.
@@ -125,11 +131,41 @@ impl Server {
     /// # Errors
     /// When it is no child of this process.
     pub async fn suspend(&self, time: Duration) -> anyhow::Result<()> {
-        let child = self.child.as_ref().context("a server that runs elsewhere cannot be suspended")?;
-        child.suspend();
+        let own = self.own()?;
+        if let Some(child) = &own.borrow().child {
+            child.suspend();
+        }
         tokio::time::sleep(time).await;
-        child.resume();
+        if let Some(child) = &own.borrow().child {
+            child.resume();
+        }
         Ok(())
+    }
+
+    /// Kills it (SIGKILL), and starts it again with its data and at its port after this long.
+    ///
+    /// # Errors
+    /// When it is no child of this process, or does not come back.
+    pub async fn kill(&self, away: Duration) -> anyhow::Result<()> {
+        let port = self.url.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        let port = port.with_context(|| format!("`{}` names no port", self.url))?;
+        let own = self.own()?;
+        let taken = own.borrow_mut().child.take();
+        let mut child = taken.context("ClickHouse is away already")?;
+        let end = child.kill().await?;
+        let dir = {
+            let mut own = own.borrow_mut();
+            own.before = own.before.plus(end.usage);
+            own.dir.clone()
+        };
+        tokio::time::sleep(away).await;
+        let (child, ..) = launch(&dir, port, &["--no-token"]).await?;
+        own.borrow_mut().child = Some(child);
+        Ok(())
+    }
+
+    fn own(&self) -> anyhow::Result<&RefCell<Own>> {
+        self.child.as_ref().context("a server that runs elsewhere is neither suspended nor killed from here")
     }
 
     /// Runs a statement and gives the answer's text.
@@ -178,10 +214,38 @@ impl Server {
     /// # Errors
     /// When it does not end.
     pub async fn stop(mut self) -> anyhow::Result<()> {
-        if let Some(child) = &mut self.child {
+        if let Some(own) = &mut self.child
+            && let Some(child) = &mut own.get_mut().child
+        {
             child.terminate();
             child.wait(STOP_MAX).await?;
         }
         Ok(())
+    }
+}
+
+/// Starts one with its data below `dir`: the child, its address and the token that it asks for.
+async fn launch(dir: &Path, port: u16, more: &[&str]) -> anyhow::Result<(Child, String, Option<String>)> {
+    let mut command = Command::new(std::env::current_exe().context("cannot find this program's own file")?);
+    command
+        .args(["clickhouse", "--http", &format!("127.0.0.1:{port}"), "--path"])
+        .arg(dir.join("clickhouse"));
+    // A token in the environment would be taken and not told.
+    command.args(more).env_remove("FOREBAY_CLICKHOUSE_TOKEN");
+    let mut child = Child::start("clickhouse", command, dir)?;
+    let begun = Instant::now();
+    loop {
+        let said = std::fs::read_to_string(dir.join("clickhouse.out")).unwrap_or_default();
+        // The whole line must be there, or a part of the port would pass for all of it.
+        let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        if let Some((_, url)) = whole.lines().find_map(|line| line.split_once(READY)) {
+            let token = whole.lines().find_map(|line| line.strip_prefix(TOKEN)).map(str::to_owned);
+            return Ok((child, url.trim().to_owned(), token));
+        }
+        if child.poll()?.is_some() || begun.elapsed() > START_MAX {
+            let words = std::fs::read_to_string(dir.join("clickhouse.err")).unwrap_or_default();
+            bail!("ClickHouse did not start: {}", words.trim());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -18,6 +18,10 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     for arm in &report.arms {
         block(out, arm)?;
     }
+    for grid in &report.grids {
+        writeln!(out)?;
+        grid.write(out)?;
+    }
     writeln!(out)?;
     verdicts(out, report)
 }

@@ -25,26 +25,26 @@ pub struct Gateway {
     address: String,
 }
 
-/// The file of a gateway with one stream, `logs`.
-pub fn text(store: &Store, over: Over) -> String {
+/// The file of a gateway with one stream, `logs`; it listens at any free port if `port` is 0.
+pub fn text(store: &Store, over: Over, port: u16) -> String {
     let (stream, otlp) = match over {
         Over::Stream => ("{ format: message }", ""),
         Over::OtlpHttp | Over::OtlpGrpc => ("{ format: otlp_logs }", "otlp: { logs: logs }\n"),
     };
     format!(
-        "gateway: bench\nlisten: '127.0.0.1:0'\nhttp: {{ listen: none }}\n{}{otlp}streams:\n  logs: {stream}\n",
+        "gateway: bench\nlisten: '127.0.0.1:{port}'\nhttp: {{ listen: none }}\n{}{otlp}streams:\n  logs: {stream}\n",
         store.lines("log")
     )
 }
 
 impl Gateway {
-    /// Starts one and waits until it listens.
+    /// Starts one and waits until it listens: at `port`, or at any free one if that is 0.
     ///
     /// # Errors
     /// When it ends before, or needs too long.
-    pub async fn start(plan: &Plan, store: &Store, dir: &Path) -> anyhow::Result<Self> {
+    pub async fn start(plan: &Plan, store: &Store, dir: &Path, port: u16) -> anyhow::Result<Self> {
         let file: PathBuf = dir.join("gateway.yaml");
-        std::fs::write(&file, text(store, plan.over)).context("cannot write the gateway's file")?;
+        std::fs::write(&file, text(store, plan.over, port)).context("cannot write the gateway's file")?;
         let mut command = match &plan.common.program {
             Some(program) => Command::new(program),
             None => program()?,
@@ -68,6 +68,14 @@ impl Gateway {
     /// `host:port`.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Kills it; says what it had used.
+    ///
+    /// # Errors
+    /// When the system does not let it go.
+    pub async fn kill(mut self) -> anyhow::Result<End> {
+        self.child.kill().await
     }
 
     /// Ends it.

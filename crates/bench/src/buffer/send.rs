@@ -80,6 +80,11 @@ impl Load {
         (bytes > 0).then(|| bytes as f64 / self.workload.records_total() as f64)
     }
 
+    /// How long it takes at its rate; `None` without one.
+    pub fn length(&self) -> Option<Duration> {
+        self.due(self.workload.spec().requests)
+    }
+
     fn body(&self, n: u64, start_ns: u64) -> anyhow::Result<Bytes> {
         let mut plain = Vec::new();
         self.workload.write(n, start_ns, &mut plain);

@@ -1,9 +1,11 @@
 //! Where the log and the pipeline's store are, and what is asked of it.
 //!
-//! Owns a proxy before S3 that takes longer, as a service in another house does, and counts what is paid for. Does not own S3 itself. The proxy
-//! changes nothing of a request or an answer, so that signatures hold.
+//! Owns a proxy before S3 that takes longer, as a service in another house does, counts what is paid for, and may be away for a while. Does not
+//! own S3 itself, nor prices (`buffer::costs`). The proxy changes nothing of a request or an answer, so that signatures hold.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,7 +21,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// A bucket of an S3 service.
 #[derive(Clone)]
@@ -73,28 +75,16 @@ impl Traffic {
     pub fn counted(self) -> Option<Counted> {
         self.0
     }
-}
 
-/// List prices of object storage.
-pub struct Prices {
-    put: f64,
-    get: f64,
-    gigabyte_month: f64,
-    /// How long an object of a log is kept: what is acknowledged goes within minutes, names of requests are kept for ten.
-    kept_s: f64,
-}
-
-impl Prices {
-    /// Dollars: 0.005 a thousand PUTs, 0.0004 a thousand GETs, 0.023 a gigabyte and month.
-    pub const LIST: Self = Self { put: 5e-6, get: 4e-7, gigabyte_month: 0.023, kept_s: 900.0 };
-
-    /// Dollars a month, if it goes on as it went for this long.
-    pub fn month(&self, counted: Counted, took: Duration) -> f64 {
-        let month_s = 2_592_000.0;
-        let share = month_s / took.as_secs_f64();
-        let requests = (counted.puts as f64 * self.put + counted.gets as f64 * self.get) * share;
-        let held_gigabytes = counted.put_bytes as f64 / took.as_secs_f64() * self.kept_s / 1e9;
-        requests + held_gigabytes * self.gigabyte_month
+    /// What was asked since `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        let of = |(now, before): (Counted, Counted)| Counted {
+            puts: now.puts - before.puts,
+            gets: now.gets - before.gets,
+            put_bytes: now.put_bytes - before.put_bytes,
+        };
+        Self(self.0.zip(before.0).map(of))
     }
 }
 
@@ -108,7 +98,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// A prefix of the bucket that is new, or a folder below `dir`.
+    /// A prefix of the bucket that is new, or a folder below `dir`. The proxy listens at `port`, or at any free one if that is 0.
     ///
     /// # Errors
     /// When the proxy cannot listen or the keys cannot be written.
@@ -116,14 +106,15 @@ impl Store {
         bucket: Option<&Bucket>,
         delay: Delay,
         name: &str,
-        number: u32,
+        run: &str,
         dir: &Path,
+        port: u16,
     ) -> anyhow::Result<Self> {
         let Some(bucket) = bucket else {
             let base = format!("file://{}", dir.display());
             return Ok(Self { base, connection: String::new(), proxy: None });
         };
-        let proxy = Proxy::start(&bucket.endpoint, delay).await?;
+        let proxy = Proxy::start(&bucket.endpoint, delay, port).await?;
         let key = |name: &str, value: &str| -> anyhow::Result<PathBuf> {
             let path = dir.join(name);
             std::fs::write(&path, value).with_context(|| format!("cannot write `{}`", path.display()))?;
@@ -137,7 +128,7 @@ impl Store {
             id.display(),
             secret.display()
         );
-        Ok(Self { base: format!("s3://{}/{name}/run-{number}", bucket.name), connection, proxy: Some(proxy) })
+        Ok(Self { base: format!("s3://{}/{name}/{run}", bucket.name), connection, proxy: Some(proxy) })
     }
 
     /// The address of a part.
@@ -150,6 +141,22 @@ impl Store {
         format!("store: {}\n{}", self.url(part), self.connection)
     }
 
+    /// Whether it can be away: a folder cannot.
+    pub fn can_be_away(&self) -> bool {
+        self.proxy.is_some()
+    }
+
+    /// Cuts every connection and refuses new ones for this long, as a service that is killed and started again.
+    ///
+    /// # Errors
+    /// When it is a folder, or the port is taken meanwhile.
+    pub async fn kill(&self, away: Duration) -> anyhow::Result<()> {
+        let proxy = self.proxy.as_ref().context("a folder is never away")?;
+        proxy.stop().await;
+        tokio::time::sleep(away).await;
+        proxy.serve().await
+    }
+
     /// What was asked of it so far.
     pub fn traffic(&self) -> Traffic {
         Traffic(self.proxy.as_ref().map(|proxy| proxy.shared.counted()))
@@ -158,8 +165,11 @@ impl Store {
 
 struct Proxy {
     url: String,
+    /// Where it listens, also after it was away.
+    address: SocketAddr,
     shared: Arc<Shared>,
-    serving: JoinHandle<()>,
+    /// `None` while it is away.
+    serving: RefCell<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
@@ -173,14 +183,14 @@ struct Shared {
 }
 
 impl Proxy {
-    async fn start(endpoint: &str, delay: Delay) -> anyhow::Result<Self> {
+    async fn start(endpoint: &str, delay: Delay, port: u16) -> anyhow::Result<Self> {
         let upstream = endpoint
             .strip_prefix("http://")
             .with_context(|| format!("`{endpoint}` is no `http://` address"))?
             .trim_end_matches('/')
             .to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").await.context("the proxy cannot listen")?;
-        let url = format!("http://{}", listener.local_addr()?);
+        let listener = listen(([127, 0, 0, 1], port).into()).await?;
+        let address = listener.local_addr()?;
         let client = Client::builder(TokioExecutor::new()).build_http();
         let shared = Arc::new(Shared {
             upstream,
@@ -190,22 +200,45 @@ impl Proxy {
             gets: AtomicU64::new(0),
             put_bytes: AtomicU64::new(0),
         });
-        let serving = tokio::spawn(serve(listener, shared.clone()));
-        Ok(Self { url, shared, serving })
+        let serving = RefCell::new(Some(tokio::spawn(serve(listener, shared.clone()))));
+        Ok(Self { url: format!("http://{address}"), address, shared, serving })
     }
+
+    async fn stop(&self) {
+        let serving = self.serving.borrow_mut().take();
+        if let Some(serving) = serving {
+            serving.abort();
+            // Its end is the end of its connections too.
+            let _ = serving.await;
+        }
+    }
+
+    async fn serve(&self) -> anyhow::Result<()> {
+        let listener = listen(self.address).await?;
+        *self.serving.borrow_mut() = Some(tokio::spawn(serve(listener, self.shared.clone())));
+        Ok(())
+    }
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("the proxy cannot listen at `{address}`"))
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.serving.abort();
+        if let Some(serving) = self.serving.get_mut() {
+            serving.abort();
+        }
     }
 }
 
 async fn serve(listener: TcpListener, shared: Arc<Shared>) {
-    // Two processes of ours connect, with a few dozen connections each.
+    // Two processes of ours connect, with a few dozen connections each. They end with this task.
+    let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
+        while connections.try_join_next().is_some() {}
         let shared = shared.clone();
-        tokio::spawn(async move {
+        connections.spawn(async move {
             let service = service_fn(move |request| {
                 let shared = shared.clone();
                 async move { Ok::<_, Infallible>(shared.relay(request).await) }

@@ -1,9 +1,10 @@
 use pipeline::config::values::Size;
 use pipeline::config::{self, values::reference::Surroundings};
-use workloads::buffer::Spec;
+use workloads::buffer::{Spec, Workload};
 
 use super::*;
 use crate::engine::no_fault;
+use crate::place::Common;
 
 fn plan(over: Over, direct: bool) -> Plan {
     let common = Common {
@@ -25,38 +26,95 @@ fn plan(over: Over, direct: bool) -> Plan {
         compression: Compression::Zstd,
         inserts: Inserts::None,
         senders: 1,
-        rate: None,
+        rates: Vec::new(),
+        time: None,
         batch_age: Some(Duration::from_millis(200)),
-        outage: None,
+        trouble: Trouble::None,
+        collector: None,
     }
+}
+
+async fn folder(name: &str) -> Store {
+    Store::start(None, store::Delay::default(), name, "run-1", "/var/tmp".as_ref(), 0)
+        .await
+        .expect("a folder")
 }
 
 #[tokio::test]
 async fn the_files_of_both_processes_have_no_fault() {
-    let say = |_: &str| {};
     let plan = plan(Over::Stream, false);
-    let place = Place::of(&plan.common, "bench_1", &say);
-    let store = Store::start(None, plan.delay, "bench_1", 1, "/var/tmp".as_ref()).await.expect("a folder");
-    let bench = Bench { plan: &plan, place: &place };
-    no_fault(bench.pipeline_text(&store, "http://127.0.0.1:8123", "bench_1"));
-    let text = gateway::text(&store, plan.over);
+    let store = folder("bench_1").await;
+    for is_timed in [false, true] {
+        no_fault(consumer::text(&plan, &store, "http://127.0.0.1:8123", "bench_1", is_timed));
+    }
+    let text = gateway::text(&store, plan.over, 0);
     let checked = config::check_gateway(&text, &Surroundings::of_process());
     assert!(checked.gateway.is_some(), "{}", checked.faults.render("gateway.yaml"));
 }
 
 #[tokio::test]
 async fn the_file_of_a_pipeline_that_listens_has_no_fault() {
-    let say = |_: &str| {};
     let plan = plan(Over::OtlpHttp, true);
-    let place = Place::of(&plan.common, "bench_2", &say);
-    let store = Store::start(None, plan.delay, "bench_2", 1, "/var/tmp".as_ref()).await.expect("a folder");
-    no_fault(Bench { plan: &plan, place: &place }.pipeline_text(&store, "http://127.0.0.1:8123", "bench_2"));
+    no_fault(consumer::text(&plan, &folder("bench_2").await, "http://127.0.0.1:8123", "bench_2", true));
 }
 
 #[test]
-fn a_month_costs_what_is_counted_at_list_prices() {
-    let counted = store::Counted { puts: 1_000, gets: 1_000, put_bytes: 1_000_000_000 };
-    // A thousandth of a month: a million requests of each kind are 5 dollars and 40 cents; 386 kB a second for a quarter of an hour are 347 MB.
-    let cost = Prices::LIST.month(counted, Duration::from_secs(2_592));
-    assert!((cost - 5.408).abs() < 0.001, "{cost}");
+fn a_rate_that_is_offered_for_a_time_has_the_records_of_that_time() {
+    let mut plan = plan(Over::OtlpHttp, false);
+    let requests = |plan: &Plan, rate| plan.workload_at(rate).expect("valid").spec().requests;
+    assert_eq!(requests(&plan, 5_000), Spec::default().requests, "all records, however fast");
+    plan.time = Some(Duration::from_secs(30));
+    assert_eq!(requests(&plan, 5_000), 147, "146.5 requests of 1,024 records");
+    assert_eq!(requests(&plan, 1), 1);
+}
+
+#[test]
+fn a_run_whose_sender_was_late_is_not_valid() {
+    assert_eq!(late(SENDER_LATE_MAX), None);
+    assert!(late(Duration::from_millis(250)).is_some_and(|why| why.contains("0.25 s late")));
+}
+
+#[test]
+fn the_file_of_a_collector_names_the_gateway_and_no_queue() {
+    let text = |over| collector::text(over, Compression::Zstd, 1_234, "127.0.0.1:4318");
+    let http = text(Over::OtlpHttp).expect("OTLP");
+    assert!(http.contains("http: { endpoint: '127.0.0.1:1234' }"), "{http}");
+    assert!(http.contains("endpoint: 'http://127.0.0.1:4318'"), "{http}");
+    let grpc = text(Over::OtlpGrpc).expect("OTLP");
+    assert!(grpc.contains("grpc: { endpoint: '127.0.0.1:1234' }"), "{grpc}");
+    assert!(grpc.contains("sending_queue: { enabled: false }"), "{grpc}");
+    assert!(text(Over::Stream).is_err(), "a collector has no streams of other formats");
+}
+
+#[test]
+fn a_sweep_has_a_row_for_each_rate_also_where_no_run_was_valid() {
+    let run = |arm: &str, not_valid: Option<&str>| {
+        let mut figures = figure::Figures::default();
+        figures.put(figures::OFFERED, 5_000.0);
+        let verdict = Verdict::default();
+        Run {
+            arm: arm.to_owned(),
+            figures,
+            verdict,
+            not_valid: not_valid.map(str::to_owned),
+            trace: Default::default(),
+        }
+    };
+    let setting = Setting {
+        workload: "buffer",
+        sentences: Vec::new(),
+        facts: serde_json::Map::new(),
+        clickhouse: "1".to_owned(),
+        build: "development",
+        processor: "one".to_owned(),
+        cores: 2,
+    };
+    let runs = vec![run("5,000 records/s", None), run("40,000 records/s", Some("the sender was late"))];
+    let report = Report::new(setting, runs, |_| Vec::new());
+    let mut plan = plan(Over::OtlpHttp, false);
+    assert_eq!(figures::by_rate(&report.arms, &plan), None, "a backlog has no rate");
+    plan.rates = vec![5_000, 40_000];
+    let grid = figures::by_rate(&report.arms, &plan).expect("two rates");
+    let cells: Vec<Vec<String>> = grid.rows.iter().map(|row| grid.cells(row)).collect();
+    assert_eq!(cells, [["5,000"], ["-"]]);
 }

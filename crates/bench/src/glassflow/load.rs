@@ -33,7 +33,7 @@ use crate::report::{Check, Run, Verdict, of_content};
 use crate::server::Server;
 use crate::topic::{Pace, SENDER_LATE_MAX, Sent, Topic};
 use crate::trace::Percentile;
-use crate::visible;
+use crate::visible::{self, Insert};
 use crate::{RUN_MAX, START_MAX};
 
 /// Records that are sampled, at the most.
@@ -221,8 +221,9 @@ async fn latencies(
         sealed.push((first, rows.parse::<u64>().context("a count")?, numbers));
     }
     sealed.sort_by_key(|(first, ..)| *first);
-    let sizes: Vec<u64> = sealed.iter().map(|(_, rows, _)| *rows).collect();
-    let moments = visible::moments(&sizes, &counts.rising)?;
+    let insert = |rows: u64| Insert { rows, not_before: Duration::ZERO };
+    let inserts: Vec<Insert> = sealed.iter().map(|(_, rows, _)| insert(*rows)).collect();
+    let moments = visible::moments(&inserts, &counts.rising)?;
     let mut latencies_s = Vec::new();
     for ((.., numbers), visible) in sealed.iter().zip(moments) {
         for number in numbers {

@@ -90,3 +90,17 @@ fn what_stands_between_backticks_is_code() {
     assert!(page(&report()).contains("two &lt; three, with <code>dedup</code>"));
     assert_eq!(prose("one ` alone"), "one ` alone");
 }
+
+#[test]
+fn a_table_of_its_own_has_its_rows_and_its_sentences() {
+    let report = report().with_grids(|_| {
+        let mut grid = Grid::new("cost < Kafka", &[WALL_S, ENGINE_USER_S]);
+        grid.push("ours & theirs", |figure| (figure == WALL_S).then_some(2.0));
+        grid.notes.push("a `PUT` costs".to_owned());
+        vec![grid]
+    });
+    let page = page(&report);
+    assert!(page.contains("<h2>cost &lt; Kafka</h2>"), "{page}");
+    assert!(page.contains("<tr><td>ours &amp; theirs</td><td>2.00</td><td>-</td></tr>"), "{page}");
+    assert!(page.contains("<p>a <code>PUT</code> costs</p>"), "{page}");
+}

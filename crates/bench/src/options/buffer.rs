@@ -3,6 +3,7 @@
 //! Owns the flags, their defaults and bounds, and the moment of an outage; S3's keys come from the environment. Does not own the run
 //! (`crate::buffer`) or the flags that all workloads have (`options`).
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -10,7 +11,7 @@ use pipeline::config::values::Size;
 use workloads::buffer::{Spec, Workload};
 
 use super::{Print, Shared, runtime, say};
-use crate::buffer::{self, Bucket, Delay, Outage, Plan};
+use crate::buffer::{self, Bucket, Delay, Outage, Plan, Trouble};
 
 /// By then a pipeline runs as it will.
 const OUTAGE_AFTER: Duration = Duration::from_secs(10);
@@ -23,7 +24,11 @@ Sends log records of OpenTelemetry through a gateway and a log on object storage
 together, requests to the store and what they cost, memory, and compares the table with what was sent.
 
 Without --rate each sender sends its next request when the one before it is answered: what the two processes can do. With --rate requests are sent at \
-their time, and the latency from the sender's clock to a SELECT is measured.",
+their time, and two latencies of each record are measured: from the sender's clock until a SELECT returns it, and, as the published system measures, from the \
+gateway's receipt to the insert. Several rates are a sweep.
+
+Through S3 the report has a table of what the requests that were counted and the bytes that were stored cost at list prices, a month and a TB, beside what the \
+published system and its Kafka cluster cost.",
     after_help = "\
 Examples:
   forebay bench buffer                                                # through a folder
@@ -32,7 +37,10 @@ Examples:
   scripts/bench s3 buffer --over otlp-grpc --insert-compression none
   forebay bench buffer --direct --record-bytes 300 --per-request 8192
   scripts/bench s3 buffer --rate 40000 --batch-age-ms 500
-  scripts/bench s3 buffer --rate 5000 --records 900000 --outage-s 90      # the hour of an outage, in a fortieth
+  scripts/bench s3 buffer --rate 5000,10000,20000 --seconds 60 --repeat 3     # a row for each rate
+  scripts/bench s3 buffer --rate 5000 --seconds 180 --outage-s 90             # the hour of an outage, in a fortieth
+  scripts/bench s3 buffer --rate 5000 --seconds 120 --crash                   # every part killed, every record once
+  scripts/bench s3 buffer --against otelcol                                   # beside a collector; `scripts/setup otel` builds it
 
 Ends with code 1 when a record is missing, repeated or changed."
 )]
@@ -53,9 +61,13 @@ pub struct Buffer {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Records a second; as fast as they are taken if left out.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    rate: Option<u64>,
+    /// Records a second; several, separated by commas, are a sweep with a row for each. As fast as they are taken if left out.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..))]
+    rate: Vec<u64>,
+
+    /// For how many seconds each rate is offered, in place of --records.
+    #[arg(long, value_name = "S", requires = "rate", conflicts_with = "records", value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    seconds: Option<u64>,
 
     /// Requests under way at a time.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -104,6 +116,19 @@ pub struct Buffer {
     /// ClickHouse answers nobody for so many seconds, from the tenth second on. Needs --rate, and a ClickHouse of the benchmark's own.
     #[arg(long, value_name = "S", requires = "rate", conflicts_with = "clickhouse")]
     outage_s: Option<u64>,
+
+    /// Kills the gateway, the pipeline, ClickHouse and the proxy before S3, one after the other while records are sent, and starts each again after a second.
+    /// Needs --rate, and a ClickHouse of the benchmark's own.
+    #[arg(long, requires = "rate", conflicts_with_all = ["clickhouse", "outage_s", "direct"])]
+    crash: bool,
+
+    /// Also sends the same load through a collector of OpenTelemetry, which passes it on to the gateway, in alternation: its CPU stands beside ours.
+    #[arg(long, value_name = "PEER", value_parser = ["otelcol"], conflicts_with_all = ["crash", "outage_s"])]
+    against: Option<String>,
+
+    /// The collector's program; without it the one that `scripts/setup otel` has built.
+    #[arg(long, value_name = "FILE", requires = "against")]
+    otelcol: Option<PathBuf>,
 
     /// The pipeline's `memory`, such as `256MiB`; its default if left out.
     #[arg(long, value_name = "SIZE")]
@@ -175,14 +200,28 @@ impl Buffer {
                 Inserts::None => buffer::Inserts::None,
             },
             senders: self.senders,
-            rate: self.rate,
+            rates: self.rate.clone(),
+            time: self.seconds.map(Duration::from_secs),
             batch_age: self.batch_age_ms.map(Duration::from_millis),
-            outage: self
-                .outage_s
-                .map(|seconds| Outage { after: OUTAGE_AFTER, time: Duration::from_secs(seconds) }),
+            trouble: match (self.outage_s, self.crash) {
+                (Some(seconds), _) => {
+                    Trouble::Outage(Outage { after: OUTAGE_AFTER, time: Duration::from_secs(seconds) })
+                }
+                (None, true) => Trouble::Crash,
+                (None, false) => Trouble::None,
+            },
+            collector: self.collector()?,
         };
         let report = runtime()?.block_on(buffer::measure(&plan, &say))?;
         self.shared.show(&report, print)
+    }
+
+    fn collector(&self) -> anyhow::Result<Option<PathBuf>> {
+        match (&self.against, &self.otelcol) {
+            (None, _) => Ok(None),
+            (Some(_), Some(program)) => Ok(Some(program.clone())),
+            (Some(_), None) => buffer::collector().map(Some),
+        }
     }
 
     fn bucket(&self) -> anyhow::Result<Option<Bucket>> {

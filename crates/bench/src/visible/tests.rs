@@ -4,8 +4,12 @@ fn count(at_ms: u64, rows: u64) -> Count {
     Count { answered: Duration::from_millis(at_ms), rows }
 }
 
-fn moments_ms(inserts: &[u64], counts: &[Count]) -> Vec<u128> {
-    moments(inserts, counts).expect("the counts fit").iter().map(Duration::as_millis).collect()
+fn of(rows: &[u64]) -> Vec<Insert> {
+    rows.iter().map(|rows| Insert { rows: *rows, not_before: Duration::ZERO }).collect()
+}
+
+fn moments_ms(rows: &[u64], counts: &[Count]) -> Vec<u128> {
+    moments(&of(rows), counts).expect("the counts fit").iter().map(Duration::as_millis).collect()
 }
 
 #[test]
@@ -33,7 +37,17 @@ fn many_may_appear_between_two_counts() {
 
 #[test]
 fn counts_that_no_inserts_give_are_an_error() {
-    assert!(moments(&[5, 3], &[count(10, 4)]).is_err(), "half an insert");
-    assert!(moments(&[5, 3], &[count(10, 5)]).is_err(), "one was never seen");
-    assert!(moments(&[5], &[count(10, 5), count(20, 4)]).is_err(), "rows went away");
+    assert!(moments(&of(&[5, 3]), &[count(10, 4)]).is_err(), "half an insert");
+    assert!(moments(&of(&[5, 3]), &[count(10, 5)]).is_err(), "one was never seen");
+    assert!(moments(&of(&[5]), &[count(10, 5), count(20, 4)]).is_err(), "rows went away");
+}
+
+#[test]
+fn of_two_inserts_of_one_size_the_one_that_had_not_begun_is_not_the_one_that_appeared() {
+    let begun = |rows, ms| Insert { rows, not_before: Duration::from_millis(ms) };
+    // The second was sealed later, but the server began with it earlier.
+    let inserts = [begun(5, 15), begun(5, 8), begun(3, 30)];
+    let seen = moments(&inserts, &[count(10, 5), count(20, 10), count(40, 13)]).expect("the counts fit");
+    assert_eq!(seen.iter().map(Duration::as_millis).collect::<Vec<_>>(), [20, 10, 40]);
+    assert!(moments(&inserts[..1], &[count(10, 5)]).is_err(), "nothing that had begun was there");
 }

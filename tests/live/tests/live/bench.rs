@@ -133,3 +133,23 @@ fn bench_against_peers_checks_them_as_it_checks_itself() {
     assert_eq!(report["right"], true, "{report:#}");
     assert_eq!(report["arms"][1]["name"], "franz-go: at least once, duplicates stay");
 }
+
+#[test]
+fn bench_buffer_has_a_row_for_each_rate_and_two_latencies_of_each_record() {
+    let Some(case) = Case::begin("bench_buffer") else { return };
+    let arguments =
+        ["--rate", "2048,4096", "--seconds", "3", "--per-request", "256", "--record-bytes", "300"];
+    let report = bench(&case, "buffer", &arguments);
+    assert_eq!(report["right"], true, "{report:#}");
+    let rates = report["tables"][0]["rows"].as_array().expect("a row for each rate");
+    assert_eq!(rates.len(), 2, "{report:#}");
+    let runs = report["runs"].as_array().expect("a run of each rate");
+    for (run, rate) in runs.iter().zip([2_048.0, 4_096.0]) {
+        assert_eq!(run["offered_records_per_s"], rate, "{report:#}");
+        for share in ["p50", "p99"] {
+            let of = |latency: &str| run[format!("{latency}_{share}_s")].as_f64().expect("a latency");
+            assert!(of("received_to_insert") <= of("visible"), "{share} of {rate}: {report:#}");
+        }
+    }
+    assert!(is_empty(&case.dir().join("bench")), "nothing is left over");
+}

@@ -4,7 +4,7 @@
 //! again, as collectors do. Over HTTP its name makes a repeat exact; over gRPC its bytes do. Does not own what a body holds, nor when it is
 //! sent (`buffer::send`).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use http_body_util::{BodyExt, Full, Limited};
@@ -24,6 +24,9 @@ const TRIES_MAX: u32 = 200;
 const AGAIN_MAX: Duration = Duration::from_secs(5);
 /// The same where the answer says nothing that is read here. The time that gRPC names is in a message of details.
 const AGAIN: Duration = Duration::from_secs(1);
+/// A gateway that was killed is back within this time; the wait between two tries to reach it.
+const AWAY_MAX: Duration = Duration::from_secs(60);
+const REACH_EVERY: Duration = Duration::from_millis(100);
 /// More than a gateway has to say.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// What stands before each message of gRPC: whether it is compressed, and its length.
@@ -73,6 +76,17 @@ impl Connection {
         })
     }
 
+    /// Opens one in place of one that broke: the gateway may be away.
+    async fn reopen(target: &Target) -> anyhow::Result<Self> {
+        let begun = Instant::now();
+        loop {
+            match Self::open(target).await {
+                Err(_) if begun.elapsed() < AWAY_MAX => tokio::time::sleep(REACH_EVERY).await,
+                opened => return opened,
+            }
+        }
+    }
+
     /// Sends request `n` until it is taken; says how often it was turned away or its connection broke.
     ///
     /// # Errors
@@ -82,7 +96,7 @@ impl Connection {
             let request = target.request(n, body.clone())?;
             // A gateway that is too busy for a body answers before it has read it, and closes.
             let Some(answer) = self.send(request).await else {
-                *self = Self::open(target).await?;
+                *self = Self::reopen(target).await?;
                 continue;
             };
             match target.meaning(answer).await {
