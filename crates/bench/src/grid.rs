@@ -9,6 +9,9 @@ use serde::ser::{SerializeMap, Serializer};
 
 use super::figure::Figure;
 
+/// Letters of a line of a sentence, at the most.
+const NOTE_WIDTH: usize = 120;
+
 /// What stands for a number that is not known.
 const UNKNOWN: &str = "-";
 
@@ -78,8 +81,25 @@ impl Grid {
         for (row, cells) in self.rows.iter().zip(&cells) {
             line(&row.name, &mut cells.iter().map(String::as_str))?;
         }
-        self.notes.iter().try_for_each(|note| writeln!(out, "  {note}"))
+        self.notes.iter().try_for_each(|note| write_wrapped(out, note))
     }
+}
+
+/// A sentence set in by two spaces, and further lines of it by four.
+fn write_wrapped(out: &mut impl Write, sentence: &str) -> std::fmt::Result {
+    let mut wide = 0;
+    for word in sentence.split(' ') {
+        let letters = word.chars().count();
+        if wide > 0 && wide + 1 + letters > NOTE_WIDTH {
+            write!(out, "\n    {word}")?;
+            wide = 4 + letters;
+        } else {
+            let before = if wide == 0 { "  " } else { " " };
+            write!(out, "{before}{word}")?;
+            wide += before.len() + letters;
+        }
+    }
+    writeln!(out)
 }
 
 impl Serialize for Row {

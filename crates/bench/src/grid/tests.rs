@@ -39,3 +39,18 @@ fn programs_find_each_number_under_the_name_of_its_figure() {
         "what is not known has no name"
     );
 }
+
+#[test]
+fn a_long_sentence_goes_on_in_lines_that_are_set_in() {
+    let mut grid = Grid::new("t", &[]);
+    grid.notes.push(["words"; 60].join(" "));
+    let mut text = String::new();
+    grid.write(&mut text).expect("a String takes all that is written");
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    assert!(
+        lines.len() == 4 && lines[0].starts_with("  words") && lines[1].starts_with("    words"),
+        "{text}"
+    );
+    assert!(lines.iter().all(|line| line.len() <= NOTE_WIDTH), "{text}");
+    assert_eq!(text.matches("words").count(), 60);
+}
