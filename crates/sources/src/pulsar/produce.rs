@@ -54,6 +54,9 @@ pub struct Producer {
 
 const PRODUCER: u64 = 0;
 
+/// Each may take as long as the broker takes to give up.
+const TRIES_MAX: usize = 5;
+
 impl Producer {
     /// Connects to the broker of `topic` (a partition by its full name if the topic has some), which is made if the broker allows it.
     ///
@@ -63,8 +66,7 @@ impl Producer {
         let name = topic::whole(&topic::full(topic).map_err(|why| {
             SourceError::new(dataflow::SourceFault::Config, format!("topic `{topic}` {why}"))
         })?);
-        let options = Arc::new(options);
-        Self::open(&options, &name, &runtime, None).map_err(Unanswered::error)
+        Self::patiently(&Arc::new(options), &name, &runtime, None)
     }
 
     /// The same whose messages are of `schema`, which the broker registers for the topic.
@@ -80,12 +82,28 @@ impl Producer {
         let config = |why| SourceError::new(dataflow::SourceFault::Config, format!("topic `{topic}` {why}"));
         let name = topic::whole(&topic::full(topic).map_err(config)?);
         let schema = Schema { name: name.clone(), data: schema.data.clone(), kind: schema.kind.number() };
-        Self::open(&Arc::new(options), &name, &runtime, Some(schema)).map_err(Unanswered::error)
+        Self::patiently(&Arc::new(options), &name, &runtime, Some(schema))
     }
 
     /// The messages from now on say that they are of this version of the topic's schema, whether the broker has it or not.
     pub fn claim_schema(&mut self, version: Option<Vec<u8>>) {
         self.schema_version = version;
+    }
+
+    /// Opens it, once more if the broker is away: it gives up loading a topic after a minute, which is short on a busy machine.
+    fn patiently(
+        options: &Arc<PulsarOptions>,
+        name: &str,
+        runtime: &Arc<dyn Runtime>,
+        schema: Option<Schema>,
+    ) -> Result<Self, SourceError> {
+        let mut tries = 1;
+        loop {
+            match Self::open(options, name, runtime, schema.clone()).map_err(Unanswered::error) {
+                Err(error) if error.fault == dataflow::SourceFault::Away && tries < TRIES_MAX => tries += 1,
+                result => return result,
+            }
+        }
     }
 
     fn open(
