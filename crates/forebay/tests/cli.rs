@@ -529,3 +529,26 @@ fn a_file_that_two_inputs_match_is_a_fault_of_their_patterns() {
     assert_eq!(code(&output), 0, "{}", err(&output));
     std::fs::remove_dir_all(&folder).expect("removed");
 }
+
+#[test]
+fn a_gateways_schema_that_cannot_be_read_is_a_fault_of_its_file() {
+    let schema = file("gateway.avsc", "\"int\"");
+    let gateway = |schema: &str| {
+        format!(
+            "gateway: g\nlisten: '127.0.0.1:0'\nstreams:\n  readings: {{ format: avro, schema_file: '{schema}' }}\n"
+        )
+    };
+    let of_another = file("gateway-int.yaml", &gateway(&schema.display().to_string()));
+    let missing = file("gateway-missing.yaml", &gateway("is-not-there.avsc"));
+    for (file, words) in [(of_another, "a pipeline reads records"), (missing, "is-not-there.avsc")] {
+        for command in ["check", "gateway"] {
+            let output = run(&[command, &file.display().to_string()]);
+            let told = out(&output) + &err(&output);
+            assert_eq!(code(&output), 2, "{command}: {told}");
+            assert!(
+                told.contains("stream `readings`: schema_file") && told.contains(words),
+                "{command}: {told}"
+            );
+        }
+    }
+}

@@ -69,6 +69,11 @@ impl Gateway {
         let shown = checked.faults.render(&self.file.display().to_string());
         std::io::stderr().write_all(shown.as_bytes()).context("cannot write to standard error")?;
         let Some(file) = checked.gateway else { return Ok(Exit::Fault) };
+        if let Err(error) = wiring::gateway::check_schemas(&file) {
+            let told = format!("{}: {error:#}\n", self.file.display());
+            std::io::stderr().write_all(told.as_bytes()).context("cannot write to standard error")?;
+            return Ok(Exit::Fault);
+        }
         logging::start(log, file.log.level, file.log.format)?;
         super::runtime()?.block_on(run(file))
     }

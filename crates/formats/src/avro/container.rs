@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Nothing is believed about bytes that are not there: a length is compared with what is left before anything is done with it, and every block must end with
-//! the sync of the head. A file that breaks off is therefore noticed, wherever that is.
+//! the sync of the head. So a file that breaks off is noticed unless it does between two blocks, where nothing says that more was meant.
 
 use super::cursor::Cursor;
 use crate::fault::Step;

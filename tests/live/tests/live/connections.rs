@@ -52,7 +52,7 @@ impl Client {
     async fn open(port: u16, number: usize) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
         stream.set_nodelay(true).expect("a socket");
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             return Self::Http(stream);
         }
         let (client, connection) = h2::client::handshake(stream).await.expect("it speaks HTTP/2");
