@@ -2,6 +2,8 @@
 //!
 //! Owns what happens to each of them in the suite. Does not own the rules, nor what a step makes of its rows, which its own tests compare with a model.
 
+mod lies;
+
 use std::sync::Arc;
 use std::time::Duration;
 
