@@ -43,6 +43,7 @@
 //! | [`protobuf`]   | records in Protocol Buffers: a registry, topics, logs and requests, Pulsar's schemas |
 //! | [`replays`]    | dead letters listed, shown, replayed and deleted                                  |
 //! | [`versions`]   | windows for tables that merge rows: results that others replace, and states       |
+//! | [`collapsing`] | tables whose rows cancel each other: results that are taken back, and changelogs     |
 //! | [`upserts`]    | rows that replace each other by key, with kills                                    |
 //! | [`verify`]     | the table compared with the source, and a store that is read as a whole           |
 //! | [`glassflow`]  | what GlassFlow's own scenarios assert                                             |
@@ -61,6 +62,7 @@
 
 mod bench;
 mod changing;
+mod collapsing;
 mod collector;
 mod csv;
 mod deaths;
