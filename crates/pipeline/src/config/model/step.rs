@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::join::JoinStep;
 use super::lookup::LookupStep;
+use super::written::Written;
 use crate::config::values::{Identifier, OneOrMany, Pairs, Period, Size, Window};
 
 /// One step: its keyword with its settings. A record that `filter` or `sql` drops before `dedup` does not count as seen; one that they drop
@@ -53,6 +54,11 @@ pub struct Step {
     /// Gives rows the columns of a row elsewhere with the same key: in a file, or in a ClickHouse table or dictionary. Before the first step with state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lookup: Option<LookupStep>,
+
+    /// Where the file has it, if a query of the file is several steps.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub written: Option<Written>,
 }
 
 impl Step {
