@@ -47,6 +47,7 @@
 //! | [`upserts`]    | rows that replace each other by key, with kills                                    |
 //! | [`verify`]     | the table compared with the source, and a store that is read as a whole           |
 //! | [`glassflow`]  | what GlassFlow's own scenarios assert                                             |
+//! | [`glassflow_joins`] | the same of joins, and faults of peers where they concern joins and windows  |
 //! | [`bench`]      | the benchmarks, at a tiny scale                                                    |
 //! | [`changing`]   | a plan of the next run, and a pipeline that is moved to other positions           |
 //! | [`guide`]      | the commands of docs/changing-a-pipeline.md, and a store that is lost              |
@@ -71,6 +72,7 @@ mod doubts;
 mod faults;
 mod fencing;
 mod glassflow;
+mod glassflow_joins;
 mod guide;
 mod host_logs;
 mod hostile;
