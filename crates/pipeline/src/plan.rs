@@ -183,11 +183,15 @@ impl Plan {
 /// # Errors
 /// Every fault that was found before the first that hides the others.
 pub fn plan(pipeline: &Pipeline, tables: &[Schema], texts: &dyn Texts) -> Result<Plans, Vec<Fault>> {
-    inputs::plan(pipeline, tables, texts).map_err(|faults| {
-        // The settings of a join may be those of a query.
-        let in_file = |fault: Fault| match pipeline.in_query(&fault.path) {
-            Some((path, at)) => Fault { path, at, ..fault },
-            None => fault,
+    let renumbered = |mut plans: Plans| {
+        let stages = plans.inputs.iter_mut().flat_map(|input| &mut input.plan.stages);
+        stages.for_each(|stage| stage.path = pipeline.renumbered(&stage.path));
+        plans
+    };
+    inputs::plan(pipeline, tables, texts).map(renumbered).map_err(|faults| {
+        let in_file = |fault: Fault| {
+            let (path, at) = pipeline.in_file(&fault.path, fault.at);
+            Fault { path, at, message: fault.message }
         };
         faults.into_iter().map(in_file).collect()
     })

@@ -1,7 +1,7 @@
-//! `SELECT … FROM orders AS o JOIN payments AS p ON … WHERE …`: joins of two inputs as SQL says them.
+//! `SELECT … FROM orders AS o JOIN payments AS p ON … JOIN refunds AS r ON … WHERE …`: joins of inputs as SQL says them.
 //!
-//! Owns which of the conditions are the key, which bound the time, and which are a filter behind the join. Does not own the join itself, nor whether
-//! the inputs and their columns exist: its caller knows them. [`behind`] is what stands behind the join: the select list and the filter, over the joined
+//! Owns which of the conditions are the key of which join, which bound the time, and which are a filter behind the last join. Does not own the joins themselves, nor whether
+//! the inputs and their columns exist: its caller knows them. [`behind`] is what stands behind the last join: the select list and the filter, over the joined
 //! rows, in which a column `o.id` of the text has that name.
 //!
 //! | in the text                                                     | is                                                    |
@@ -9,11 +9,16 @@
 //! | `o.id = p.order_id`, `USING (id)`                               | a part of the key                                     |
 //! | `p.time BETWEEN o.time - INTERVAL '1 hour' AND o.time`, `<`, `<=`, `>`, `>=`, `=` of the two times | a bound of the time        |
 //! | `JOIN rates FOR SYSTEM_TIME AS OF o.time AS r`                  | the version of the right side at the left row's time  |
-//! | any other condition of an INNER join, and the WHERE of each     | a filter behind the join                              |
+//! | any other condition of an INNER join, and the WHERE             | a filter behind the last join                         |
 //! | any other condition in the ON of an outer join                  | refused: it would decide which rows match             |
+//!
+//! Several joins stand in a row: the left side of each but the first are the rows of the one before, whose time is the later of their two rows' (`times`).
+//! If all of them are INNER, a condition belongs to the first join that has its columns, wherever it stands.
 
+mod bounds;
 mod conditions;
 mod tables;
+mod times;
 
 use std::ops::{ControlFlow, Range};
 
@@ -27,30 +32,39 @@ use crate::compile::Scope;
 use crate::query::{chosen, only_known_clauses, only_select};
 use crate::text::{Text, together};
 use crate::{Fault, Step};
-use conditions::Conditions;
+use times::Lead;
 
-/// A query that joins two inputs.
+/// A query that joins inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
-    /// The left side and the right one.
-    pub tables: [Table; 2],
+    /// The inputs, in the order of FROM; at least two.
+    pub tables: Vec<Table>,
+    /// The joins: each of all inputs before with the next one.
+    pub joins: Vec<Join>,
+    /// The columns that the select list and the filter read under the name of their table, each once.
+    pub columns: Vec<Qualified>,
+    /// The columns that they read without it, each once, and where they stand.
+    pub names: Vec<(String, Option<Range<usize>>)>,
+    /// Whether the select list is `*` and nothing else.
+    pub is_all: bool,
+    /// The columns behind the query that are the time of its rows.
+    pub row_times: Vec<String>,
+}
+
+/// One join of the query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Join {
     /// Which rows without a match go on.
     pub kind: JoinKind,
     /// The key; at least one pair.
     pub on: Vec<Pair>,
     /// Which of the rows with equal keys belong together.
     pub matching: Matching,
-    /// The columns that the select list and the filter read under the name of their table, each once.
-    pub columns: Vec<Qualified>,
-    /// The columns that they read without it, each once, and where they stand.
-    pub names: Vec<(String, Option<Range<usize>>)>,
     /// The columns of `USING`, which both sides have and which are one behind the join.
     pub merged: Vec<String>,
-    /// Whether the select list is `*` and nothing else.
-    pub is_all: bool,
 }
 
-/// A side of the join.
+/// An input that is joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// The input.
@@ -80,11 +94,18 @@ impl JoinKind {
             Self::Full => "FULL",
         }
     }
+
+    /// Whether rows of the right side without a match go on.
+    fn keeps_right(self) -> bool {
+        matches!(self, Self::Right | Self::Full)
+    }
 }
 
 /// Two columns that must be equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
+    /// The place of the table of the left column; `None` for a column of `USING`, which has none in front.
+    pub table: Option<usize>,
     /// The column of the left side.
     pub left: String,
     /// The column of the right side.
@@ -102,15 +123,15 @@ pub enum Matching {
         before: u64,
         /// How much later, in milliseconds.
         after: u64,
-        /// The column of each side that holds its time.
-        times: [String; 2],
+        /// The column of each side that holds its time; `None` for rows of a join.
+        times: [Option<String>; 2],
         /// Where each of them stands in the text.
         at: [Option<Range<usize>>; 2],
     },
     /// Each left row and the version of the right side at its time.
     AsOf {
-        /// The column of the left side that holds its time.
-        time: String,
+        /// The column of the left side that holds its time; `None` for rows of a join.
+        time: Option<String>,
         /// Where it stands in the text.
         at: Option<Range<usize>>,
     },
@@ -119,7 +140,7 @@ pub enum Matching {
 /// A column under the name of its table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qualified {
-    /// The table: 0 or 1.
+    /// The place of the table.
     pub table: usize,
     /// The column.
     pub column: String,
@@ -180,24 +201,45 @@ fn is_join(query: &Query) -> bool {
 fn taken_apart(text: &Text, query: Query, times: Times<'_>) -> Result<(Joined, Behind), Fault> {
     let mut select = only_select(text, query)?;
     refused_clauses(text, &mut select)?;
-    let tables::Tables { tables, kind, constraint, as_of } = tables::read(text, &select)?;
-    let time = |table: usize| {
-        let of = times.iter().find(|(name, _)| *name == tables[table].name);
+    let (tables, shapes) = tables::read(text, &select)?;
+    let time = |table: &Table| {
+        let of = times.iter().find(|(name, _)| *name == table.name);
         of.map_or_else(|| Metadata::Timestamp.name().to_owned(), |(_, time)| time.clone())
     };
-    let times = [time(0), time(1)];
-    let found =
-        conditions::read(text, (&tables, &times, kind), (constraint, select.selection), as_of.is_some())?;
-    let Conditions { on, merged, bounds, rest } = found;
-    let matching = match as_of {
-        Some((time, at)) => Matching::AsOf { time, at },
-        None => bounds.matching(text, (&tables, &times), &on)?,
-    };
+    let times: Vec<String> = tables.iter().map(time).collect();
+    let (sorted, filter) = conditions::sorted(text, &tables, shapes, select.selection)?;
+    let (mut lead, mut joins, mut rest) = (Lead::of_first(), Vec::<Join>::new(), Vec::new());
+    for (nth, one) in sorted.into_iter().enumerate() {
+        let side = conditions::Side { tables: &tables, times: &times, right: nth + 1, kind: one.kind };
+        let (join, filter) = conditions::read(text, side, one, &mut lead)?;
+        if let (true, Some(first)) = (join.kind.keeps_right(), rest.first()) {
+            return Err(conditions::before_outer(text, &tables[nth + 1], join.kind, first));
+        }
+        rest.extend(filter);
+        joins.push(join);
+    }
     let mut behind = Behind { select: select.projection, conditions: rest };
+    behind.conditions.extend(filter);
     let is_all =
         matches!(&behind.select[..], [SelectItem::Wildcard(options)] if *options == Default::default());
     let (columns, names) = named(text, &tables, &mut behind)?;
-    Ok((Joined { tables, kind, on, matching, columns, names, merged, is_all }, behind))
+    let row_times = row_times(&behind, &columns, &lead);
+    Ok((Joined { tables, joins, columns, names, is_all, row_times }, behind))
+}
+
+/// The columns of the select list that are the time of the joined rows: those times of tables than which no row of a pair is later.
+fn row_times(behind: &Behind, columns: &[Qualified], lead: &Lead) -> Vec<String> {
+    let is_time = |name: &str| {
+        let mut known = columns.iter().filter(|column| column.name == name);
+        known.any(|column| lead.is_time(column.table, &column.column))
+    };
+    let selected = behind.select.iter().filter_map(|item| match item {
+        SelectItem::ExprWithAlias { expr: Expr::Identifier(ident), alias } if is_time(&ident.value) => {
+            Some(alias.value.clone())
+        }
+        _ => None,
+    });
+    selected.collect()
 }
 
 fn refused_clauses(text: &Text, select: &mut Select) -> Result<(), Fault> {
@@ -220,11 +262,7 @@ fn refused_clauses(text: &Text, select: &mut Select) -> Result<(), Fault> {
 /// Gives columns of the select list and of the filter the names that they have in the joined rows: the column `o.id` is called so.
 ///
 /// Returns the columns with a side in front, and the names of the others.
-fn named(
-    text: &Text,
-    tables: &[Table; 2],
-    behind: &mut Behind,
-) -> Result<(Vec<Qualified>, Vec<Bare>), Fault> {
+fn named(text: &Text, tables: &[Table], behind: &mut Behind) -> Result<(Vec<Qualified>, Vec<Bare>), Fault> {
     for item in &mut behind.select {
         if let SelectItem::QualifiedWildcard(_, options) = item {
             let message =
@@ -252,7 +290,7 @@ type Bare = (String, Option<Range<usize>>);
 
 struct Naming<'a> {
     text: &'a Text<'a>,
-    tables: &'a [Table; 2],
+    tables: &'a [Table],
     found: Vec<Qualified>,
     bare: Vec<Bare>,
 }
@@ -317,8 +355,8 @@ impl VisitorMut for Naming<'_> {
     }
 }
 
-/// The two parts of `o.id`, if it is a column of one of the two tables: the table's place, and the column.
-fn qualified<'e>(tables: &[Table; 2], expr: &'e Expr) -> Option<(usize, &'e Ident)> {
+/// The two parts of `o.id`, if it is a column of one of the tables: the table's place, and the column.
+fn qualified<'e>(tables: &[Table], expr: &'e Expr) -> Option<(usize, &'e Ident)> {
     match expr {
         Expr::Nested(inner) => qualified(tables, inner),
         Expr::CompoundIdentifier(parts) => {

@@ -15,7 +15,8 @@
 //! | `nullable`| which results can be NULL                                        |
 //! | `compile` | tree to typed expression, and the place of a fault               |
 //! | `query`   | the clauses of `SELECT … FROM input WHERE …`                     |
-//! | `joined`  | `SELECT … FROM a JOIN b ON …`: the settings of a join, and what stands behind it |
+//! | `layers`  | queries within queries, one behind the other                     |
+//! | `joined`  | `SELECT … FROM a JOIN b ON …`: the settings of joins, and what stands behind them |
 //! | `windowed` | `SELECT … FROM TUMBLE(…) GROUP BY …`: the settings of a window   |
 //! | `reference` | the page that lists every function                             |
 //! | `operand` | columns as expressions read them: UUID, IP, Enum as text         |
@@ -35,6 +36,7 @@ mod fault;
 mod functions;
 mod joined;
 mod kinds;
+mod layers;
 mod names;
 mod nullable;
 mod operand;
@@ -51,10 +53,11 @@ mod windowed;
 use dataflow::Schema;
 
 pub use fault::{Fault, Misnamed};
-pub use joined::{JoinKind, Joined, Matching, Pair, Qualified, Table, Times};
+pub use joined::{Join, JoinKind, Joined, Matching, Pair, Qualified, Table, Times};
+pub use layers::{Layer, place};
 pub use reference::reference;
 pub use step::Step;
-pub use windowed::{WindowKind, Windowed};
+pub use windowed::{TIME as WINDOW_TIME, WindowKind, Windowed};
 
 /// Rows for which `text` is true go on; those for which it is false or NULL are filtered. `name` is the step's in the pipeline.
 ///
@@ -87,6 +90,14 @@ pub fn query(input: &Schema, text: &str, name: &str) -> Result<Step, Fault> {
     with_room(|| Step::query(input, text, name))
 }
 
+/// The queries of a text that are one within the other, the innermost first; each reads the rows of the one before as `input`.
+///
+/// # Errors
+/// When a query of WITH is read twice, or not at all.
+pub fn layers(text: &str) -> Result<Vec<Layer>, Fault> {
+    with_room(|| layers::layers(&text::Text::new(text)))
+}
+
 /// The windows of `SELECT … FROM TUMBLE(input, time, INTERVAL '1 minute') GROUP BY …`, or of `HOP`, `CUMULATE` or `SESSION`; `None` for any other
 /// text.
 ///
@@ -96,7 +107,7 @@ pub fn windowed(text: &str) -> Result<Option<Windowed>, Fault> {
     with_room(|| windowed::windowed(&text::Text::new(text)))
 }
 
-/// The join of `SELECT … FROM orders AS o JOIN payments AS p ON o.id = p.order_id AND p.time BETWEEN …`; `None` for a text that joins no inputs. `times` says
+/// The joins of `SELECT … FROM orders AS o JOIN payments AS p ON o.id = p.order_id AND p.time BETWEEN …`; `None` for a text that joins no inputs. `times` says
 /// which column holds the time of an input's rows; of an input that is not there it is `_timestamp`.
 ///
 /// # Errors
@@ -105,7 +116,7 @@ pub fn joined(text: &str, times: Times<'_>) -> Result<Option<Joined>, Fault> {
     with_room(|| joined::joined(&text::Text::new(text), times))
 }
 
-/// What stands behind the join of such a text: the select list and the filter, over `input`, the joined rows. A column `o.id` of the text is the
+/// What stands behind the last join of such a text: the select list and the filter, over `input`, the joined rows. A column `o.id` of the text is the
 /// column of that name ([`Qualified::name`]).
 ///
 /// # Errors

@@ -214,6 +214,16 @@ impl<'a> Text<'a> {
         Ok(types::with_angles(tokens))
     }
 
+    /// The tokens and where each stands; `None` if there are none.
+    pub(crate) fn places(&self) -> Option<Vec<(Token, Range<usize>)>> {
+        let tokens = Tokenizer::new(&OurDialect, self.text).tokenize_with_location().ok()?;
+        let place = |token: TokenWithSpan| {
+            let (start, end) = (self.byte(token.span.start), self.byte(token.span.end));
+            (token.token, start..end)
+        };
+        Some(tokens.into_iter().map(place).collect())
+    }
+
     fn fault(&self, message: &str, span: Span) -> Fault {
         Fault::new(message, self.range_of(span))
     }

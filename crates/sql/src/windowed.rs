@@ -10,12 +10,14 @@
 //! | `CUMULATE(input, time, step, size)`  | growing by `step` up to `size`                                 |
 //! | `SESSION(input, time, gap)`          | of records of a key that are less than `gap` apart             |
 //!
-//! Each takes `lateness => INTERVAL '10 seconds'` behind its arguments, and `SESSION` takes `max => INTERVAL '1 day'`: settings that elsewhere are those
-//! of the table.
+//! Each takes `lateness => INTERVAL '10 seconds'` and `at_end => 'close'` behind its arguments, and `SESSION` takes `max => INTERVAL '1 day'`: settings that elsewhere are
+//! those of the table.
+
+use std::ops::Range;
 
 use datafusion_sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Interval, ObjectNamePart, Select, SelectItem,
-    TableFactor, TableFunctionArgs,
+    TableFactor, TableFunctionArgs, Value,
 };
 
 use crate::Fault;
@@ -26,6 +28,8 @@ use crate::text::Text;
 const START: &str = "window_start";
 /// The instant after its last.
 const END: &str = "window_end";
+/// The time of a result: its window's last millisecond. It is no column.
+pub const TIME: &str = "window_time";
 
 /// A query over windows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +42,10 @@ pub struct Windowed {
     pub lateness: Option<u64>,
     /// At which multiples all sessions end, in milliseconds, if that is said.
     pub max: Option<u64>,
+    /// Whether the last windows close when every input has ended.
+    pub closes_at_end: bool,
+    /// Where the time of the results is selected, [`TIME`], which a window behind this one may name and which is no column.
+    pub selects_time: Option<Range<usize>>,
     /// The columns of the key.
     pub key: Vec<String>,
     /// The columns of the results: the name and the text of each aggregate.
@@ -72,10 +80,11 @@ pub(crate) fn windowed(text: &Text) -> Result<Option<Windowed>, Fault> {
     let Ok(mut select) = only_select(text, *query.clone()) else { return Ok(None) };
     let Some((function, args)) = function(&select) else { return Ok(None) };
     let how = FUNCTIONS.iter().find(|(name, _)| *name == function).map_or("", |(_, how)| how);
-    let Arguments { time, kind, lateness, max } = arguments(&function, args).ok_or_else(|| {
-        let message = format!("the windows are not understood; write `FROM {how}`");
-        Fault::new(message, text.whole())
-    })?;
+    let Arguments { time, kind, lateness, max, closes_at_end } =
+        arguments(&function, args).ok_or_else(|| {
+            let message = format!("the windows are not understood; write `FROM {how}`");
+            Fault::new(message, text.whole())
+        })?;
     let by = grouped(text, &mut select)?;
     if let Some(condition) = &select.selection {
         let message = "WHERE is refused beside windows; put a `filter` step before this one";
@@ -93,9 +102,16 @@ pub(crate) fn windowed(text: &Text) -> Result<Option<Windowed>, Fault> {
             return Err(Fault::new(message, text.whole()));
         }
     }
-    let key: Vec<String> = by.into_iter().filter(|name| name != START && name != END).collect();
-    let mut aggregates = Vec::new();
+    let key: Vec<String> =
+        by.into_iter().filter(|name| ![START, END, TIME].contains(&name.as_str())).collect();
+    let (mut aggregates, mut selects_time) = (Vec::new(), None);
     for item in select.projection {
+        if let SelectItem::UnnamedExpr(Expr::Identifier(ident)) = &item
+            && ident.value == TIME
+        {
+            selects_time = text.range_of(ident.span).or_else(|| text.whole());
+            continue;
+        }
         if let Some(aggregate) = selected(text, item, &key)? {
             aggregates.push(aggregate);
         }
@@ -104,7 +120,7 @@ pub(crate) fn windowed(text: &Text) -> Result<Option<Windowed>, Fault> {
         let message = "no aggregate is selected; write one with a name, as in `count(*) AS n`";
         return Err(Fault::new(message, text.whole()));
     }
-    Ok(Some(Windowed { kind, time, lateness, max, key, aggregates }))
+    Ok(Some(Windowed { kind, time, lateness, max, closes_at_end, selects_time, key, aggregates }))
 }
 
 /// The table function, if the query reads from one of ours.
@@ -124,13 +140,24 @@ struct Arguments {
     kind: WindowKind,
     lateness: Option<u64>,
     max: Option<u64>,
+    closes_at_end: bool,
 }
 
 fn arguments(function: &str, args: &[FunctionArg]) -> Option<Arguments> {
-    let (mut exprs, mut lateness, mut max) = (Vec::new(), None, None);
+    let (mut exprs, mut lateness, mut max, mut closes_at_end) = (Vec::new(), None, None, false);
     for arg in args {
         match arg {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => exprs.push(expr),
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(Expr::Value(value)), .. }
+                if name.value.eq_ignore_ascii_case("at_end") =>
+            {
+                let Value::SingleQuotedString(word) = &value.value else { return None };
+                closes_at_end = match word.as_str() {
+                    "close" => true,
+                    "wait" => false,
+                    _ => return None,
+                };
+            }
             FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } => {
                 let setting = match name.value.to_lowercase().as_str() {
                     "lateness" => &mut lateness,
@@ -156,7 +183,7 @@ fn arguments(function: &str, args: &[FunctionArg]) -> Option<Arguments> {
         _ => return None,
     };
     let is_input = input.value.eq_ignore_ascii_case(INPUT);
-    is_input.then(|| Arguments { time: time.value.clone(), kind, lateness, max })
+    is_input.then(|| Arguments { time: time.value.clone(), kind, lateness, max, closes_at_end })
 }
 
 /// `INTERVAL '1 minute'`, `INTERVAL '1' MINUTE`, `INTERVAL '1 hour 30 minutes'`.

@@ -15,7 +15,8 @@
 //! | whose watermark is at least its end                     | it is open, and late rows make `updates`        |
 //! | whose watermark closes it                               | always: for the last time                       |
 //!
-//! It has a result for each key with a row since it last fired. All of this depends on rows, seals and watermarks alone, which are sealed; and whether a seal
+//! It has a result for each key with a row since it last fired. With a *sign* a later result of a key does not replace the one before but takes it back: a row with the
+//! values and the version of that, and the sign -1, comes before the new one, whose sign is 1 (`written`). All of this depends on rows, seals and watermarks alone, which are sealed; and whether a seal
 //! was early is in its delta. So a start that applies the deltas knows what was written, and writes the same versions of what was not.
 
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ use dataflow::StateError;
 
 use super::encoding::{Reader, damaged, put_len};
 use super::kinds::{SIZE_MAX, Spans, Windows};
+use super::plan::Plan;
+use super::written::Written;
 
 /// Seals for which there is a number of their own in each millisecond, as a power of two.
 const SEALS_BITS: u32 = 20;
@@ -46,8 +49,11 @@ pub struct Emit {
     pub clock: Clock,
     /// The first result once the watermark is at a window's end, and another with each seal that has late rows for it, up to the lateness.
     pub updates: bool,
-    /// The column of the results that holds their version.
-    pub version: String,
+    /// The column of the results that holds their version; it may be `None` with a `sign`.
+    pub version: Option<String>,
+    /// The column of the results that holds their sign: 1, or -1 for one that takes the one before it back. `None` for results that replace each other by their
+    /// version.
+    pub sign: Option<String>,
 }
 
 /// The time that early results go by.
@@ -66,6 +72,10 @@ pub(super) struct Firing {
     early_ms: Option<i64>,
     clock: Clock,
     updates: bool,
+    /// Whether results have a version.
+    pub has_version: bool,
+    /// Whether they have a sign, and are taken back before the next.
+    pub has_sign: bool,
 }
 
 impl Emit {
@@ -107,7 +117,18 @@ impl Emit {
         if early_ms.is_none() && !self.updates {
             return Err("it needs `early: 10s`, `updates: true` or both".to_owned());
         }
-        Ok(Firing { early_ms, clock: self.clock, updates: self.updates })
+        if self.version.is_none() && self.sign.is_none() {
+            return Err("several results of a key and window need a column that tells which of them holds: `version: version` for a \
+                        ReplacingMergeTree, `sign: sign` for a CollapsingMergeTree, both for a VersionedCollapsingMergeTree"
+                .to_owned());
+        }
+        Ok(Firing {
+            early_ms,
+            clock: self.clock,
+            updates: self.updates,
+            has_version: self.version.is_some(),
+            has_sign: self.sign.is_some(),
+        })
     }
 
     /// The words that a state is known by, behind others.
@@ -118,7 +139,12 @@ impl Emit {
         };
         let early =
             self.early.map_or(String::new(), |early| format!(", early `{}ms`{clock}", early.as_millis()));
-        format!("{early}, updates `{}`, version `{}`", self.updates, self.version)
+        let column = |word: &str, name: &Option<String>| {
+            name.iter().map(|name| format!(", {word} `{name}`")).collect()
+        };
+        let (version, sign): (String, String) =
+            (column("version", &self.version), column("sign", &self.sign));
+        format!("{early}, updates `{}`{version}{sign}", self.updates)
     }
 }
 
@@ -146,6 +172,8 @@ pub(super) struct Fired {
     pub is_early: bool,
     /// By the end of each window that has fired: the seal with which it last did.
     windows: BTreeMap<i64, u64>,
+    /// Their results, where later ones take them back.
+    pub written: Written,
 }
 
 impl Fired {
@@ -162,14 +190,15 @@ impl Fired {
     /// It is closed.
     pub fn forget(&mut self, end: i64) {
         self.windows.remove(&end);
+        self.written.forget(end);
     }
 
     /// Memory held in bytes, about.
     pub fn memory_bytes(&self) -> usize {
-        self.windows.len() * 32
+        self.windows.len() * 32 + self.written.memory_bytes()
     }
 
-    /// Writes all of it for a snapshot.
+    /// Writes all of it for a snapshot, but for the results.
     pub fn write(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(&self.seals.to_le_bytes());
         put_len(to, self.windows.len());
@@ -193,6 +222,27 @@ impl Fired {
                 return Err(damaged("has a result that was not written"));
             }
         }
-        Ok(Self { seals, is_early: false, windows })
+        Ok(Self { seals, is_early: false, windows, written: Written::default() })
+    }
+
+    /// Writes the results that later ones take back, if they do.
+    pub fn write_results(&self, plan: &Plan, to: &mut Vec<u8>) {
+        if plan.has_sign() {
+            self.written.write(to);
+        }
+    }
+
+    /// Reads them.
+    ///
+    /// # Errors
+    /// When they cannot be those of the windows that have fired.
+    pub fn read_results(&mut self, plan: &Plan, from: &mut Reader<'_>) -> Result<(), StateError> {
+        if plan.has_sign() {
+            self.written = Written::read(plan, self.seals, from)?;
+        }
+        if self.written.ends().any(|end| !self.windows.contains_key(end)) {
+            return Err(damaged("has results of a window that was not written"));
+        }
+        Ok(())
     }
 }

@@ -293,6 +293,26 @@ impl Groups {
         picked
     }
 
+    /// Takes some groups of others in, which are none of these yet, with their seals.
+    pub fn take_stamped(&mut self, others: &Self, numbers: &[u32]) {
+        let moves: Vec<(u32, u32)> =
+            numbers.iter().map(|from| (*from, self.find_of(others, *from as usize))).collect();
+        self.grow();
+        self.seals.resize(self.len(), 0);
+        for (from, to) in &moves {
+            let count = others.counts[*from as usize];
+            self.counts[*to as usize] = count;
+            self.rows += count;
+            self.seals[*to as usize] = others.seals[*from as usize];
+        }
+        self.accumulators.merge(&others.accumulators, &moves);
+    }
+
+    /// The seal that each last had rows in, or was written with; empty if that is not kept.
+    pub fn seals(&self) -> &[u64] {
+        &self.seals
+    }
+
     /// Writes the seals that they had rows in, for a snapshot.
     pub(super) fn write_seals(&self, to: &mut Vec<u8>) {
         put_each(to, &self.seals, u64::to_le_bytes);

@@ -30,6 +30,7 @@
 //! | `partial`     | the aggregates of one batch, made in the decode job  |
 //! | `emit`        | when windows have results before they are closed     |
 //! | `open`        | what open windows hold: one of the next two          |
+//! | `written`     | what was written of open windows and may be taken back |
 //! | `panes`       | windows that are made of panes                       |
 //! | `sessions`    | sessions                                             |
 //! | `groups`      | from a key to its aggregates                         |
@@ -65,6 +66,7 @@ mod sessions;
 pub mod spilled;
 pub mod state;
 mod values;
+mod written;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -456,7 +458,8 @@ impl State for Window {
         self.watermark_ms = between.1;
         let Ok(()) = self.base.close(&plan, between, &mut self.spilled, |_| Ok::<(), Infallible>(()));
         let is_early = self.base.is_early();
-        self.base.firing(&plan, between.1, is_early).into_iter().for_each(|end| self.base.fired(end));
+        let firing = self.base.firing(&plan, between.1, is_early);
+        firing.into_iter().for_each(|end| self.base.fired(&plan, end));
         self.freeze(&marks.frozen);
         Ok(())
     }

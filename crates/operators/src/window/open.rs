@@ -3,6 +3,8 @@
 //! Owns which of the two forms that is, and what the step asks of both. Does not own the forms (`window::panes`, `window::sessions`), nor
 //! which windows there are (`window::kinds`). A record comes to `fresh` and, with a seal, from there to `base`.
 
+use std::convert::Infallible;
+
 use dataflow::{Batch, StateError};
 
 use super::encoding::Reader;
@@ -123,16 +125,30 @@ impl Open {
     }
 
     /// Takes a window for fired, without its results: a start knows that they were written.
-    pub fn fired(&mut self, end: i64) {
-        if let Self::Panes(own) = self {
-            own.fired.fire(end);
+    pub fn fired(&mut self, plan: &Plan, end: i64) {
+        match self {
+            // What was written is kept where it is taken back later.
+            Self::Panes(own) if plan.has_sign() => {
+                let Ok(()) = own.fire(plan, end, |_| Ok::<(), Infallible>(()));
+            }
+            Self::Panes(own) => own.fired.fire(end),
+            Self::Sessions(_) => {}
+        }
+    }
+
+    /// Memory that is held of what was written, in bytes.
+    #[cfg(test)]
+    pub fn fired_bytes(&self) -> usize {
+        match self {
+            Self::Panes(own) => own.fired.memory_bytes(),
+            Self::Sessions(_) => 0,
         }
     }
 
     /// Writes what was written of open windows, and when groups had rows.
-    pub fn write_firing(&self, to: &mut Vec<u8>) {
+    pub fn write_firing(&self, plan: &Plan, to: &mut Vec<u8>) {
         if let Self::Panes(own) = self {
-            own.write_firing(to);
+            own.write_firing(plan, to);
         }
     }
 
@@ -140,9 +156,9 @@ impl Open {
     ///
     /// # Errors
     /// When it cannot be.
-    pub fn read_firing(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+    pub fn read_firing(&mut self, plan: &Plan, from: &mut Reader<'_>) -> Result<(), StateError> {
         match self {
-            Self::Panes(own) => own.read_firing(from),
+            Self::Panes(own) => own.read_firing(plan, from),
             Self::Sessions(_) => Ok(()),
         }
     }

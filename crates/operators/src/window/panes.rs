@@ -111,19 +111,21 @@ impl Panes {
         let panes: Vec<i64> = self.panes.range(start..end).map(|(pane, _)| *pane).collect();
         let is_done = |pane: &&i64| plan.spans.last_end(**pane) <= end;
         let released = panes.iter().filter(is_done).map(|pane| self.panes[pane].rows()).sum();
-        let news = News { after: self.fired.last(end), seal: self.fired.seals, released };
-        self.fired.forget(end);
+        let mut fired = std::mem::take(&mut self.fired);
+        let mut news = News { fired: &mut fired, bounds: (start, end), released, closes: true };
         match panes[..] {
             [] => {}
-            [only] => news.of(plan, (start, end), &self.panes[&only], each)?,
+            [only] => news.of(plan, &self.panes[&only], each)?,
             [first, ref more @ ..] if plan.spans.grows() => {
                 let mut all = self.panes.remove(&first).expect("it was just seen");
                 more.iter().filter_map(|pane| self.panes.remove(pane)).for_each(|later| all.merge(&later));
-                news.of(plan, (start, end), &all, each)?;
+                news.of(plan, &all, each)?;
                 self.panes.insert(first, all);
             }
-            _ => news.of(plan, (start, end), &self.together(plan, (start, end)), each)?,
+            _ => news.of(plan, &self.together(plan, (start, end)), each)?,
         }
+        fired.forget(end);
+        self.fired = fired;
         panes.iter().filter(is_done).for_each(|pane| {
             self.panes.remove(pane);
         });
@@ -166,14 +168,16 @@ impl Panes {
         mut each: impl FnMut(Closed<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let start = plan.spans.start_of(end);
-        let news = News { after: self.fired.last(end), seal: self.fired.seals, released: 0 };
+        let mut fired = std::mem::take(&mut self.fired);
+        let mut news = News { fired: &mut fired, bounds: (start, end), released: 0, closes: false };
         let mut panes = self.panes.range(start..end);
-        match (panes.next(), panes.next()) {
-            (Some((_, only)), None) => news.of(plan, (start, end), only, &mut each)?,
-            _ => news.of(plan, (start, end), &self.together(plan, (start, end)), &mut each)?,
-        }
-        self.fired.fire(end);
-        Ok(())
+        let done = match (panes.next(), panes.next()) {
+            (Some((_, only)), None) => news.of(plan, only, &mut each),
+            _ => news.of(plan, &self.together(plan, (start, end)), &mut each),
+        };
+        fired.fire(end);
+        self.fired = fired;
+        done
     }
 
     /// Whether the second watermark closes a window that the first does not.
@@ -239,47 +243,66 @@ impl Panes {
     }
 
     /// Writes what was written of open windows, and when groups had rows.
-    pub fn write_firing(&self, to: &mut Vec<u8>) {
+    pub fn write_firing(&self, plan: &Plan, to: &mut Vec<u8>) {
         self.fired.write(to);
         self.panes.values().for_each(|groups| groups.write_seals(to));
+        self.fired.write_results(plan, to);
     }
 
     /// Reads it.
     ///
     /// # Errors
     /// When it says of a seal that was not.
-    pub fn read_firing(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+    pub fn read_firing(&mut self, plan: &Plan, from: &mut Reader<'_>) -> Result<(), StateError> {
         self.fired = Fired::read(from)?;
         let newest = self.fired.seals;
-        self.panes.values_mut().try_for_each(|groups| groups.read_seals(newest, from))
+        self.panes.values_mut().try_for_each(|groups| groups.read_seals(newest, from))?;
+        self.fired.read_results(plan, from)
     }
 }
 
 /// What a seal has of a window.
-struct News {
-    /// The seal that it last had results in, whose results are not new; 0 if there is none.
-    after: u64,
-    seal: u64,
+struct News<'a> {
+    /// What was written before.
+    fired: &'a mut Fired,
+    bounds: (i64, i64),
     released: u64,
+    /// Whether it is the last that there is.
+    closes: bool,
 }
 
-impl News {
-    /// Hands the results that are new to `each`; none if nothing is new and nothing is released.
+impl News<'_> {
+    /// Results with the version of the seal.
+    fn whole<'a>(&self, groups: &'a Groups) -> Closed<'a> {
+        Closed::of_window(self.bounds, groups, self.released).with_version(self.fired.seals)
+    }
+
+    /// Hands the results that are new to `each`, behind those that they take back; none if nothing is new and nothing is released.
     fn of<E>(
-        &self,
+        &mut self,
         plan: &Plan,
-        bounds: (i64, i64),
         groups: &Groups,
         each: &mut impl FnMut(Closed<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.after == 0 {
-            return each(Closed::of_window(bounds, groups, self.released).with_version(self.seal));
+        let (after, seal) = (self.fired.last(self.bounds.1), self.fired.seals);
+        if after == 0 && !plan.has_sign() {
+            return each(self.whole(groups));
         }
-        let numbers = groups.changed_after(self.after);
+        let numbers = groups.changed_after(after);
         if numbers.is_empty() && self.released == 0 {
             return Ok(());
         }
         let picked = groups.picked(plan, &numbers);
-        each(Closed::of_window(bounds, &picked, self.released).with_version(self.seal))
+        if plan.has_sign() {
+            let before = self.fired.written.of(plan, self.bounds.1, &picked);
+            if before.len() > 0 {
+                each(Closed::taken_back(self.bounds, &before))?;
+            }
+        }
+        each(self.whole(&picked))?;
+        if plan.has_sign() && !self.closes {
+            self.fired.written.write_over(plan, self.bounds.1, picked, seal);
+        }
+        Ok(())
     }
 }

@@ -106,8 +106,11 @@ impl Plan {
             bound.iter().map(|bound| Column::new(&bound.aggregate.name, bound.output.clone()));
         let firing = emit.as_ref().map(|emit| emit.firing(spans)).transpose();
         let firing = firing.map_err(|message| ConfigError::Setting { setting: "window.emit", message })?;
-        let version = emit.iter().map(|emit| Column::new(&emit.version, ColumnType::UInt64));
-        let columns: Vec<Column> = of_key.chain(bounds).chain(of_aggregates).chain(version).collect();
+        let version = emit.iter().flat_map(|emit| &emit.version);
+        let version = version.map(|name| Column::new(name, ColumnType::UInt64));
+        let sign = emit.iter().flat_map(|emit| &emit.sign).map(|name| Column::new(name, ColumnType::Int8));
+        let columns: Vec<Column> =
+            of_key.chain(bounds).chain(of_aggregates).chain(version).chain(sign).collect();
         for (at, column) in columns.iter().enumerate() {
             if columns[..at].iter().any(|other| other.name == column.name) {
                 let name = column.name.clone();
@@ -132,6 +135,16 @@ impl Plan {
     /// The start of the pane that a time lies in; `None` for a time that is unknown or beyond all windows.
     pub fn pane_of(&self, time_ms: i64) -> Option<i64> {
         self.spans.pane_of(time_ms, self.lateness_ms)
+    }
+
+    /// Whether results have a version.
+    pub fn has_version(&self) -> bool {
+        self.emit.is_some_and(|firing| firing.has_version)
+    }
+
+    /// Whether they have a sign, and are taken back before the next.
+    pub fn has_sign(&self) -> bool {
+        self.emit.is_some_and(|firing| firing.has_sign)
     }
 
     /// Whether panes may be spilled to files: where there are panes, and each window has one result.

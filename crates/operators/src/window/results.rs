@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int16Type, UInt32Type};
-use arrow_array::{Array, ArrayRef, RecordBatch, TimestampMillisecondArray, UInt64Array};
+use arrow_array::{Array, ArrayRef, Int8Array, RecordBatch, TimestampMillisecondArray, UInt64Array};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::Field;
 use dataflow::types::EnumName;
@@ -33,8 +33,19 @@ pub(super) struct Closed<'a> {
     pub accumulators: &'a Accumulators,
     /// Rows that are not held any more.
     pub released: u64,
-    /// Their version, where results come before a window is closed.
-    pub version: u64,
+    /// Their versions, where results come before a window is closed.
+    pub versions: Versions<'a>,
+    /// Whether these were written before and are taken back.
+    pub are_taken_back: bool,
+}
+
+/// The versions of results.
+#[derive(Clone, Copy)]
+pub(super) enum Versions<'a> {
+    /// All have the same.
+    Same(u64),
+    /// One for each.
+    Each(&'a [u64]),
 }
 
 impl<'a> Closed<'a> {
@@ -48,13 +59,20 @@ impl<'a> Closed<'a> {
             counts: &groups.counts,
             accumulators: &groups.accumulators,
             released,
-            version: 0,
+            versions: Versions::Same(0),
+            are_taken_back: false,
         }
     }
 
     /// The same with a version.
     pub fn with_version(self, version: u64) -> Self {
-        Self { version, ..self }
+        Self { versions: Versions::Same(version), ..self }
+    }
+
+    /// What was written of a window and does not hold any more; the seals of `groups` are the versions.
+    pub fn taken_back(bounds: (i64, i64), groups: &'a Groups) -> Self {
+        let versions = Versions::Each(groups.seals());
+        Self { versions, are_taken_back: true, ..Self::of_window(bounds, groups, 0) }
     }
 }
 
@@ -85,8 +103,14 @@ impl Plan {
             }
             columns.push(column);
         }
-        if self.emit.is_some() {
-            columns.push(Arc::new(UInt64Array::from_value(closed.version, len)));
+        if self.has_version() {
+            columns.push(Arc::new(match closed.versions {
+                Versions::Same(version) => UInt64Array::from_value(version, len),
+                Versions::Each(versions) => UInt64Array::from_iter_values(versions.iter().copied()),
+            }));
+        }
+        if self.has_sign() {
+            columns.push(Arc::new(Int8Array::from_value(if closed.are_taken_back { -1 } else { 1 }, len)));
         }
         let times_ms: Vec<i64> = closed.ends.iter().map(|end| end - 1).collect();
         let rejects = self.rejects(&too_large, &columns, &times_ms);
@@ -112,6 +136,10 @@ impl Plan {
         };
         let dropped: Vec<usize> = rejects.iter().map(|reject| reject.position as usize).collect();
         let batch = batch.without(&dropped).map_err(|error| failed(error.to_string()))?;
+        if closed.are_taken_back {
+            // One that its type did not hold was not written, so nothing takes it back.
+            return Ok(Output { added: batch.len() as u64, ..Output::all(batch) });
+        }
         Ok(Output { added: len as u64, released: closed.released, rejects, ..Output::all(batch) })
     }
 

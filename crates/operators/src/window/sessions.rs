@@ -28,7 +28,7 @@ use super::kinds::Spans;
 use super::open::Taken;
 use super::partial::deal;
 use super::plan::Plan;
-use super::results::Closed;
+use super::results::{Closed, Versions};
 use chains::{Chains, Joined, Span};
 
 /// Numbers at the least before they are given anew.
@@ -262,7 +262,8 @@ impl ByKey {
                 counts: &counts,
                 accumulators: &sessions.picked(plan, &closed),
                 released: counts.iter().sum(),
-                version: 0,
+                versions: Versions::Same(0),
+                are_taken_back: false,
             })?;
             closed.into_iter().for_each(|number| sessions.chains.remove(number));
             sessions.pack(plan);

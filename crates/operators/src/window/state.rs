@@ -24,6 +24,7 @@
 //! | seals      | 8       | the number of the newest                                                     |
 //! | windows    | 4       | open ones that have had results; then of each its end (8) and the seal that it last had some in (8) |
 //! | groups     | 8 each  | of all panes, as above: the seal that each last had rows in                  |
+//! | results    |         | of a step with a sign: what `written` writes, the groups that windows were written with, by the end of each |
 //!
 //! | pane       | bytes   | meaning                                                                      |
 //! |------------|---------|------------------------------------------------------------------------------|
@@ -72,7 +73,7 @@ pub(super) fn snapshot(plan: &Plan, watermark_ms: i64, open: &Open, spilled: &Sp
     let mut to = head(Kind::Snapshot, plan, watermark_ms);
     open.write(plan, watermark_ms, false, &mut to);
     if plan.emit.is_some() {
-        open.write_firing(&mut to);
+        open.write_firing(plan, &mut to);
     }
     if !spilled.is_empty() {
         set_version(&mut to, VERSION_WITH_FILES);
@@ -141,7 +142,7 @@ pub(super) fn parse_snapshot(
     let watermark_ms = i64::from_le_bytes(from.array()?);
     let mut open = Open::read(plan, watermark_ms, false, &mut from)?;
     if plan.emit.is_some() {
-        open.read_firing(&mut from)?;
+        open.read_firing(plan, &mut from)?;
     }
     let spilled = match version == VERSION_WITH_FILES {
         true => Spilled::read(plan, sizes, watermark_ms, &mut from)?,

@@ -27,6 +27,7 @@ pub(super) fn lowered(pipeline: &mut Pipeline, tree: &Node, faults: &mut Faults)
         give(pipeline, &dedup);
     }
     for (path, message) in wrong {
+        let (path, _) = pipeline.in_file(&path, None);
         faults.fault(rules::place(tree, &path), path, message);
     }
 }
@@ -54,7 +55,7 @@ fn of_step(pipeline: &Pipeline, tree: &Node, (at, step, dedup): (usize, &Step, &
     let is_given = [
         ("late", dedup.late != Late::Keep),
         ("future_max", dedup.future_max.is_some()),
-        ("memory", rules::node(tree, &format!("{path}.memory")).is_some()),
+        ("memory", rules::node(tree, &pipeline.in_file(&format!("{path}.memory"), None).0).is_some()),
     ];
     for (setting, _) in is_given.into_iter().filter(|(_, is_given)| *is_given) {
         let message = "with `keep: last` the step holds no keys, and no record comes too late; remove it";

@@ -22,6 +22,7 @@ pub mod sink;
 pub mod source;
 pub mod step;
 pub mod storage;
+pub mod written;
 
 use std::collections::BTreeMap;
 

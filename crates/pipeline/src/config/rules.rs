@@ -52,14 +52,14 @@ struct Rules<'a> {
 
 impl Rules<'_> {
     fn fault(&mut self, path: &str, message: impl Into<String>) {
-        // The settings of a join may be those of a query.
-        let (path, at) = self.pipeline.in_query(path).unwrap_or_else(|| (path.to_owned(), None));
+        let (path, at) = self.pipeline.in_file(path, None);
         let place = place_in(self.tree, self.file, &path, at.map(|at| at.start));
         self.faults.fault(place, path, message);
     }
 
     fn hint(&mut self, path: &str, message: impl Into<String>) {
-        self.faults.hint(place(self.tree, path), path, message);
+        let (path, _) = self.pipeline.in_file(path, None);
+        self.faults.hint(place(self.tree, &path), path, message);
     }
 
     fn delivery(&mut self) {

@@ -75,7 +75,8 @@ pub(crate) fn read(window: &WindowStep, path: &str) -> Result<(WindowConfig, Vec
             model::Clock::ProcessingTime => Clock::ProcessingTime,
         },
         updates: emit.updates,
-        version: emit.version.to_string(),
+        version: emit.version.as_ref().map(ToString::to_string),
+        sign: emit.sign.as_ref().map(ToString::to_string),
     });
     let wrong = emit.as_ref().and_then(|emit| emit.check(windows).err());
     if let Some(message) = wrong {

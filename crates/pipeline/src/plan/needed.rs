@@ -80,6 +80,12 @@ impl<'a> Planner<'a> {
         for column in last.columns().iter().filter(|column| !is_taken(&column.name)) {
             let name = &column.name;
             let Some(path) = self.giver(name) else { continue };
+            // A window over a query names the time of its rows by a column, which need not be read.
+            let has_time =
+                |step: &Planned| matches!(step.kind, Kind::Joined(query) if query.row_times.contains(name));
+            if self.is_for_window && self.steps.iter().any(has_time) {
+                continue;
+            }
             let near = nearest(name, &known);
             let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
             faults.push(fault(path, format!("{the_table} column `{name}`, and no step reads it{near}")));

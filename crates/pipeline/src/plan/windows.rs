@@ -57,10 +57,12 @@ impl<'a> At<'a> {
         let aggregates = self.config.aggregates.iter();
         let computed =
             aggregates.map(|one| (one.name.clone(), format!("{}.aggregates.{}", self.path, one.name)));
-        // Without its version nobody knows which of several results is the newest.
+        // Without version or sign nobody knows which of several results holds.
         let emit = self.config.emit.iter();
-        let version = emit.map(|emit| (emit.version.clone(), format!("{}.emit.version", self.path)));
-        Giver { at: self.at, path: self.path.clone(), computed: computed.chain(version).collect() }
+        let named = emit.flat_map(|emit| [("version", &emit.version), ("sign", &emit.sign)]);
+        let named =
+            named.filter_map(|(word, name)| Some((name.clone()?, format!("{}.emit.{word}", self.path))));
+        Giver { at: self.at, path: self.path.clone(), computed: computed.chain(named).collect() }
     }
 
     /// The `steps` before this window, with its own behind the last one without state: a row that it fails on is rejected before its

@@ -112,7 +112,7 @@ fn event_time(
 ) -> Result<EventTime, WiringError> {
     let index = pipeline.steps.iter().position(model::Step::is_stateful);
     let path = match index.filter(|_| input.source.time.is_none()) {
-        Some(index) => format!("steps[{index}].{}", pipeline.steps[index].word()),
+        Some(index) => pipeline.step_in_file(index),
         None => format!("{}.time", input.path),
     };
     EventTime::new(schema, column).map_err(|error| WiringError::Settings(format!("`{path}`: {error}")))
@@ -173,8 +173,7 @@ fn operators(
         let memory = |default| at.and_then(|at| open_keys.get(&at).copied()).unwrap_or(default);
         let fault = |error: ConfigError| {
             let at = at.unwrap_or_default();
-            let path = format!("steps[{at}].{}", pipeline.steps[at].word());
-            let path = pipeline.in_query(&path).map_or(path, |(path, _)| path);
+            let path = pipeline.step_in_file(at);
             WiringError::Settings(format!("`{path}`: {error}"))
         };
         let operator: Result<Box<dyn Operator>, ConfigError> = match step {

@@ -12,54 +12,59 @@ use super::{JoinKind, Table, place, qualified};
 use crate::Fault;
 use crate::text::Text;
 
-/// What FROM says.
-pub(super) struct Tables {
-    pub(super) tables: [Table; 2],
+/// How FROM joins an input with those before it.
+pub(super) struct Shape {
     pub(super) kind: JoinKind,
     pub(super) constraint: JoinConstraint,
-    /// The column of the left side at whose time the right side is seen, and where it stands.
-    pub(super) as_of: Option<(String, Option<Range<usize>>)>,
+    /// The column at whose time the right side is seen: its table and name, and where it stands.
+    pub(super) as_of: Option<(usize, String, Option<Range<usize>>)>,
 }
 
-/// Reads FROM, which names several tables.
+/// Reads FROM, which names several tables: all of them, and how each but the first is joined.
 ///
 /// # Errors
-/// When it names others than two inputs, or joins them in another way.
-pub(super) fn read(text: &Text, select: &Select) -> Result<Tables, Fault> {
-    let (left, right, operator) = match select.from.as_slice() {
-        [TableWithJoins { relation, joins }] if joins.len() == 1 => {
-            (relation, &joins[0].relation, joins[0].join_operator.clone())
+/// When it names others than inputs, or joins them in another way.
+pub(super) fn read(text: &Text, select: &Select) -> Result<(Vec<Table>, Vec<Shape>), Fault> {
+    let comma = || JoinOperator::Inner(JoinConstraint::None);
+    let (first, others): (_, Vec<(&TableFactor, JoinOperator)>) = match select.from.as_slice() {
+        [TableWithJoins { relation, joins }] => {
+            (relation, joins.iter().map(|join| (&join.relation, join.join_operator.clone())).collect())
         }
-        [left, right] if left.joins.is_empty() && right.joins.is_empty() => {
-            (&left.relation, &right.relation, JoinOperator::Inner(JoinConstraint::None))
+        [first, others @ ..] if select.from.iter().all(|one| one.joins.is_empty()) => {
+            (&first.relation, others.iter().map(|one| (&one.relation, comma())).collect())
         }
         _ => {
-            let at = relations(select).nth(2).and_then(|third| text.range(third));
-            let message = "a query joins two inputs; write several joins as `join` steps, which take each other's rows by `as`";
+            let message = "the inputs stand with commas between them or with JOIN, not both; write JOIN";
+            let at = select.from.get(1).and_then(|second| text.range(&second.relation));
             return Err(Fault::new(message, at.or_else(|| text.whole())));
         }
     };
-    let (left, no_version) = table(text, left)?;
+    let (first, no_version) = table(text, first)?;
     if no_version.is_some() {
         let message = "the right side has the versions: put the input with FOR SYSTEM_TIME AS OF behind JOIN";
-        return Err(Fault::new(message, left.at));
+        return Err(Fault::new(message, first.at));
     }
-    let (right, version) = table(text, right)?;
-    if left.qualifier == right.qualifier {
-        let message = format!("both sides are called `{}`; give one another name with AS", left.qualifier);
-        return Err(Fault::new(message, right.at));
+    let (mut tables, mut shapes) = (vec![first], Vec::new());
+    for (right, operator) in others {
+        let (right, version) = table(text, right)?;
+        if tables.iter().any(|left| left.qualifier == right.qualifier) {
+            let message =
+                format!("two sides are called `{}`; give one another name with AS", right.qualifier);
+            return Err(Fault::new(message, right.at));
+        }
+        let as_of = version.map(|version| as_of(text, (&tables, &right), version)).transpose()?;
+        let (kind, constraint) = kind(operator, &right)?;
+        if as_of.is_some() && kind.keeps_right() {
+            let message = format!(
+                "versions without a left row cannot be output; write JOIN or LEFT JOIN, not {} JOIN",
+                kind.word()
+            );
+            return Err(Fault::new(message, right.at));
+        }
+        tables.push(right);
+        shapes.push(Shape { kind, constraint, as_of });
     }
-    let tables = [left, right];
-    let as_of = version.map(|version| as_of(text, &tables, version)).transpose()?;
-    let (kind, constraint) = kind(operator, &tables[1])?;
-    if as_of.is_some() && matches!(kind, JoinKind::Right | JoinKind::Full) {
-        let message = format!(
-            "versions without a left row cannot be output; write JOIN or LEFT JOIN, not {} JOIN",
-            kind.word()
-        );
-        return Err(Fault::new(message, tables[1].at.clone()));
-    }
-    Ok(Tables { tables, kind, constraint, as_of })
+    Ok((tables, shapes))
 }
 
 /// All that is joined, in order.
@@ -101,9 +106,9 @@ fn table<'t>(text: &Text, factor: &'t TableFactor) -> Result<(Table, Option<&'t 
 /// The column of the left side at whose time the right side is seen.
 fn as_of(
     text: &Text,
-    tables: &[Table; 2],
+    (tables, right): (&[Table], &Table),
     version: &TableVersion,
-) -> Result<(String, Option<Range<usize>>), Fault> {
+) -> Result<(usize, String, Option<Range<usize>>), Fault> {
     let found = match version {
         TableVersion::ForSystemTimeAsOf(expr) => {
             qualified(tables, expr).map(|found| (found, text.range(expr)))
@@ -111,7 +116,7 @@ fn as_of(
         _ => None,
     };
     match found {
-        Some(((0, column), at)) => Ok((column.value.clone(), at)),
+        Some(((table, column), at)) => Ok((table, column.value.clone(), at)),
         _ => {
             let at = match version {
                 TableVersion::ForSystemTimeAsOf(expr) => text.range(expr),
@@ -121,7 +126,7 @@ fn as_of(
                 "a left row gets the version at its own time; write `FOR SYSTEM_TIME AS OF {}.TIME` with the column of its time, or use the step `lookup` for the rows of a table as they are now",
                 tables[0].qualifier
             );
-            Err(Fault::new(message, at.or_else(|| tables[1].at.clone())))
+            Err(Fault::new(message, at.or_else(|| right.at.clone())))
         }
     }
 }
@@ -157,13 +162,19 @@ fn kind(operator: JoinOperator, right: &Table) -> Result<(JoinKind, JoinConstrai
 }
 
 /// The fault of a name in front of a column that is none of the tables'.
-pub(super) fn unknown(tables: &[Table; 2], name: &str, at: Option<Range<usize>>) -> Fault {
-    let [left, right] = tables.each_ref().map(|table| &table.qualifier);
+pub(super) fn unknown(tables: &[Table], name: &str, at: Option<Range<usize>>) -> Fault {
     let renamed = tables.iter().find(|table| table.name == name);
+    let all = |suffix: &str, word: &str| {
+        let names: Vec<String> = tables.iter().map(|one| format!("`{}{suffix}`", one.qualifier)).collect();
+        let (last, others) = names.split_last().expect("a join has tables");
+        format!("{} {word} {last}", others.join(", "))
+    };
     let message = match renamed {
         Some(table) => format!("`{name}` is called `{0}` here; write `{0}.COLUMN`", table.qualifier),
         None => format!(
-            "the sides are `{left}` and `{right}`, and there is no `{name}`; write `{left}.COLUMN` or `{right}.COLUMN`"
+            "the sides are {}, and there is no `{name}`; write {}",
+            all("", "and"),
+            all(".COLUMN", "or")
         ),
     };
     Fault::new(message, at)

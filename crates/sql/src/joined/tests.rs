@@ -19,7 +19,7 @@ use std::path::Path;
 
 use dataflow::Schema;
 
-use super::{Joined, Matching, behind, joined};
+use super::{Join, Joined, Matching, Pair, Table, behind, joined};
 use crate::tests::cases::{applied, decoded, shown_fault};
 use crate::tests::types;
 use crate::text::Text;
@@ -90,33 +90,38 @@ fn result(case: &str, Around { times, columns, rows }: &Around) -> String {
 }
 
 fn words(found: &Joined) -> String {
-    let Joined { tables: [left, right], kind, on, matching, columns, names, merged, is_all } = found;
+    let Joined { tables, joins, columns, names, is_all, row_times } = found;
     let mut told = String::new();
-    let on: Vec<String> = on.iter().map(|pair| format!("{} = {}", pair.left, pair.right)).collect();
-    let how = match matching {
-        Matching::Near { before, after, times: [left, right], .. } => {
-            format!("{right} from {before} ms before {left} to {after} ms after")
+    for (nth, Join { kind, on, matching, merged }) in joins.iter().enumerate() {
+        let left = |pair: &Pair| match pair.table.filter(|_| nth > 0) {
+            Some(table) => format!("{}.{}", tables[table].qualifier, pair.left),
+            None => pair.left.clone(),
+        };
+        let on: Vec<String> = on.iter().map(|pair| format!("{} = {}", left(pair), pair.right)).collect();
+        let time = |one: &Option<String>| one.clone().unwrap_or_else(|| "the rows".to_owned());
+        let how = match matching {
+            Matching::Near { before, after, times: [left, right], .. } => {
+                format!("{} from {before} ms before {} to {after} ms after", time(right), time(left))
+            }
+            Matching::AsOf { time: at, .. } => format!("the version at {}", time(at)),
+        };
+        let kind = format!("{kind:?}").to_lowercase();
+        let named = |table: &Table| format!("{} {}", table.name, table.qualifier);
+        let right = named(&tables[nth + 1]);
+        let left = if nth == 0 { named(&tables[0]) } else { "these".to_owned() };
+        writeln!(told, "{kind} join of {left} and {right} on {}: {how}", on.join(", "))
+            .expect("a String takes every text");
+        if !merged.is_empty() {
+            told += &format!("merges {}\n", merged.join(", "));
         }
-        Matching::AsOf { time, .. } => format!("the version at {time}"),
-    };
-    writeln!(
-        told,
-        "{} join of {} {} and {} {} on {}: {how}",
-        format!("{kind:?}").to_lowercase(),
-        left.name,
-        left.qualifier,
-        right.name,
-        right.qualifier,
-        on.join(", ")
-    )
-    .expect("a String takes every text");
+    }
     let reads = columns.iter().map(|column| &column.name).chain(names.iter().map(|(name, _)| name));
     let reads: Vec<&str> = reads.map(String::as_str).collect();
     if !reads.is_empty() {
         told += &format!("reads {}\n", reads.join(", "));
     }
-    if !merged.is_empty() {
-        told += &format!("merges {}\n", merged.join(", "));
+    if !row_times.is_empty() {
+        told += &format!("the time of the rows is {}\n", row_times.join(", "));
     }
     if *is_all {
         told += "selects all columns\n";

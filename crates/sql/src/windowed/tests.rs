@@ -32,6 +32,8 @@ fn the_table_functions_say_the_windows() {
             time: "at".into(),
             lateness: None,
             max: None,
+            closes_at_end: false,
+            selects_time: None,
             key: vec!["device".into()],
             aggregates: vec![
                 ("n".into(), "count(*)".into()),
@@ -50,7 +52,15 @@ fn lateness_and_the_end_of_sessions_are_named_arguments() {
     assert_eq!((found.lateness, found.max), (Some(10_000), Some(60 * MINUTE)));
     let tumble = "TUMBLE(input, at, INTERVAL '1 minute', lateness => INTERVAL '10 seconds')";
     assert_eq!(read(&query(tumble)).unwrap().unwrap().lateness, Some(10_000));
-    for wrong in ["max => INTERVAL '1 hour'", "latency => INTERVAL '1 hour'", "lateness => 10"] {
+    let closing = "TUMBLE(input, at, INTERVAL '1 minute', at_end => 'close')";
+    assert!(read(&query(closing)).unwrap().unwrap().closes_at_end);
+    for wrong in [
+        "at_end => 'never'",
+        "at_end => close",
+        "max => INTERVAL '1 hour'",
+        "latency => INTERVAL '1 hour'",
+        "lateness => 10",
+    ] {
         let told = read(&query(&format!("TUMBLE(input, at, INTERVAL '1 minute', {wrong})"))).unwrap_err();
         assert!(told.contains("write `FROM TUMBLE("), "{told}");
     }

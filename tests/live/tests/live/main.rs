@@ -43,9 +43,11 @@
 //! | [`protobuf`]   | records in Protocol Buffers: a registry, topics, logs and requests, Pulsar's schemas |
 //! | [`replays`]    | dead letters listed, shown, replayed and deleted                                  |
 //! | [`versions`]   | windows for tables that merge rows: results that others replace, and states       |
+//! | [`collapsing`] | tables whose rows cancel each other: results that are taken back, and changelogs     |
 //! | [`upserts`]    | rows that replace each other by key, with kills                                    |
 //! | [`verify`]     | the table compared with the source, and a store that is read as a whole           |
 //! | [`glassflow`]  | what GlassFlow's own scenarios assert                                             |
+//! | [`glassflow_joins`] | the same of joins, and faults of peers where they concern joins and windows  |
 //! | [`bench`]      | the benchmarks, at a tiny scale                                                    |
 //! | [`changing`]   | a plan of the next run, and a pipeline that is moved to other positions           |
 //! | [`guide`]      | the commands of docs/changing-a-pipeline.md, and a store that is lost              |
@@ -64,6 +66,7 @@
 mod batches;
 mod bench;
 mod changing;
+mod collapsing;
 mod collector;
 mod connections;
 mod csv;
@@ -73,6 +76,7 @@ mod doubts;
 mod faults;
 mod fencing;
 mod glassflow;
+mod glassflow_joins;
 mod guide;
 mod host_logs;
 mod hostile;

@@ -56,6 +56,16 @@ pub fn closed_rows_are_right(table: &Table, records: Vec<(u64, u64, i64)>) {
 
 /// Produces records, and kills the pipeline so often in between; those that pass its filter come back: device, time and amount.
 pub fn fed_with_kills(case: &Case, pipeline: &Pipeline, lives: u64) -> Vec<(u64, u64, i64)> {
+    fed_with(case, pipeline, lives, |_| ())
+}
+
+/// The same; `behind` each kill.
+pub fn fed_with(
+    case: &Case,
+    pipeline: &Pipeline,
+    lives: u64,
+    behind: impl Fn(&Pipeline),
+) -> Vec<(u64, u64, i64)> {
     let mut random = Lcg::new(seed());
     let feed = case.feed();
     let mut records = Vec::new();
@@ -80,6 +90,7 @@ pub fn fed_with_kills(case: &Case, pipeline: &Pipeline, lives: u64) -> Vec<(u64,
         let mut running = pipeline.run();
         std::thread::sleep(Duration::from_millis(400 + random.next_u64() % 1_500));
         running.kill9().expect("a kill");
+        behind(pipeline);
     }
     // What closes the windows: one record far behind all others in each partition. Read together with others it would be taken for one with a wrong
     // clock, so those are read before.

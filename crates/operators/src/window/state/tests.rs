@@ -91,8 +91,8 @@ fn early() -> (Window, bytes::Bytes, bytes::Bytes) {
 }
 
 fn early_step() -> Window {
-    let (early, version) = (Some(Duration::from_millis(5)), "version".to_owned());
-    let emit = Some(Emit { early, clock: Clock::EventTime, updates: true, version });
+    let (early, version) = (Some(Duration::from_millis(5)), Some("version".to_owned()));
+    let emit = Some(Emit { early, clock: Clock::EventTime, updates: true, version, sign: None });
     Window::new(&schema(), &WindowConfig { emit, ..config(100) }).unwrap()
 }
 
@@ -112,6 +112,31 @@ fn the_first_delta_of_early_results_keeps_its_golden_bytes() {
 fn fuzz_state_of_early_results() {
     let (_, delta, snapshot) = early();
     fuzz_of("state of early results", &[delta.to_vec(), snapshot.to_vec()], early_step);
+}
+
+/// The same with a sign, whose snapshot has what was written.
+fn signed_step() -> Window {
+    let (early, sign) = (Some(Duration::from_millis(5)), Some("sign".to_owned()));
+    let emit = Some(Emit { early, clock: Clock::EventTime, updates: true, version: None, sign });
+    Window::new(&schema(), &WindowConfig { emit, ..config(100) }).unwrap()
+}
+
+#[test]
+fn the_snapshot_of_signed_results_keeps_its_golden_bytes() {
+    let (_, delta, snapshot) = of_step(signed_step());
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    if std::env::var_os("FOREBAY_TEST_WRITE").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/window/state/signed.txt");
+        std::fs::write(path, format!("{}\n{}\n", hex(&delta), hex(&snapshot))).unwrap();
+    }
+    let golden = include_str!("signed.txt").lines().collect::<Vec<_>>();
+    assert_eq!(golden, [hex(&delta), hex(&snapshot)]);
+}
+
+#[test]
+fn fuzz_state_of_signed_results() {
+    let (_, delta, snapshot) = of_step(signed_step());
+    fuzz_of("state of signed results", &[delta.to_vec(), snapshot.to_vec()], signed_step);
 }
 
 #[test]

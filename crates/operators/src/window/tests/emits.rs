@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::UInt64Type;
+use arrow_array::types::{Int8Type, UInt64Type};
 use bytes::Bytes;
 use dataflow::{Operator, Output, State};
 use proptest::prelude::*;
@@ -17,8 +17,8 @@ use crate::ConfigError;
 use crate::window::{Clock, Emit, Window, WindowConfig, Windows};
 
 fn emit(early_ms: Option<u64>, updates: bool) -> Option<Emit> {
-    let (early, version) = (early_ms.map(Duration::from_millis), "version".to_owned());
-    Some(Emit { early, clock: Clock::EventTime, updates, version })
+    let (early, version) = (early_ms.map(Duration::from_millis), Some("version".to_owned()));
+    Some(Emit { early, clock: Clock::EventTime, updates, version, sign: None })
 }
 
 /// A window of a device: its bounds.
@@ -77,9 +77,25 @@ impl Model {
     }
 }
 
+/// Results that are taken back, and those that come; by their sign, if they have one.
+fn by_sign(outputs: Vec<Output>) -> (Vec<Output>, Vec<Output>) {
+    let is_taken_back = |output: &Output| {
+        let signs = output.batch.rows.column_by_name("sign").map(|column| column.as_primitive::<Int8Type>());
+        let mut signs = signs.into_iter().flat_map(|signs| signs.values().iter().copied());
+        let sign = signs.next().unwrap_or(1);
+        assert!(signs.all(|other| other == sign), "an output has one sign");
+        sign == -1
+    };
+    outputs.into_iter().partition(is_taken_back)
+}
+
 /// Results with their versions.
 fn versioned(outputs: &[Output]) -> BTreeMap<At, (u64, Vec<String>)> {
+    let has_sign = outputs.iter().any(|output| output.batch.rows.column_by_name("sign").is_some());
     let split = |(at, mut texts): (At, Vec<String>)| {
+        if has_sign {
+            texts.pop();
+        }
         let version = texts.pop().expect("the last column").parse().expect("a number");
         (at, (version, texts))
     };
@@ -98,7 +114,8 @@ fn play(config: &WindowConfig, acts: &[Act], rules: &Rules) -> Result<(), TestCa
     let mut step = new();
     let (mut sealed, mut snapshot, mut deltas) = (model.clone(), step.snapshot(), Vec::<Bytes>::new());
     let (mut rows, mut unsealed, mut watermark_ms) = (Vec::<Row>::new(), Vec::<Row>::new(), 0);
-    // As a ReplacingMergeTree keeps it.
+    // As a ReplacingMergeTree keeps it, or a VersionedCollapsingMergeTree.
+    let has_sign = rules.emit.sign.is_some();
     let mut table = BTreeMap::<At, (u64, Vec<String>)>::new();
     let mut whole = BTreeMap::<At, Vec<Row>>::new();
     for act in acts.iter().chain([&Act::Cut(1_000), &Act::Cut(100_000)]) {
@@ -119,6 +136,17 @@ fn play(config: &WindowConfig, acts: &[Act], rules: &Rules) -> Result<(), TestCa
                 let (held, due) = (step.held(), step.is_due(watermark_ms));
                 whole.extend(model.open.iter().map(|(at, rows)| (at.clone(), rows.clone())));
                 let (outputs, delta) = cut(&mut step, watermark_ms);
+                let (held_before, released) =
+                    (held, outputs.iter().map(|output| output.released).sum::<u64>());
+                let (taken_back, outputs) = by_sign(outputs);
+                for (at, row) in versioned(&taken_back) {
+                    prop_assert!(has_sign);
+                    prop_assert_eq!(
+                        table.remove(&at),
+                        Some(row),
+                        "what is taken back is in the table as it is"
+                    );
+                }
                 let (found, wanted) = (versioned(&outputs), model.cut(rules, watermark_ms));
                 prop_assert_eq!(found.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>());
                 prop_assert!(due || found.is_empty() || !unsealed.is_empty(), "silence lets results out");
@@ -126,9 +154,9 @@ fn play(config: &WindowConfig, acts: &[Act], rules: &Rules) -> Result<(), TestCa
                     prop_assert!(is_near(&texts, &wanted[&at]), "{:?}: {:?}, {:?}", at, texts, &wanted[&at]);
                     let before = table.insert(at, (version, texts)).map_or(0, |(version, _)| version);
                     prop_assert!(version > before, "{} is not after {}", version, before);
+                    prop_assert!(!has_sign || before == 0, "what was there is taken back first");
                 }
-                let released: u64 = outputs.iter().map(|output| output.released).sum();
-                prop_assert_eq!(released + step.held(), held, "what was absorbed is released or held");
+                prop_assert_eq!(released + step.held(), held_before, "what was absorbed is released or held");
                 prop_assert_eq!(step.held(), model.held.len() as u64);
                 deltas.push(delta);
                 sealed = model.clone();
@@ -174,7 +202,10 @@ fn emits() -> impl Strategy<Value = Emit> {
         Just((Some(250), true)),
         Just((None, true))
     ];
-    some.prop_map(|(early, updates)| emit(early, updates).unwrap())
+    (some, any::<bool>()).prop_map(|((early, updates), has_sign)| {
+        let sign = has_sign.then(|| "sign".to_owned());
+        Emit { sign, ..emit(early, updates).unwrap() }
+    })
 }
 
 proptest! {
@@ -260,6 +291,85 @@ fn early_results_come_once_for_each_period_that_the_watermark_passes() {
     assert_eq!(versions, [1, 0, 0, 1, 0, 1], "0, then at 120 and 200");
 }
 
+/// The devices, versions, counts and signs of what came out.
+fn signed(outputs: &[Output]) -> Vec<(Option<String>, Option<u64>, u64, i8)> {
+    let mut came = Vec::new();
+    for output in outputs {
+        let rows = &output.batch.rows;
+        let numbers = |name: &str| rows.column_by_name(name).map(|one| one.as_primitive::<UInt64Type>());
+        let (counts, versions) = (numbers("n").unwrap(), numbers("version"));
+        let signs = rows.column_by_name("sign").unwrap().as_primitive::<Int8Type>();
+        let devices = rows.column(0).as_string::<i32>();
+        came.extend((0..rows.num_rows()).map(|row| {
+            let version = versions.map(|versions| versions.value(row));
+            (Some(devices.value(row).to_owned()), version, counts.value(row), signs.value(row))
+        }));
+    }
+    came
+}
+
+#[test]
+fn a_result_is_taken_back_with_its_values_and_version_before_the_next_one() {
+    let with_sign = |version: Option<&str>| {
+        let version = version.map(str::to_owned);
+        let emit = emit(None, true).map(|emit| Emit { version, sign: Some("sign".into()), ..emit });
+        Window::new(&schema(), &WindowConfig { emit, ..config(500) }).unwrap()
+    };
+    let mut step = with_sign(Some("version"));
+    let (a, b) = (Some("a".to_owned()), Some("b".to_owned()));
+    put(&mut step, batch(&[(Some("a"), Some(1), 1.0, 10), (Some("b"), Some(1), 1.0, 20)]));
+    let mut deltas = vec![];
+    let (outputs, delta) = cut(&mut step, 1_000);
+    deltas.push(delta);
+    assert_eq!(signed(&outputs), [(a.clone(), Some(1), 1, 1), (b.clone(), Some(1), 1, 1)]);
+    put(&mut step, batch(&[(Some("b"), Some(5), 1.0, 30)]));
+    let (outputs, delta) = cut(&mut step, 1_100);
+    deltas.push(delta);
+    assert_eq!(signed(&outputs), [(b.clone(), Some(1), 1, -1), (b.clone(), Some(2), 2, 1)]);
+    assert_eq!((outputs[0].added, outputs[0].released), (1, 0), "a row that the step makes");
+
+    // A start knows what was written, from the deltas and from a snapshot.
+    let mut again = with_sign(Some("version"));
+    deltas.iter().for_each(|delta| again.apply(delta).unwrap());
+    assert_eq!(again.snapshot(), step.snapshot());
+    let mut restored = with_sign(Some("version"));
+    restored.restore(&step.snapshot()).unwrap();
+    for step in [&mut again, &mut restored] {
+        put(step, batch(&[(Some("a"), Some(5), 1.0, 30), (Some("b"), Some(5), 1.0, 30)]));
+        let expected =
+            [(a.clone(), 1, 1, -1), (b.clone(), 2, 2, -1), (a.clone(), 3, 2, 1), (b.clone(), 3, 3, 1)];
+        let expected = expected.map(|(device, version, count, sign)| (device, Some(version), count, sign));
+        let mut found = signed(&cut(step, 1_500).0);
+        found.sort_by_key(|(device, _, _, sign)| (*sign, device.clone()));
+        assert_eq!(found, expected, "also with the last results");
+        assert_eq!((step.held(), step.base.fired_bytes()), (0, 0), "nothing is kept of a closed window");
+    }
+
+    // A CollapsingMergeTree has no version.
+    let mut step = with_sign(None);
+    put(&mut step, batch(&[(Some("a"), Some(1), 1.0, 10)]));
+    assert_eq!(signed(&cut(&mut step, 1_000).0), [(a.clone(), None, 1, 1)]);
+    put(&mut step, batch(&[(Some("a"), Some(1), 1.0, 10)]));
+    assert_eq!(signed(&cut(&mut step, 1_100).0), [(a.clone(), None, 1, -1), (a, None, 2, 1)]);
+}
+
+#[test]
+fn a_result_that_its_type_does_not_hold_was_not_written_and_is_not_taken_back() {
+    let emit = emit(None, true).map(|emit| Emit { sign: Some("sign".into()), ..emit });
+    let mut step = Window::new(&schema(), &WindowConfig { emit, ..config(500) }).unwrap();
+    put(&mut step, batch(&[(Some("a"), Some(i64::MAX), 1.0, 10), (Some("a"), Some(9), 1.0, 10)]));
+    let (outputs, _) = cut(&mut step, 1_000);
+    assert_eq!((signed(&outputs).len(), outputs[0].rejects.len(), outputs[0].added), (0, 1, 1));
+    put(&mut step, batch(&[(Some("a"), Some(-9), 1.0, 10)]));
+    let (outputs, _) = cut(&mut step, 1_100);
+    assert_eq!(
+        outputs.iter().map(|output| (output.rejects.len(), output.added)).collect::<Vec<_>>(),
+        [(0, 0), (0, 1)]
+    );
+    let a = Some("a".to_owned());
+    assert_eq!(signed(&outputs), [(a, Some(2), 3, 1)]);
+}
+
 #[test]
 fn windows_that_cannot_have_results_early_are_refused_with_a_way_out() {
     let refused = |windows, emit| {
@@ -277,6 +387,8 @@ fn windows_that_cannot_have_results_early_are_refused_with_a_way_out() {
     assert!(refused(many, emit(None, true)).contains("at most 100"));
     let tumbling = Windows::Tumbling { size: ms(100) };
     assert!(refused(tumbling, emit(None, false)).contains("`updates: true`"));
+    let bare = emit(None, true).map(|emit| Emit { version: None, ..emit });
+    assert!(refused(tumbling, bare).contains("`sign: sign` for a CollapsingMergeTree"));
 }
 
 #[test]

@@ -103,8 +103,12 @@ pub struct JoinQuery {
     pub text: String,
     /// The column that holds the time of an input's rows, by the input's name.
     pub times: Vec<(String, String)>,
-    /// What columns of each side are called by, as in `o.id`.
-    pub sides: [String; 2],
+    /// What columns are called by, as in `o.id`: of the left input and the right one, or of all inputs of a query with several joins.
+    pub sides: Vec<String>,
+    /// Whether the left side are the rows of the join before it in the query.
+    pub is_behind: bool,
+    /// Columns of those rows that only the key of this join reads.
+    pub hidden: Vec<String>,
     /// The column of each side that is the time of its rows, as far as the text says one.
     pub time_of: [Option<String>; 2],
     /// The columns that are read with their side in front.
@@ -115,6 +119,8 @@ pub struct JoinQuery {
     pub merged: Vec<String>,
     /// Whether all columns go on.
     pub is_all: bool,
+    /// The columns behind the query that are the time of its rows.
+    pub row_times: Vec<String>,
     /// Where the settings that it stands for are in the text, by their keys: `left`, `on[0]`.
     pub places: Vec<(String, Option<Range<usize>>)>,
 }

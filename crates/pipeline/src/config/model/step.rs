@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::join::JoinStep;
 use super::lookup::LookupStep;
+use super::written::Written;
 use crate::config::values::{Identifier, OneOrMany, Pairs, Period, Size, Window};
 
 /// One step: its keyword with its settings. A record that `filter` or `sql` drops before `dedup` does not count as seen; one that they drop
@@ -53,6 +54,11 @@ pub struct Step {
     /// Gives rows the columns of a row elsewhere with the same key: in a file, or in a ClickHouse table or dictionary. Before the first step with state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lookup: Option<LookupStep>,
+
+    /// Where the file has it, if a query of the file is several steps.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub written: Option<Written>,
 }
 
 impl Step {
@@ -198,8 +204,8 @@ pub struct WindowStep {
     #[schemars(extend("x-most" = "3650d", "x-why" = "its windows are held as long"))]
     pub lateness: Period,
 
-    /// Results of windows that are still open: each is a row with a version, so that a ReplacingMergeTree keeps the newest of a key and window. Windows
-    /// with a `size` alone. If left out, a window has one result for each key, which never changes.
+    /// Results of windows that are still open: each is a row with a version, so that a ReplacingMergeTree keeps the newest of a key and window, or with a sign for a
+    /// CollapsingMergeTree. Windows with a `size` alone. If left out, a window has one result for each key, which never changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emit: Option<Emit>,
 
@@ -262,8 +268,16 @@ pub struct Emit {
     #[serde(default)]
     pub updates: bool,
 
-    /// The column of the results that holds their version: a UInt64 that grows with each result of a key and window.
-    pub version: Identifier,
+    /// The column of the results that holds their version: a UInt64 that grows with each result of a key and window. For a ReplacingMergeTree, or with `sign` for a
+    /// VersionedCollapsingMergeTree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<Identifier>,
+
+    /// The column of the results that holds their sign, an Int8: 1, or -1 for a row that takes the result before it back, with the values of that. For a
+    /// CollapsingMergeTree, or with `version` for a VersionedCollapsingMergeTree. The step then keeps what was last written of each key of its open windows, which takes
+    /// as much memory again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sign: Option<Identifier>,
 }
 
 /// The time that early results go by.

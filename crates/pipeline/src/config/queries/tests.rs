@@ -82,3 +82,134 @@ fn a_query_with_versions_is_the_temporal_join() {
     expected["query"] = query.into();
     assert_eq!(told, expected);
 }
+
+/// The steps of a file with four inputs, as they are in the journal, each with the key that the file has it under.
+fn steps(queries: &[&str]) -> Result<Vec<(serde_json::Value, String)>, String> {
+    let input = |topic: &str, fields: &str| {
+        format!("{{ kafka: {{ brokers: b, topic: {topic} }}, fields: {{ {fields} }}, time: at }}")
+    };
+    let steps: String = queries.iter().map(|query| format!("  - {query}\n")).collect();
+    let text = format!(
+        "pipeline: p\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}\ninputs:\n  orders: {}\n  payments: {}\n  refunds: {}\nsteps:\n{steps}",
+        input("o", "id: String, at: DateTime64(3), country: String"),
+        input("p", "id: String, order_id: String, at: DateTime64(3), amount: Int64"),
+        input("r", "payment: String, at: DateTime64(3), reason: String")
+    );
+    let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
+    let checked = crate::config::check(&text, &around);
+    let Some(pipeline) = checked.pipeline else { return Err(checked.faults.render("test")) };
+    let step = |(at, step): (usize, &crate::config::model::step::Step)| {
+        let mut told = serde_json::to_value(step).unwrap();
+        if let Some(join) = told.get_mut("join") {
+            join.as_object_mut().unwrap().remove("query");
+        }
+        (told, pipeline.step_in_file(at))
+    };
+    Ok(pipeline.steps.iter().enumerate().map(step).collect())
+}
+
+const THREE: &str = "SELECT o.id, p.amount, r.reason, r.at AS at FROM orders AS o JOIN payments AS p ON o.id = p.order_id AND p.at BETWEEN o.at AND o.at + INTERVAL '1 hour' \
+                     LEFT JOIN refunds AS r ON r.payment = p.id AND r.at BETWEEN p.at AND p.at + INTERVAL '1 day'";
+
+#[test]
+fn a_query_with_several_joins_is_a_step_for_each() {
+    let filter = "{ from: orders, filter: \"country = 'at'\" }";
+    let told = steps(&[filter, &format!("sql: \"{THREE}\""), "filter: amount > 3"]).unwrap();
+    let join = |left: &str, right: &str, on: &str, after: &str, kind: &str, name: Option<&str>| {
+        let mut join = serde_json::json!({
+            "left": left, "right": right, "on": [on], "before": "0ms", "after": after, "kind": kind, "lateness": "0ms", "memory": "256MiB"
+        });
+        if let Some(name) = name {
+            join["as"] = name.into();
+        }
+        serde_json::json!({ "join": join })
+    };
+    let both = "orders JOIN payments";
+    assert_eq!(
+        told[1],
+        (join("orders", "payments", "id = order_id", "1h", "inner", Some(both)), "steps[1].sql".into())
+    );
+    assert_eq!(told[2], (join(both, "refunds", "p.id = payment", "1d", "left", None), "steps[1].sql".into()));
+    assert_eq!((told.len(), told[3].1.as_str()), (4, "steps[2].filter"));
+}
+
+#[test]
+fn queries_within_each_other_are_steps_behind_each_other() {
+    let hop = "SELECT window_start, window_end, window_time, order_id, count(*) AS num FROM HOP(input, at, INTERVAL '2 seconds', INTERVAL '10 seconds') \
+               GROUP BY window_start, window_end, window_time, order_id";
+    let query = format!(
+        "WITH hops AS ({hop}) SELECT most FROM (SELECT max(num) AS most FROM TUMBLE(hops, window_time, INTERVAL '2 seconds') GROUP BY window_start, window_end) WHERE most > 3"
+    );
+    let text = format!(
+        "pipeline: p\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}\n\
+         source: {{ kafka: {{ brokers: b, topic: t }}, fields: {{ order_id: String, at: DateTime64(3) }} }}\nsteps:\n  - sql: >-\n      {query}\n  - filter: most < 9\n"
+    );
+    let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
+    let checked = crate::config::check(&text, &around);
+    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
+    let words: Vec<&str> = pipeline.steps.iter().map(|step| step.word()).collect();
+    assert_eq!(words, ["window", "window", "sql", "filter"]);
+    let [first, second] = [0, 1].map(|at| serde_json::to_value(&pipeline.steps[at].window).unwrap());
+    assert_eq!((&first["time"], &second["time"]), (&"at".into(), &serde_json::Value::Null));
+    assert_eq!(first["key"], serde_json::json!(["order_id"]));
+    assert_eq!(pipeline.steps[2].sql.as_deref(), Some("SELECT most FROM input WHERE most > 3"));
+    let places: Vec<String> = (0..4).map(|at| pipeline.step_in_file(at)).collect();
+    assert_eq!(places, ["steps[0].sql", "steps[0].sql", "steps[0].sql", "steps[1].filter"]);
+    let at = pipeline.steps[2].sql.as_ref().unwrap().find("most > 3").unwrap();
+    let (path, place) = pipeline.in_file("steps[2].sql", Some(at..at + 8));
+    let begin = query.find("most > 3").unwrap();
+    assert_eq!((path.as_str(), place), ("steps[0].sql", Some(begin..begin + 8)));
+}
+
+#[test]
+fn a_window_over_a_join_names_the_column_that_the_time_of_the_rows_is() {
+    let window = |time: &str| {
+        format!(
+            "SELECT id, count(*) AS n FROM TUMBLE(input, {time}, INTERVAL '1 minute') GROUP BY window_start, window_end, id"
+        )
+    };
+    let two = "SELECT o.id, p.at AS paid_at, o.at AS ordered_at FROM orders AS o JOIN payments AS p ON o.id = p.order_id AND p.at BETWEEN o.at AND o.at + INTERVAL '1 hour' \
+               LEFT JOIN refunds AS r ON r.payment = p.id AND r.at = p.at";
+    let nested = |time: &str| window(time).replace("input", &format!("({two})"));
+    let told = steps(&[&format!("sql: \"{}\"", nested("paid_at"))]).unwrap();
+    assert_eq!(told.last().unwrap().0["window"]["key"], serde_json::json!(["id"]));
+    assert_eq!(told.last().unwrap().0["window"]["time"], serde_json::Value::Null);
+    let wrong = steps(&[&format!("sql: \"{}\"", nested("ordered_at"))]).unwrap_err();
+    assert!(
+        wrong.contains("the later of its inputs' times, which `ordered_at` need not be; write `paid_at`"),
+        "{wrong}"
+    );
+    // The same in steps of their own.
+    let of = |time: &str, between: &str| {
+        steps(&[&format!("sql: \"{two}\""), between, &format!("sql: \"{}\"", window(time))])
+    };
+    assert!(of("paid_at", "filter: id <> ''").is_ok());
+    assert!(
+        of("paid_at", "select: { '*': '*', paid_at: ordered_at }")
+            .unwrap_err()
+            .contains("`window` step without `time`")
+    );
+}
+
+#[test]
+fn a_window_behind_a_window_has_the_time_of_the_results() {
+    let window = |from: &str| {
+        format!("SELECT window_end, count(*) AS n FROM {from} GROUP BY window_start, window_end")
+    };
+    let inner = window("TUMBLE(input, at, INTERVAL '1 minute')");
+    let wrong = checked(&window(&format!("TUMBLE(({inner}), window_end, INTERVAL '1 hour')"))).unwrap_err();
+    assert!(wrong.contains("write `window_time` in place of `window_end`"), "{wrong}");
+    let selected = inner.replace("window_end, count", "window_time, count");
+    assert!(checked(&selected).unwrap_err().contains("`window_time` is no column"));
+    let pipeline =
+        checked(&window(&format!("TUMBLE(({selected}), window_time, INTERVAL '1 hour')"))).unwrap();
+    assert_eq!(pipeline.steps.len(), 2);
+}
+
+#[test]
+fn a_fault_within_a_query_within_another_stands_where_the_text_has_it() {
+    let query = "SELECT n FROM (SELECT count(*) AS n FROM TUMBLE(input, at, INTERVAL '1 minute') WHERE amount > 3 GROUP BY window_start, window_end) WHERE n > 1";
+    let faults = checked(query).unwrap_err();
+    let place = format!("test:6:{}: WHERE is refused", 7 + query.find("amount").unwrap());
+    assert!(faults.contains(&place), "{faults}");
+}

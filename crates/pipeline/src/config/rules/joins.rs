@@ -50,7 +50,8 @@ impl Rules<'_> {
             for (side, name) in [("left", &join.left), ("right", &join.right)] {
                 let path = format!("steps[{at}].join.{side}");
                 let is_input = inputs.iter().any(|input| input.name == name.as_str());
-                if join.query.is_some() && !is_input && taken.contains_key(name.as_str()) {
+                let is_own = side == "left" && join.query.as_ref().is_some_and(|query| query.is_behind);
+                if join.query.is_some() && !is_own && !is_input && taken.contains_key(name.as_str()) {
                     let message = format!(
                         "no column holds the time of the rows of the join `{name}`, so no query can compare it; write a `join` step, with `within: 1h`"
                     );
@@ -161,7 +162,8 @@ impl Rules<'_> {
             Some(None) => {}
             Some(Some(by)) => {
                 let message = format!(
-                    "`{name}` is already consumed by `steps[{by}].join`; refer to that join by its `as`"
+                    "`{name}` is already consumed by `{}`; refer to that join by its `as`",
+                    self.pipeline.step_in_file(*by)
                 );
                 self.fault(path, message);
             }
@@ -183,7 +185,8 @@ impl Rules<'_> {
             // A query that is none for another reason was refused by that.
             if at < last && !self.faults.concern(&path) {
                 let message = format!(
-                    "it stands before `steps[{last}].join`, where there are rows of several inputs; add `from:` to say which input it processes, as in `from: {}`",
+                    "it stands before `{}`, where there are rows of several inputs; add `from:` to say which input it processes, as in `from: {}`",
+                    self.pipeline.step_in_file(last),
                     taken.iter().find(|(_, by)| by.is_none()).map_or("NAME", |(name, _)| *name)
                 );
                 self.fault(&path, message);

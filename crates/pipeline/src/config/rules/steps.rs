@@ -105,6 +105,11 @@ impl Rules<'_> {
             };
             self.fault(&path, message);
         }
+        let has_sign = window.emit.as_ref().is_some_and(|emit| emit.sign.is_some());
+        if has_sign && self.pipeline.targets().iter().any(|target| target.upsert.is_some()) {
+            let message = "with `upsert` a row that takes another back would replace it; remove `upsert`, or write `version` in place of `sign`";
+            self.fault(&format!("{path}.emit.sign"), message);
+        }
         let sinks = self.pipeline.sinks.iter();
         if sinks
             .filter(|sink| sink.from.is_none())

@@ -47,7 +47,11 @@ impl At<'_> {
         faults.extend(self.unknown_of_query(sides));
         let (renamed, pairs, query) = (columns.len(), self.step.pairs(), self.step.query.as_ref());
         for (place, schema) in sides.iter().enumerate() {
-            for column in schema.columns().iter().filter(|column| column.name != MARK) {
+            let is_hidden =
+                |name: &String| query.is_some_and(|query| place == 0 && query.hidden.contains(name));
+            let shown =
+                schema.columns().iter().filter(|column| column.name != MARK && !is_hidden(&column.name));
+            for column in shown {
                 let name = &column.name;
                 // Those that a query reads with their side in front stand beside it, so that the state does not depend on the query's order.
                 let read = query.iter().flat_map(|query| &query.columns);
@@ -70,6 +74,8 @@ impl At<'_> {
                         is_of_side_alone: query.is_some() && !is_merged,
                     }),
                     Some(known) if known < renamed => {}
+                    // Of rows of a join before, a column that the query has named there.
+                    Some(known) if columns[known].side == SIDES[place] && columns[known].from == *name => {}
                     Some(_) if is_merged => {}
                     Some(_) => _ = ambiguous.insert(name.clone()),
                 }
@@ -159,9 +165,11 @@ impl At<'_> {
     pub(super) fn unclear(&self, name: &str) -> crate::plan::Fault {
         let [left, right] = &self.sides;
         if let Some(query) = &self.step.query {
-            let [left, right] = &query.sides;
-            let message =
-                format!("`{name}` is a column of both sides; write `{left}.{name}` or `{right}.{name}`");
+            let named: Vec<String> = query.sides.iter().map(|side| format!("`{side}.{name}`")).collect();
+            let message = match &named[..] {
+                [left, right] => format!("`{name}` is a column of both sides; write {left} or {right}"),
+                more => format!("`{name}` is a column of several inputs; write one of {}", more.join(", ")),
+            };
             return fault(format!("{}.names.{name}", self.path), message);
         }
         let message = format!(

@@ -483,3 +483,78 @@ fn a_window_behind_a_join_in_sql_takes_the_rows_of_its_select_list() {
         "{told}"
     );
 }
+
+const REFUNDS: &str = "payment: UInt64, created_at: DateTime64(3), reason: String, method: Int32";
+
+fn three() -> [(&'static str, &'static str); 3] {
+    [("orders", ORDERS), ("payments", PAYMENTS), ("refunds", REFUNDS)]
+}
+
+/// The key of a later join is handed on by those before it, and goes no further.
+#[test]
+fn several_joins_in_a_query_are_steps_in_a_row_and_hand_on_only_what_is_needed() {
+    let query = "{ sql: \"SELECT o.id, amount, r.reason FROM orders AS o JOIN payments AS p ON o.id = p.order AND p.created_at BETWEEN o.created_at AND o.created_at + INTERVAL '1 hour' \
+                 LEFT JOIN refunds AS r ON r.payment = p.payment_id AND r.created_at BETWEEN p.created_at AND p.created_at + INTERVAL '1 day' WHERE country <> 'xx'\" }, { filter: amount > 3 }";
+    let columns = [
+        ("id", ColumnType::String),
+        ("amount", ColumnType::Int32),
+        ("reason", ColumnType::Nullable(Box::new(ColumnType::String))),
+    ];
+    let told = planned(&three(), query, &table(&columns));
+    let expected = "\
+orders: id String, country String, amount Int32, created_at DateTime64(3)
+  enters 0.0
+  steps[0].join in Lane: o.id String, country String, amount Int32, p.payment_id UInt64
+  steps[0].join in Joined: o.id String, country String, amount Int32, r.reason Nullable(String)
+  steps[0].sql in Joined: id String, amount Int32, reason Nullable(String)
+  steps[1].filter in Joined: id String, amount Int32, reason Nullable(String)
+payments: order String, payment_id UInt64, created_at DateTime64(3)
+  enters 0.1
+";
+    assert!(told.starts_with(expected), "{told}");
+    assert!(
+        told.contains("refunds: payment UInt64, reason String, created_at DateTime64(3)\n  enters 2.1\n"),
+        "{told}"
+    );
+    assert!(told.contains("0 join -> 1.0\n1 stateless -> 2.0\n2 join -> 3.0\n"), "{told}");
+}
+
+#[test]
+fn faults_of_a_query_with_several_joins_stand_where_the_file_has_them() {
+    let told = |(query, filter): (&str, &str)| {
+        let text = format!(
+            "{{ from: orders, filter: amount > 0 }}, {{ sql: \"{query}\" }}, {{ filter: \"{filter}\" }}"
+        );
+        planned(&three(), &text, &table(&[("id", ColumnType::String)]))
+    };
+    let query = |list: &str, key: &str| {
+        format!(
+            "SELECT {list} FROM orders AS o JOIN payments AS p ON o.id = p.order AND p.created_at = o.created_at JOIN refunds AS r ON r.payment = p.{key} AND r.created_at = p.created_at"
+        )
+    };
+    let good = "id <> ''";
+    let faults = [
+        (query("o.id", "payment"), good, "`steps[1].sql`: the type of `payment` of `payments` is not known"),
+        (query("o.id", "order"), good, "`steps[1].sql`: "),
+        (query("o.idd", "payment_id"), good, "`steps[1].sql`: the type of `idd` of `orders` is not known"),
+        (
+            query("o.id, method", "payment_id"),
+            good,
+            "`steps[1].sql`: `method` is a column of several inputs; write one of `o.method`, `p.method`, `r.method`",
+        ),
+        (query("o.id", "payment_id"), "nothing > 3", "`steps[2].filter`: there is no column `nothing`"),
+    ];
+    for (query, filter, expected) in faults {
+        let told = told((&query, filter));
+        assert!(told.starts_with(expected), "{query}: {told}");
+    }
+}
+
+#[test]
+fn the_time_of_the_rows_that_a_window_over_a_join_names_need_not_be_read() {
+    let query = "{ sql: \"SELECT id, count(*) AS n FROM TUMBLE((SELECT o.id, p.created_at AS paid_at FROM orders AS o JOIN payments AS p ON o.id = p.order AND p.created_at BETWEEN \
+                 o.created_at AND o.created_at + INTERVAL '1 hour'), paid_at, INTERVAL '1 minute') GROUP BY window_start, window_end, id\" }";
+    let told = planned(&both(), query, &table(&[("id", ColumnType::String), ("n", ColumnType::UInt64)]));
+    assert!(told.contains("  steps[0].window in Joined: id String"), "{told}");
+    assert!(told.contains("id from Some(\"id\") Same"), "{told}");
+}

@@ -144,7 +144,9 @@ impl Pipeline {
             if let Some(name) = step.window.as_ref().and_then(|window| window.name.as_ref()) {
                 all.push((format!("{name}.late"), SideOutput::Late(at)));
             }
-            if let Some(name) = step.join.as_ref().and_then(|join| join.name.as_ref()) {
+            // The joins of a query have names that nobody wrote.
+            let join = step.join.as_ref().filter(|join| join.query.is_none());
+            if let Some(name) = join.and_then(|join| join.name.as_ref()) {
                 for side in [JoinSide::Left, JoinSide::Right] {
                     let output = SideOutput::Unmatched(at, side);
                     all.push((format!("{name}.{}_unmatched", side.word()), output));
