@@ -11,13 +11,16 @@ const FIXED: u64 = 300;
 const WINDOWED: u64 = 150;
 
 /// Fixed seeds with a window that has results before it is closed.
-const EMITTED: u64 = 60;
+const EMITTED: u64 = 30;
 
 /// Fixed seeds with sessions.
-const SESSIONS: u64 = 60;
+const SESSIONS: u64 = 30;
 
 /// Fixed seeds with a window whose state is in files.
-const SPILLED: u64 = 60;
+const SPILLED: u64 = 20;
+
+/// Seeds that a seal broke which froze panes without a record, and did not say so.
+const SPILLED_WITHOUT_RECORDS: [u64; 2] = [45, 104];
 
 /// Fixed seeds with a join.
 const JOINED: u64 = 150;
@@ -118,7 +121,8 @@ fn the_invariants_hold_for_fixed_seeds_with_sessions() {
 /// The same with open windows in files and many seals that bring the window nothing: what such a seal freezes or lets out a start knows.
 #[test]
 fn the_invariants_hold_for_fixed_seeds_with_a_window_in_files() {
-    (0..SPILLED).for_each(|seed| assert_holds_in(Plan::spilled, "spilled", seed));
+    let seeds = (0..SPILLED).chain(SPILLED_WITHOUT_RECORDS);
+    seeds.for_each(|seed| assert_holds_in(Plan::spilled, "spilled", seed));
 }
 
 /// The same seeds with two inputs and a join in place of dedup: its rows are those that the records alone say, in the seal that makes them, once.
