@@ -125,7 +125,8 @@ impl Aggregates {
             early: emits.early_ms.map(duration),
             clock: if emits.is_of_the_wall { Clock::ProcessingTime } else { Clock::EventTime },
             updates: emits.updates,
-            version: VERSION.to_owned(),
+            version: Some(VERSION.to_owned()),
+            sign: None,
         };
         let config = WindowConfig {
             key: vec!["key".to_owned()],

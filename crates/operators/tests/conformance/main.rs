@@ -230,8 +230,13 @@ fn windows_in_files() {
 fn windows_with_results_before_they_are_closed() {
     for windows in &KINDS[..3] {
         for (early, updates) in [(Some(ms(100)), false), (None, true), (Some(ms(250)), true)] {
-            let emit =
-                Emit { early, clock: window::Clock::EventTime, updates, version: "version".to_owned() };
+            let emit = Emit {
+                early,
+                clock: window::Clock::EventTime,
+                updates,
+                version: Some("version".to_owned()),
+                sign: None,
+            };
             let new = move || window_of(*windows, ms(400), Some(emit.clone()));
             run(&Of { counts_seals: true, ..of_window(new) });
         }
