@@ -283,6 +283,9 @@ fn goals(arms: &[Arm], plan: &Plan) -> Vec<Goal> {
     plan.queries.iter().filter_map(of).chain([plan.common.memory_goal(arms)]).collect()
 }
 
+/// What the queries say of the end of their files. A topic has none.
+const AT_END: &str = ", at_end => 'close'";
+
 /// A pipeline of `tests/nexmark` over topics, without what closes windows at the end of files.
 fn pipeline_text(query: Query, brokers: &str, topics: [&str; 3], url: &str, table: &str) -> String {
     let text = match query {
@@ -298,7 +301,8 @@ fn pipeline_text(query: Query, brokers: &str, topics: [&str; 3], url: &str, tabl
         !line.starts_with('#') && !line.starts_with("pipeline:") && !line.trim_start().starts_with("at_end:")
     };
     let text: String = text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect();
-    text.replace("$PEOPLE", &people)
+    text.replace(AT_END, "")
+        .replace("$PEOPLE", &people)
         .replace("$AUCTIONS", &auctions)
         .replace("$BIDS", &bids)
         .replace("$URL", url)
