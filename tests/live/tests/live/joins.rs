@@ -259,7 +259,7 @@ pub fn joined_rows_are_those_of(table: &Table, orders: u64, payments: &[Payment]
     same(joined_rows(table), wanted);
 }
 
-/// Fills both topics in the order of time while the pipeline is run and killed, and drains them; the payments. `after_each` life something may be looked at.
+/// Fills both topics in the order of time while the pipeline is run and killed, and drains them; the payments. `after_each` life, and once nothing is left to read, something may be looked at.
 fn killed(pipeline: &Pipeline, feeds: &[Feed; 2], mut after_each: impl FnMut()) -> Vec<Payment> {
     let mut random = Lcg::new(seed());
     let payments = payments(&mut random, ORDERS);
@@ -288,6 +288,7 @@ fn killed(pipeline: &Pipeline, feeds: &[Feed; 2], mut after_each: impl FnMut()) 
     }
     feeds[1].flush();
     pipeline.drain();
+    after_each();
     // What releases all others: records behind all of them in each partition.
     let last = ordered_at(ORDERS) + 200_000;
     for partition in 0..3 {
