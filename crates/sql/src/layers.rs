@@ -98,6 +98,12 @@ struct Reader<'a> {
     parentheses: Vec<Range<usize>>,
 }
 
+/// The queries of WITH, and what of the text is behind them.
+type WithNames<'q> = (Vec<Named<'q>>, Range<usize>);
+
+/// Where a query reads another one, that query, and the parentheses around it.
+type Within<'q> = (Range<usize>, &'q Query, Range<usize>);
+
 impl<'a> Reader<'a> {
     fn new(text: &'a Text<'a>) -> Option<Self> {
         let (mut open, mut parentheses) = (Vec::new(), Vec::new());
@@ -119,7 +125,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The queries of WITH, and what of the text is behind them; `None` if their places are not known.
-    fn named<'q>(&self, query: &'q Query) -> Result<Option<(Vec<Named<'q>>, Range<usize>)>, Fault> {
+    fn named<'q>(&self, query: &'q Query) -> Result<Option<WithNames<'q>>, Fault> {
         let whole = 0..self.text.text.len();
         let Some(with) = &query.with else { return Ok(Some((Vec::new(), whole))) };
         let mut named = Vec::<Named<'q>>::new();
@@ -168,11 +174,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What a query reads if that is another query: where it says so, that query, and the parentheses around it.
-    fn read_of<'q>(
-        &self,
-        query: &'q Query,
-        named: &mut [Named<'q>],
-    ) -> Result<Option<(Range<usize>, &'q Query, Range<usize>)>, Fault> {
+    fn read_of<'q>(&self, query: &'q Query, named: &mut [Named<'q>]) -> Result<Option<Within<'q>>, Fault> {
         let SetExpr::Select(select) = query.body.as_ref() else { return Ok(None) };
         let [from] = select.from.as_slice() else { return Ok(None) };
         if !from.joins.is_empty() {

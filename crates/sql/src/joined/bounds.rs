@@ -17,13 +17,16 @@ use crate::windowed::milliseconds;
 /// The longest bound: ten years, as of the step.
 const BOUND_MS_MAX: i64 = 3650 * 24 * 3600 * 1000;
 
+/// A table, a column of it, and where it is written.
+type Place = (usize, String, Option<Range<usize>>);
+
 /// How the right row's time minus that of the left one is bounded, in milliseconds; both ends belong to it.
 #[derive(Default)]
 pub(super) struct Bounds {
     pub(super) least: Option<i64>,
     pub(super) most: Option<i64>,
     /// The table and column on the left whose time is compared, then those on the right, and where each stands.
-    times: Option<[(usize, String, Option<Range<usize>>); 2]>,
+    times: Option<[Place; 2]>,
     /// Where the bounds stand.
     at: Option<Range<usize>>,
 }
