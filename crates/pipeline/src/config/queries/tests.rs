@@ -99,9 +99,9 @@ fn steps(queries: &[&str]) -> Result<Vec<(serde_json::Value, String)>, String> {
     let checked = crate::config::check(&text, &around);
     let Some(pipeline) = checked.pipeline else { return Err(checked.faults.render("test")) };
     let step = |(at, step): (usize, &crate::config::model::step::Step)| {
-        let mut told = serde_json::to_value(step).unwrap();
+        let mut told = serde_json::to_value(step).expect("a step is JSON");
         if let Some(join) = told.get_mut("join") {
-            join.as_object_mut().unwrap().remove("query");
+            join.as_object_mut().expect("its settings").remove("query");
         }
         (told, pipeline.step_in_file(at))
     };
