@@ -83,12 +83,7 @@ fn serve_request(client: &mut Client, shared: &Shared) -> io::Result<Next> {
         head.remove("Expect");
     }
     let stream: &TcpStream = client.get_ref();
-    // S3 judges a condition once it has the body. versitygw judges it before, so a sender that freezes in between would undo what came meanwhile.
-    let is_conditional = ["If-Match", "If-None-Match"].iter().any(|name| head.get(name).is_some());
     let mut request = Request::read(head, client)?;
-    if is_conditional {
-        request.take_whole()?;
-    }
     let (number, decision) = shared.decide(&request.seen);
     request.seen.rule = decision.as_ref().map(|(id, _)| *id);
     let outcome = match decision {
