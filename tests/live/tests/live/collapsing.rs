@@ -114,7 +114,8 @@ fn changes_with_both_rows_fill_a_collapsing_table_and_a_sign_that_is_none_is_a_d
     }
     pipeline.drain();
     // While nothing is killed: rows of this table cannot be looked for, so a refused insert whose earlier answer was lost waits for a person.
-    feed.send_to(0, [change("truncate", 9_999, "")]);
+    // A run of which nothing becomes a row would end with code 5.
+    feed.send_to(0, [change("truncate", 9_999, ""), change("before", 0, "c3"), change("after", 0, "c3")]);
     pipeline.drain();
     let found = table.value("SELECT count(), uniqExact(id), min(city), max(city) FROM {t} FINAL");
     assert_eq!(found, "450\t450\tc3\tc3", "{}", table.ask("SELECT * FROM {t} FINAL LIMIT 20"));
