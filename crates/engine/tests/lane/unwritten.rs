@@ -112,6 +112,27 @@ fn what_is_settled_soon_is_never_written() {
     });
 }
 
+/// Records come faster than the table takes them, and less than half of their bytes have room in memory.
+#[test]
+fn a_seal_waits_for_memory_while_the_table_answers() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.body_cache_bytes_max = 1_200 * 8;
+        bench.table.world.lock().expect("no panic").insert_time = Duration::from_millis(60);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(plain(&bench, false), asked));
+        for first in (0..3_000).step_by(50) {
+            bench.push(first..first + 50);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 3_000).await;
+        assert_eq!(segments(&bench).await, 0);
+        stop.send(true).expect("it runs");
+        assert_eq!(running.await.expect("no panic").expect("drains"), Outcome::Drained);
+        bench.assert_holds(0..3_000);
+    });
+}
+
 #[test]
 fn what_a_crash_leaves_unwritten_is_made_again() {
     run(async {

@@ -98,6 +98,8 @@ pub struct World {
     pub faults: VecDeque<Fault>,
     /// While set, nothing answers.
     pub away: bool,
+    /// What an insert takes longer than usual.
+    pub insert_time: Duration,
     /// Rows that the server does not take.
     pub poison: Vec<u64>,
     /// The messages of the dead letters that were encoded.

@@ -111,7 +111,8 @@ impl Table for TokenTable {
     }
 
     async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError> {
-        self.runtime.sleep(Duration::from_millis(2)).await;
+        let insert_time = self.world.lock().expect("no panic").insert_time;
+        self.runtime.sleep(Duration::from_millis(2) + insert_time).await;
         {
             let mut world = self.world.lock().expect("no panic");
             let others = world.others_on_the_way.pop_front().unwrap_or_default();
