@@ -29,7 +29,7 @@ fn lack_of(asked: u64, limit: Option<u64>) -> Option<String> {
     (limit < needed).then(|| {
         format!(
             "the connections and files of this file's settings are up to {asked}, and the process may have {limit} files open: beyond that, who connects waits \
-             for others to end; raise the limit to {needed} (`LimitNOFILE={needed}` of a systemd unit, `ulimit -Hn`), or lower `connections`"
+             for others to end; raise the limit to {needed} (`LimitNOFILE={needed}` of a systemd unit, `ulimit -n {needed}` as root before it starts), or lower `connections`"
         )
     })
 }

@@ -42,7 +42,7 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/pla
 /// Pause after the operating system refused a connection, most often for want of file descriptors: they come back when
 /// connections end, and without a pause the loop would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Such a refusal is logged no more often than this.
+/// The time between two log lines about that, at least.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a connection is read on after the server was asked to stop: long enough for a request that has come before, on a busy machine too.
@@ -134,7 +134,7 @@ pub async fn serve_with(
                     tracing::warn!(
                         %error,
                         "a connection could not be accepted, so clients wait; trying again. If too many files are open, raise the limit of the process \
-                         (`ulimit -n`, `LimitNOFILE`)"
+                         (`LimitNOFILE=65536` of a systemd unit, `ulimit -n 65536` before it starts)"
                     );
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;

@@ -13,7 +13,13 @@ fn a_limit_below_what_the_settings_ask_for_is_told_with_the_way_out() {
     assert_eq!(lack_of(1_024, Some(1_024 + OTHERS)), None);
     assert_eq!(lack_of(u64::MAX, None), None, "there is no limit");
     let told = lack_of(10_000, Some(1_024)).expect("it is too low");
-    for words in ["up to 10000", "may have 1024 files open", "LimitNOFILE=10128", "lower `connections`"] {
+    for words in [
+        "up to 10000",
+        "may have 1024 files open",
+        "LimitNOFILE=10128",
+        "`ulimit -n 10128`",
+        "lower `connections`",
+    ] {
         assert!(told.contains(words), "{told}");
     }
 }

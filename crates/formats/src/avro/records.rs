@@ -37,6 +37,11 @@ impl RecordSchema {
         }
     }
 
+    /// Whether a record has no bytes at all, so that their number is bounded by nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.empty[self.0.types.root()]
+    }
+
     /// Where the record that begins at `bytes[at]` ends. Values are stepped over as a decoder does with those that no column asks for.
     ///
     /// # Errors

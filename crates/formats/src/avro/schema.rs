@@ -8,7 +8,7 @@
 //! - As the specification has it, a logical type that is not known, or does not belong to its type, is as if it were not there.
 //! - `doc`, `default`, `aliases`, `order` and all other attributes say nothing about a record's bytes and are ignored.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -157,23 +157,24 @@ impl Types {
 
     /// Whether each type's values have no bytes at all, so that their number is bounded by nothing.
     pub fn empty(&self) -> Vec<bool> {
-        // Assumed of all, until something in it has bytes; a record within itself alone never ends, and stays empty.
+        // Assumed of all, until something in it has bytes; a record within itself alone never ends, and stays empty. Each field is looked at once: schemas
+        // come from senders too.
         let mut empty = vec![true; self.list.len()];
-        loop {
-            let mut changed = false;
-            for (id, found) in self.list.iter().enumerate() {
-                let is_empty = match found {
-                    Type::Null | Type::Fixed(0) => true,
-                    Type::Record(fields) => fields.iter().all(|(_, field)| empty[*field]),
-                    _ => false,
-                };
-                changed |= empty[id] != is_empty;
-                empty[id] = is_empty;
-            }
-            if !changed {
-                return empty;
+        let mut records_of = vec![Vec::new(); self.list.len()];
+        let mut with_bytes = Vec::new();
+        for (id, found) in self.list.iter().enumerate() {
+            match found {
+                Type::Null | Type::Fixed(0) => {}
+                Type::Record(fields) => fields.iter().for_each(|(_, field)| records_of[*field].push(id)),
+                _ => with_bytes.push(id),
             }
         }
+        while let Some(id) = with_bytes.pop() {
+            if std::mem::replace(&mut empty[id], false) {
+                with_bytes.extend_from_slice(&records_of[id]);
+            }
+        }
+        empty
     }
 
     /// The type's name in messages.
@@ -328,10 +329,11 @@ impl Reader {
         // Known before its fields are, which may name it.
         let id = self.define(name, Type::Record(Vec::new()))?;
         let mut fields: Vec<(Box<str>, TypeId)> = Vec::new();
+        let mut names = HashSet::new();
         for field in list(json, "fields")? {
             let name = field.get("name").and_then(Value::as_str);
             let name = name.ok_or_else(|| SchemaError::new("a field of a record has a `name`"))?;
-            if fields.iter().any(|(other, _)| **other == *name) {
+            if !names.insert(name) {
                 return Err(SchemaError::new("the record has it twice").within(name));
             }
             let json = field.get("type").ok_or_else(|| SchemaError::new("it has no `type`").within(name))?;

@@ -222,27 +222,33 @@ fn write_decimal(out: &mut Out<'_>, bytes: &[u8], scale: u32, cursor: &Cursor<'_
 fn write_date(out: &mut Out<'_>, cursor: &mut Cursor<'_>) -> Step<()> {
     let at = cursor.position();
     let days = cursor.int()?;
-    let day = DAYS.contains(&days).then(|| jiff::Timestamp::from_second(i64::from(days) * 86_400).ok());
-    let Some(Some(day)) = day else {
+    let Some(start) = civil(i64::from(days) * 86_400, 0) else {
         return Err(Fault::bytes(at, format!("`{days}` days from 1970 are no date of the years 0 to 9999")));
     };
-    write_number(out, format_args!("\"{}\"", day.strftime("%Y-%m-%d")));
+    write_number(out, format_args!("\"{}\"", start.date()));
     Ok(())
 }
 
 fn write_time(out: &mut Out<'_>, cursor: &mut Cursor<'_>, digits: u8, zone: &str) -> Step<()> {
     let at = cursor.position();
     let ticks = cursor.long()?;
-    let time = match digits {
-        3 => jiff::Timestamp::from_millisecond(ticks),
-        6 => jiff::Timestamp::from_microsecond(ticks),
-        _ => jiff::Timestamp::from_nanosecond(ticks.into()),
+    let per_second = match digits {
+        3 => 1_000,
+        6 => 1_000_000,
+        _ => 1_000_000_000,
     };
-    let within = time.ok().filter(|time| DAYS.contains(&(time.as_second().div_euclid(86_400) as i32)));
-    let Some(time) = within else {
+    let nanoseconds = ticks.rem_euclid(per_second) * (1_000_000_000 / per_second);
+    let Some(time) = civil(ticks.div_euclid(per_second), nanoseconds as i32) else {
         return Err(Fault::bytes(at, format!("the time `{ticks}` is not in the years 0 to 9999")));
     };
-    let text = time.to_string();
-    write_number(out, format_args!("\"{}{zone}\"", text.trim_end_matches('Z')));
+    write_number(out, format_args!("\"{time}{zone}\""));
     Ok(())
+}
+
+/// What a clock in UTC shows so long after 1970, in the years 0 to 9999. (A `Timestamp` ends two hours before year 9999 does, so that every zone has it.)
+fn civil(seconds: i64, nanoseconds: i32) -> Option<jiff::civil::DateTime> {
+    let days = i32::try_from(seconds.div_euclid(86_400)).ok();
+    days.filter(|days| DAYS.contains(days))?;
+    let since = jiff::SignedDuration::new(seconds, nanoseconds);
+    jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0).checked_add(since).ok()
 }

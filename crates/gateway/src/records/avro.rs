@@ -14,7 +14,7 @@
 use std::io::Read;
 
 use formats::avro::container::{Codec, Container, ContainerError};
-use formats::avro::{NoJson, RecordSchema};
+use formats::avro::{NoJson, RecordSchema, SCHEMA_BYTES_MAX};
 
 use super::Rows;
 use crate::body;
@@ -51,6 +51,10 @@ pub(super) fn file(
     rows: &mut Rows,
 ) -> Result<(), Refusal> {
     let mut file = Container::open(body).map_err(damaged)?;
+    // Said before memory is asked for: no budget makes room for it.
+    if file.schema().len() > SCHEMA_BYTES_MAX {
+        return Err(malformed(&format!("its schema has more than `{SCHEMA_BYTES_MAX}` bytes")));
+    }
     let mut held = rows.held.another();
     held.take(SCHEMA_MEMORY * file.schema().len())?;
     let schema = RecordSchema::read(file.schema()).map_err(|error| malformed(&error.to_string()))?;
@@ -96,6 +100,16 @@ fn malformed(why: &str) -> Refusal {
     Refusal::new(Kind::Malformed, message)
 }
 
+/// What became of a record.
+enum Took {
+    /// It was taken.
+    Record { end: usize },
+    /// It has a value that JSON cannot hold; the next record begins at `end`.
+    Value { why: String, end: usize },
+    /// It is not of the schema.
+    Nothing { why: String },
+}
+
 /// The records of a file, on their way into a block of the log.
 struct Records<'a> {
     schema: &'a RecordSchema,
@@ -109,18 +123,28 @@ struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// Takes the records of a block. One that is not of the schema leaves open where the next begins, so those behind it in the block are errors with it.
+    /// Takes the records of a block. One whose bytes are not of the schema leaves open where the next begins, so those behind it in the block are errors with
+    /// it; one that only has no form in JSON does not.
     fn of_block(
         &mut self,
         number: u64,
         (bytes, count): (&[u8], u64),
         rows: &mut Rows,
     ) -> Result<(), Refusal> {
+        if count > bytes.len() as u64 && !self.schema.is_empty() {
+            let message =
+                format!("block {number} has `{}` bytes, and cannot hold `{count}` records", bytes.len());
+            return Err(malformed(&message));
+        }
         let mut at = 0;
         for n in 0..count {
             match self.record(bytes, at, rows)? {
-                Ok(end) => at = end,
-                Err(why) => {
+                Took::Record { end } => at = end,
+                Took::Value { why, end } => {
+                    rows.error(self.before.saturating_add(n + 1), why);
+                    at = end;
+                }
+                Took::Nothing { why } => {
                     let rest = count - n - 1;
                     let more = match rest {
                         0 => String::new(),
@@ -142,23 +166,27 @@ impl Records<'_> {
         }
     }
 
-    /// Takes the record that begins at `at`: where it ends, or why it is none.
-    fn record(&mut self, bytes: &[u8], at: usize, rows: &mut Rows) -> Result<Result<usize, String>, Refusal> {
+    /// Takes the record that begins at `at`.
+    fn record(&mut self, bytes: &[u8], at: usize, rows: &mut Rows) -> Result<Took, Refusal> {
         if !self.is_json {
-            let end = self.schema.end_of(bytes, at);
-            if let Ok(end) = end {
-                rows.push(&bytes[at..end])?;
-            }
-            return Ok(end);
+            return match self.schema.end_of(bytes, at) {
+                Ok(end) => rows.push(&bytes[at..end]).map(|()| Took::Record { end }),
+                Err(why) => Ok(Took::Nothing { why }),
+            };
         }
         loop {
             self.json.clear();
             match self.schema.to_json(bytes, at, (&mut self.json, self.room)) {
                 Ok(end) => {
                     rows.push(&self.json)?;
-                    return Ok(Ok(end));
+                    return Ok(Took::Record { end });
                 }
-                Err(NoJson::Refused(why)) => return Ok(Err(why)),
+                Err(NoJson::Refused(why)) => {
+                    return Ok(match self.schema.end_of(bytes, at) {
+                        Ok(end) => Took::Value { why, end },
+                        Err(_) => Took::Nothing { why },
+                    });
+                }
                 Err(NoJson::TooLong) => self.grow()?,
             }
         }
@@ -174,6 +202,7 @@ impl Records<'_> {
         let more = self.room.max(JSON_ROOM);
         self.held.take(more)?;
         self.room += more;
+        self.json.clear();
         self.json.reserve_exact(self.room);
         Ok(())
     }

@@ -126,11 +126,25 @@ fn each_type_has_a_form_in_json_that_fills_the_same_columns() {
 }
 
 #[test]
+fn the_first_and_the_last_day_and_time_have_a_text() {
+    let text = |avro: &str, value: i64| json(&of_type(avro), &number(value)).unwrap();
+    let date = r#"{"type": "int", "logicalType": "date"}"#;
+    assert!(text(date, 2_932_896).contains("\"9999-12-31\""));
+    assert!(text(date, -719_528).contains("\"0000-01-01\""));
+    let time = r#"{"type": "long", "logicalType": "timestamp-millis"}"#;
+    assert!(text(time, 253_402_300_799_999).contains("\"9999-12-31T23:59:59.999Z\""));
+    assert!(text(time, -62_167_219_200_000).contains("\"0000-01-01T00:00:00Z\""));
+    assert!(text(time, -1).contains("\"1969-12-31T23:59:59.999Z\""));
+    assert!(json(&of_type(time), &number(253_402_300_800_000)).is_err());
+}
+
+#[test]
 fn what_json_cannot_hold_is_refused_with_the_way_out() {
     let refused = json(&of_type("\"bytes\""), &text(b"\xff")).unwrap_err();
     assert!(refused.contains("not UTF-8") && refused.contains("`format: avro` takes them"), "{refused}");
     let date = of_type(r#"{"type": "int", "logicalType": "date"}"#);
     assert!(json(&date, &number(i32::MAX.into())).unwrap_err().contains("no date of the years 0 to 9999"));
+    assert!(json(&date, &number(2_932_897)).is_err() && json(&date, &number(-719_529)).is_err());
     let nulls = of_type(r#"{"type": "array", "items": "null"}"#);
     let many = [number(1 << 60), vec![0]].concat();
     assert!(json(&nulls, &many).unwrap_err().contains("items without bytes"));

@@ -112,7 +112,33 @@ fn a_file_of_another_schema_is_refused_with_what_differs_and_where_it_can_go() {
 }
 
 #[test]
-fn a_record_that_is_none_is_an_error_by_its_number_with_those_of_its_block_behind_it() {
+fn a_value_that_json_cannot_hold_costs_its_record_alone() {
+    let text = |text: &[u8]| sized(text);
+    let body = file(TEXT, "null", &[(3, [text(b"one"), text(b"\xff"), text(b"three")].concat())]);
+    let (records, errors) = taken(&Format::Json, "", &body).unwrap();
+    assert_eq!(records, [&br#"{"s":"one"}"#[..], br#"{"s":"three"}"#]);
+    assert_eq!((errors.count, errors.shown[0].0), (1, 2), "{errors:?}");
+}
+
+#[test]
+fn a_block_that_cannot_hold_its_records_is_refused() {
+    for count in [i64::MAX, 5] {
+        let body = file(TEXT, "null", &[(count, sized(b"one"))]);
+        let refused = taken(&Format::Json, "", &body).unwrap_err();
+        assert_eq!(refused.kind, Kind::Malformed);
+        assert!(refused.message.contains("has `4` bytes, and cannot hold"), "{}", refused.message);
+    }
+}
+
+#[test]
+fn a_schema_that_is_too_long_is_refused_before_memory_is_asked_for() {
+    let long = format!("{TEXT}{}", " ".repeat(1 << 20));
+    let refused = taken(&Format::Json, "", &file(&long, "null", &[])).unwrap_err();
+    assert_eq!(refused.kind, Kind::Malformed, "{}", refused.message);
+}
+
+#[test]
+fn an_invalid_record_and_the_rest_of_its_block_are_errors() {
     let format = Format::Avro(Arc::new(RecordSchema::read(TEXT).unwrap()));
     let text = |text: &str| sized(text.as_bytes());
     let body = file(
@@ -229,7 +255,7 @@ fn what_a_file_grows_to_is_held_before_it_is_made() {
     assert_eq!(budget.held_bytes(), 0);
 }
 
-/// Files of all codecs under change: memory stays near the body's size, and what is taken as JSON is JSON.
+/// Files of all codecs under change: memory stays within what the budget of the test, a decoder's window and a schema take, and what is taken as JSON is JSON.
 #[test]
 fn fuzz_avro_files() {
     let own = own();
