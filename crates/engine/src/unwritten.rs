@@ -111,7 +111,7 @@ impl Unwritten {
         }
     }
 
-    /// How long after `now` it pays to wait until a frame of the table is settled: while some are held, and it settles others.
+    /// How much longer to wait for the table to settle a frame; `None` if it has settled none for [`WRITE_AFTER`], or none of its is held.
     pub fn patience(&self, table: u32, now: Duration) -> Option<Duration> {
         let state = self.state();
         let first = state.held.values().filter(|held| held.table == table).map(|held| held.since).min()?;

@@ -72,7 +72,7 @@ struct Named<'q> {
 /// The queries of a text, the innermost first; the text itself if there is none within it.
 ///
 /// # Errors
-/// When a query of WITH is read twice, or not at all.
+/// When a query of WITH reads itself, or none reads it.
 pub(crate) fn layers(text: &Text) -> Result<Vec<Layer>, Fault> {
     let whole = || vec![Layer::of(&[(text.text, 0..text.text.len())])];
     // What cannot be parsed is reported where it is planned.
@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
         let at = self.text.range_of(name.span);
         if std::mem::replace(&mut found.is_read, true) {
             let message = format!(
-                "`{}` is read twice; the rows of a query go to one other, so write it again under another name",
+                "`{}` reads itself; a query reads `input`, an input, or a query that stands before it",
                 name.value
             );
             return Err(Fault::new(message, at));

@@ -93,7 +93,7 @@ pub fn query(input: &Schema, text: &str, name: &str) -> Result<Step, Fault> {
 /// The queries of a text that are one within the other, the innermost first; each reads the rows of the one before as `input`.
 ///
 /// # Errors
-/// When a query of WITH is read twice, or not at all.
+/// When a query of WITH reads itself, or none reads it.
 pub fn layers(text: &str) -> Result<Vec<Layer>, Fault> {
     with_room(|| layers::layers(&text::Text::new(text)))
 }

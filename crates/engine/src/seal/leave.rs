@@ -13,7 +13,7 @@ use crate::cut::Cut;
 use crate::objects::NextReader;
 use crate::target::Target;
 
-/// A process that is asked to stop waits no longer than this for memory.
+/// How often the wait looks for a request to stop.
 const LOOK_FOR_MEMORY_EVERY: Duration = Duration::from_millis(100);
 
 /// What a cut's only frame is made of, if its segment may be written later: it holds nothing else, and its body stays in memory.
@@ -32,8 +32,8 @@ fn may_leave(context: &Context, cut: &Cut, sealed: &[(usize, Frame, Bytes)]) -> 
     is_all && context.may_leave && !context.is_stopping() && !context.targets[*place].takes_dead_letters
 }
 
-/// Waits for memory, while the table gives some back: its records are held by their source, and written segments would only be read again. With several
-/// tables a slow one does not hold up the others: its segments are written.
+/// Waits until settled frames free enough memory, as long as the table answers. To write the segment instead would cost a write, and its source holds the
+/// records anyway. With several tables a slow one does not hold up the others: its segments are written.
 pub async fn wait_for_memory(context: &Context, cut: &Cut, sealed: &[(usize, Frame, Bytes)]) {
     let [(place, frame, _)] = sealed else { return };
     let (target, bytes_max) = (&context.targets[*place], context.settings.body_cache_bytes_max);

@@ -130,7 +130,13 @@ impl Report<'_> {
             let table = &input.plan.tables[place];
             let which = if is_one { String::new() } else { format!(", rows of input `{}`", input.name) };
             let upsert = targets[place].upsert.as_ref();
-            let _ = write!(out, "\ntable `{}`{}{}{which}\n", table.name, takes(&table.takes), newest(upsert));
+            let _ = write!(
+                out,
+                "\ntable `{}`{}{}{which}\n",
+                table.name,
+                takes(&table.takes, self.pipeline),
+                newest(upsert)
+            );
             let rows = table.mapping.iter().zip(table.columns.columns()).map(|(mapped, column)| {
                 let from = mapped.from.as_ref().map_or(String::new(), |from| format!("from {from}"));
                 let converted = mapped.from_type.as_ref().filter(|_| mapped.conversion != Conversion::Same);
@@ -348,14 +354,16 @@ fn newest(upsert: Option<&Upsert>) -> String {
 }
 
 /// Which rows a table takes, behind its name.
-fn takes(takes: &Takes) -> String {
+fn takes(takes: &Takes, pipeline: &Pipeline) -> String {
     match takes {
         Takes::Every => String::new(),
         Takes::Where(text) => format!(", where {text}"),
         Takes::Otherwise => ", otherwise".to_owned(),
-        Takes::Side(SideOutput::Late(step)) => format!(", the late records of steps[{step}].window"),
+        Takes::Side(SideOutput::Late(step)) => {
+            format!(", the late records of {}", pipeline.step_in_file(*step))
+        }
         Takes::Side(SideOutput::Unmatched(step, side)) => {
-            format!(", the {} rows without a match of steps[{step}].join", side.word())
+            format!(", the {} rows without a match of {}", side.word(), pipeline.step_in_file(*step))
         }
     }
 }

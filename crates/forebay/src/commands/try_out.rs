@@ -193,7 +193,7 @@ impl Try {
 fn onward(pipeline: &Pipeline, plans: &Plans, chain: &Chain, input: usize) -> String {
     let steps = plans.common().lane_steps.iter().skip(chain.flow.entry(input).step);
     let at = steps.filter_map(LaneStep::at).next();
-    at.map_or(String::new(), |at| format!("steps[{at}].{}", pipeline.steps[at].word()))
+    at.map_or(String::new(), |at| pipeline.step_in_file(at))
 }
 
 /// The rows of the first records of a block, `records` in number, as they go on behind the decode job.

@@ -35,7 +35,7 @@ pub fn lookups(pipeline: &Pipeline) -> Result<Option<Arc<Lookups>>, WiringError>
         pipeline.steps.iter().enumerate().filter_map(|(at, step)| Some((at, step.lookup.as_ref()?)))
     {
         let bytes_max = memory.get(&at).copied().unwrap_or(lookup.memory.bytes);
-        let (path, refresh) = (format!("steps[{at}].lookup"), lookup.refresh.duration());
+        let (path, refresh) = (pipeline.step_in_file(at), lookup.refresh.duration());
         match lookup.cache {
             LookupCache::Full => {
                 whole.push((at as u32, refresh, load(pipeline, lookup, &path, bytes_max)?));

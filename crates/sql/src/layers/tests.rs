@@ -54,6 +54,12 @@ fn a_query_of_with_is_read_once() {
     assert!(texts(twice).unwrap_err().contains("nothing reads `b`"));
     let joined = "WITH a AS (SELECT * FROM input) SELECT * FROM a JOIN b ON a.x = b.x";
     assert!(texts(joined).unwrap_err().contains("nothing reads `a`"));
+    for itself in [
+        "WITH a AS (SELECT * FROM a) SELECT * FROM a",
+        "WITH a AS (SELECT * FROM b), b AS (SELECT * FROM a) SELECT * FROM a",
+    ] {
+        assert!(texts(itself).unwrap_err().contains("`a` reads itself"), "{:?}", texts(itself));
+    }
     let same = "WITH a AS (SELECT * FROM input), a AS (SELECT * FROM input) SELECT * FROM a";
     assert!(texts(same).unwrap_err().contains("take another"));
     let recursive = "WITH RECURSIVE a AS (SELECT * FROM input) SELECT * FROM a";

@@ -307,7 +307,11 @@ fn fit(
     }
     let lane_steps = plans.common().lane_steps.clone();
     for (n, error) in wiring::steps::lane_faults(&known, lane_steps, runtime.compute_threads()) {
-        found.problem(&format!("steps[{n}]"), run::exit_of_wiring(&error), error.to_string());
+        found.problem(
+            &known.renumbered(&format!("steps[{n}]")),
+            run::exit_of_wiring(&error),
+            error.to_string(),
+        );
     }
     if let Err(error) = wiring::steps::chain(&known, &schemas, 1) {
         // The event time, which is not among the operators.

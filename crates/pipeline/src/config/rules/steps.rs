@@ -82,7 +82,7 @@ impl Rules<'_> {
         if waits {
             self.fault(
                 &path,
-                "the step before it waits at the end and has rows for this one later; write `at_end: close` there too",
+                "the step before it waits at the end and has rows for this one later; let it close too, by `at_end: close`, or `at_end => 'close'` in a query",
             );
         }
     }
