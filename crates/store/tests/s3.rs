@@ -59,10 +59,7 @@ async fn object_storage_holds_every_rule_that_local_disk_holds() {
     store::conformance::registers::alone(&mut || empty(&s3.url())).await;
 }
 
-/// versitygw 1.8 compares the ETag and then replaces the file, in two steps: of racing writers more than one may win. docs/stores.md says so.
-/// Run it to see whether a newer one, or another service, holds the rule.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "versitygw's conditional replacement is not atomic"]
 async fn racing_writers_of_a_register_on_object_storage_have_one_winner() {
     let Some((s3, _)) = world() else { return };
     store::conformance::registers::racing(&mut || empty(&s3.url())).await;

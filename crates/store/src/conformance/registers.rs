@@ -3,6 +3,7 @@
 //! Owns the tests. Does not own when a caller may expect which tag.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use futures::future::join_all;
@@ -16,6 +17,7 @@ pub async fn alone(empty: &mut impl FnMut() -> Arc<dyn Store>) {
     a_register_is_created_once_and_replaced_by_its_tag_alone(empty()).await;
     an_older_tag_never_wins_again(empty()).await;
     a_reader_beside_a_writer_sees_whole_values_in_order(empty()).await;
+    a_tag_is_never_read_with_an_older_value(empty()).await;
     a_register_is_bounded(empty()).await;
 }
 
@@ -129,6 +131,36 @@ pub async fn a_reader_beside_a_writer_sees_whole_values_in_order(store: Arc<dyn 
         }
     };
     futures::future::join(writer, reader).await;
+}
+
+/// Readers beside a writer: whoever swaps with the tag that was read replaces the value that was read, and none that came after it.
+///
+/// An older tag with a newer value is harmless: a swap with it is refused.
+pub async fn a_tag_is_never_read_with_an_older_value(store: Arc<dyn Store>) {
+    const VALUES: usize = 100;
+    let mut tags = vec![done(&store, "pair", None, "0").await];
+    let over = AtomicBool::new(false);
+    let (writes, over) = (&mut tags, &over);
+    let writer = async {
+        for number in 1..VALUES {
+            let tag = done(&store, "pair", writes.last(), &number.to_string()).await;
+            writes.push(tag);
+        }
+        over.store(true, Ordering::Release);
+    };
+    let reads = (0..4).map(|_| async {
+        let mut pairs = Vec::new();
+        while !over.load(Ordering::Acquire) {
+            pairs.push(read(&store, "pair").await);
+        }
+        pairs
+    });
+    let (pairs, ()) = futures::future::join(join_all(reads), writer).await;
+    for (text, tag) in pairs.into_iter().flatten() {
+        let value: usize = text.parse().expect("a number");
+        let of_tag = tags.iter().position(|known| *known == tag).expect("a tag that was given");
+        assert!(of_tag <= value, "rule 9: value {value} was read with the tag of value {of_tag}");
+    }
 }
 
 /// A value above the bound is refused, and one above what a reader takes is an error.
