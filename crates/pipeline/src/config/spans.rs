@@ -17,6 +17,9 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 
 use super::faults::{Faults, Position};
 use super::values::reference::{self, Surroundings};
+pub use place::place_in;
+
+mod place;
 
 /// Bytes of a pipeline file at the most: a thousand times what people write.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
@@ -244,32 +247,6 @@ impl<'i> Builder<'i, '_, '_> {
             }
         }
     }
-}
-
-/// Where byte `at` of a text's value stands in the file. `None` where the value is not in the file as it is: a reference, escapes, lines that
-/// YAML has joined.
-pub fn place_in(node: &Node, file: &str, at: usize) -> Option<Position> {
-    let Value::Scalar(scalar) = &node.value else { return None };
-    let (before, line) = {
-        let before = scalar.text.get(..at).filter(|_| !scalar.referenced)?;
-        let begin = before.rfind('\n').map_or(0, |newline| newline + 1);
-        (&before[begin..], scalar.text[begin..].lines().next().unwrap_or_default())
-    };
-    let nth = scalar.text[..at].matches('\n').count();
-    let is_block = scalar.text.contains('\n');
-    let mut lines = file.lines().enumerate().skip(node.at.line - 1);
-    // Blanks before a line of a block are YAML's, and blanks within are the text's.
-    let (number, found) = if is_block {
-        let first = scalar.text.lines().next().unwrap_or_default();
-        let start = lines.find(|(_, written)| written.trim_start() == first.trim_start())?.0;
-        (start + nth, file.lines().nth(start + nth)?.find(line)?)
-    } else {
-        let (number, written) = lines.next()?;
-        let from = written.char_indices().nth(node.at.column - 1).map_or(written.len(), |(byte, _)| byte);
-        (number, from + written[from..].find(line)?)
-    };
-    let column = file.lines().nth(number)?[..found].chars().count() + before.chars().count();
-    Some(Position { line: number + 1, column: column + 1 })
 }
 
 fn position(span: &Span) -> Position {

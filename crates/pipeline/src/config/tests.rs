@@ -461,7 +461,16 @@ fn a_byte_of_a_text_has_a_place_in_the_file() {
     let block = "  - sql: |\n      SELECT a\n        , b\n      FROM input";
     assert_eq!(place(block, "steps[0].sql", "SELECT a\n  , ".len()), (6, 11));
     assert_eq!(place(block, "steps[0].sql", 0), (5, 7));
+    // Lines that YAML joins, quotes within quotes, and the end of a text.
+    let folded = "  - sql: >-  # a comment\n      SELECT a,\n        größe\n\n      FROM input";
+    assert_eq!(place(folded, "steps[0].sql", 0), (5, 7));
+    assert_eq!(place(folded, "steps[0].sql", "SELECT a,\n  größe\n\n".len()), (8, 7));
+    assert_eq!(place("  - filter: a >\n      b +\n      c", "steps[0].filter", "a > b + ".len()), (6, 7));
+    assert_eq!(place("  - filter: \"a >\n      b\"", "steps[0].filter", "a > ".len()), (5, 7));
+    assert_eq!(place("  - filter: 'a = ''x'' + 3'", "steps[0].filter", "a = 'x' + ".len()), (4, 26));
+    assert_eq!(place("  - filter: \"a = \\\"x\\\" + 3\"", "steps[0].filter", "a = \"x\" + ".len()), (4, 26));
+    assert_eq!(place("  - filter: a = b  ", "steps[0].filter", "a = b".len()), (4, 18));
     // Not as it stands in the file: where the key stands.
     assert_eq!(place("  - filter: \"a\\tb\"", "steps[0].filter", 2), (4, 5));
-    assert_eq!(place("  - sql: >\n      SELECT a\n      FROM input", "steps[0].sql", 9), (4, 5));
+    assert_eq!(place("  - filter: \"a\\x41b\"", "steps[0].filter", 2), (4, 5));
 }
