@@ -1,4 +1,4 @@
-//! Windows and joins while the program, the server and the broker are killed: all rows right, none missing, none twice.
+//! Windows, joins, and several inputs and tables, while the program, the server and the broker are killed: all rows right, none missing, none twice.
 //!
 //! Each test has a server and a broker of its own. A life of the program begins with records that wait for it, seals some of them, gets more while it
 //! runs, and ends by a kill at a random moment; in some lives the server dies meanwhile, in one the broker. One life in five ends early: at the claim, in
@@ -16,7 +16,7 @@ use testkit::{Lcg, Process, Pulsar, Service, available, seed};
 
 use crate::kill::setting;
 use crate::pulsar::{PARTITIONS, clock};
-use crate::{joins, versions, windows};
+use crate::{inputs, joins, versions, windows};
 
 /// Kills of the program, unless `FOREBAY_KILLS` says otherwise: few, because each test starts a server and a broker too. Each kind of death comes once.
 const KILLS: u64 = 2;
@@ -340,6 +340,34 @@ fn kill_test_an_interval_join_is_exact_whatever_dies() {
     survive(&mut case, &mut broker, &[&pipeline], &records, &closing);
     joins::joined_rows_are_those_of(&table, orders, &payments);
     joins::every_record_has_a_fate(&pipeline);
+}
+
+/// Puts records for a topic behind those that are there.
+fn records_of(topic: usize, all: &mut Vec<Record>) -> impl FnMut(u32, &str) {
+    move |partition, body| all.push(Record { topic, partition, body: body.to_owned() })
+}
+
+#[test]
+fn kill_test_two_inputs_a_filter_a_router_and_three_tables_are_exact_whatever_dies() {
+    let Some(mut case) = Case::with_own_services("kill_inputs") else { return };
+    let topics = ["kill_inputs_orders", "kill_inputs_refunds"];
+    let tables = inputs::Tables::new(&case);
+    let pipeline = inputs::pipeline(&case, topics);
+    let (mut random, mut records) = (Lcg::new(seed() ^ 0x53), Vec::new());
+    let mut expected = inputs::Expected::default();
+    // A quarter of the records are sent twice, and two in seven are refunds.
+    for n in 0..records_in_all() * 4 / 5 {
+        if n % 7 < 5 {
+            inputs::order(n, &mut random, &mut records_of(0, &mut records), &mut expected);
+        } else {
+            inputs::refund(n, topics[1], &mut random, &mut records_of(1, &mut records), &mut expected);
+        }
+    }
+    let mut broker = OwnKafka(topics.map(|topic| Feed::new(case.kafka(), topic)).into());
+    survive(&mut case, &mut broker, &[&pipeline], &records, &[]);
+    tables.hold(&expected);
+    assert_eq!(pipeline.accounts(), expected.accounts);
+    assert_eq!(pipeline.pending_frames(), 0);
 }
 
 /// Orders in currencies whose rates change and end all the time, both out of order.

@@ -14,21 +14,44 @@ const BEGIN_MS: u64 = 1_700_000_000_000;
 
 const LARGE: &str = "id String, amount Int64, country LowCardinality(String), at DateTime64(3)";
 const SMALL: &str = "id String, amount Int32, via LowCardinality(String)";
+const TABLES: [&str; 3] = ["inputs_large", "inputs_small", "inputs_back"];
 const BACK: &str =
     "id String, amount Int64, reason Nullable(String), at DateTime64(3), topic LowCardinality(String)";
 
 /// What every table must hold: its rows as texts.
 #[derive(Default)]
-struct Expected {
+pub struct Expected {
     large: Vec<String>,
     small: Vec<String>,
     back: Vec<String>,
-    accounts: Accounts,
+    pub accounts: Accounts,
+}
+
+/// The tables of the pipeline: of large orders, of small ones, and of refunds.
+pub struct Tables([Table; 3]);
+
+impl Tables {
+    pub fn new(case: &Case) -> Self {
+        let columns = [LARGE, SMALL, BACK];
+        let named = |nth: usize| case.table_called(TABLES[nth], columns[nth], "id");
+        Self([0, 1, 2].map(named))
+    }
+
+    /// Each holds what it must, and nothing twice.
+    pub fn hold(&self, expected: &Expected) {
+        let [large, small, back] = &self.0;
+        let at = "toString(toUnixTimestamp64Milli(at))";
+        holds(large, &format!("concat(id, ' ', toString(amount), ' ', country, ' ', {at})"), &expected.large);
+        holds(small, "concat(id, ' ', toString(amount), ' ', via)", &expected.small);
+        let row =
+            format!("concat(id, ' ', toString(amount), ' ', coalesce(reason, '-'), ' ', {at}, ' ', topic)");
+        holds(back, &row, &expected.back);
+    }
 }
 
 /// The pipeline: orders with an amount in whole units, refunds in cents under other names.
-fn pipeline(case: &Case, topics: [&str; 2], tables: [&str; 3]) -> Pipeline {
-    let [large, small, back] = tables;
+pub fn pipeline(case: &Case, topics: [&str; 2]) -> Pipeline {
+    let [large, small, back] = TABLES;
     case.pipeline()
         .input("orders", topics[0], ", time: at, fields: { state: String, id: String, amount: Int32 }")
         .input("refunds", topics[1], ", time: refunded_at, fields: { refund: String, cents: Int64, refunded_at: DateTime64(3) }")
@@ -44,8 +67,8 @@ fn pipeline(case: &Case, topics: [&str; 2], tables: [&str; 3]) -> Pipeline {
         .batch("{ rows: 2000, age: 100ms }")
 }
 
-/// Sends order `n`, and what becomes of it.
-fn order(n: u64, random: &mut Lcg, feed: &Feed, expected: &mut Expected) {
+/// Sends order `n`, to a partition, and tells what becomes of it.
+pub fn order(n: u64, random: &mut Lcg, send: &mut dyn FnMut(u32, &str), expected: &mut Expected) {
     let amount = random.below(1_000);
     let is_paid = !n.is_multiple_of(5);
     let country = ["nl", "de", "fr"][(n % 3) as usize];
@@ -55,7 +78,7 @@ fn order(n: u64, random: &mut Lcg, feed: &Feed, expected: &mut Expected) {
     let body = format!(
         r#"{{"id":"{id}","amount":{amount},"country":"{country}","state":"{state}","at":{at},"refund":"never read"}}"#
     );
-    let copies = copies(random, feed, body.as_bytes());
+    let copies = copies(random, send, &body);
     let accounts = &mut expected.accounts;
     accounts.read += copies;
     if !is_paid || amount == 0 {
@@ -70,8 +93,14 @@ fn order(n: u64, random: &mut Lcg, feed: &Feed, expected: &mut Expected) {
     }
 }
 
-/// The same for a refund.
-fn refund(n: u64, topic: &str, random: &mut Lcg, feed: &Feed, expected: &mut Expected) {
+/// The same for a refund, of which the table holds the topic.
+pub fn refund(
+    n: u64,
+    topic: &str,
+    random: &mut Lcg,
+    send: &mut dyn FnMut(u32, &str),
+    expected: &mut Expected,
+) {
     // Whole units; one in seven refunds nothing, one in eleven is no number.
     let units = if n.is_multiple_of(7) { 0 } else { random.below(90) + 1 };
     let is_number = !n.is_multiple_of(11);
@@ -80,7 +109,7 @@ fn refund(n: u64, topic: &str, random: &mut Lcg, feed: &Feed, expected: &mut Exp
     let at = BEGIN_MS + n * 25;
     let id = format!("r{n}");
     let body = format!(r#"{{"refund":"{id}","cents":{cents},"refunded_at":{at}{why},"id":17}}"#);
-    let copies = copies(random, feed, body.as_bytes());
+    let copies = copies(random, send, &body);
     let accounts = &mut expected.accounts;
     accounts.read += copies;
     match (is_number, units) {
@@ -96,14 +125,19 @@ fn refund(n: u64, topic: &str, random: &mut Lcg, feed: &Feed, expected: &mut Exp
 }
 
 /// One record in four twice, each to any partition.
-fn copies(random: &mut Lcg, feed: &Feed, body: &[u8]) -> u64 {
+fn copies(random: &mut Lcg, send: &mut dyn FnMut(u32, &str), body: &str) -> u64 {
     let copies = if random.below(4) == 0 { 2 } else { 1 };
-    (0..copies).for_each(|_| feed.push(random.below(3) as u32, body));
+    (0..copies).for_each(|_| send(random.below(3) as u32, body));
     copies
 }
 
+/// Into a topic.
+fn sending(feed: &Feed) -> impl FnMut(u32, &str) {
+    |partition, body| feed.push(partition, body.as_bytes())
+}
+
 #[track_caller]
-fn holds(table: &live::Table, row: &str, wanted: &[String]) {
+fn holds(table: &Table, row: &str, wanted: &[String]) {
     let mut found = table.column(row);
     let mut wanted = wanted.to_vec();
     (found.sort(), wanted.sort());
@@ -116,19 +150,17 @@ fn holds(table: &live::Table, row: &str, wanted: &[String]) {
 fn kill_test_two_inputs_a_filter_a_router_and_three_tables_are_right_to_the_last_row() {
     let Some(case) = Case::begin("inputs_kills") else { return };
     let topics = ["inputs_kills_orders", "inputs_kills_refunds"];
-    let large = case.table_called("inputs_large", LARGE, "id");
-    let small = case.table_called("inputs_small", SMALL, "id");
-    let back = case.table_called("inputs_back", BACK, "id");
-    let pipeline = pipeline(&case, topics, ["inputs_large", "inputs_small", "inputs_back"]);
+    let tables = Tables::new(&case);
+    let pipeline = pipeline(&case, topics);
     let mut random = Lcg::new(seed());
     let feeds = topics.map(|topic| Feed::new(case.kafka(), topic));
     let mut expected = Expected::default();
     for life in 0..LIVES {
         for n in life * ORDERS / LIVES..(life + 1) * ORDERS / LIVES {
-            order(n, &mut random, &feeds[0], &mut expected);
+            order(n, &mut random, &mut sending(&feeds[0]), &mut expected);
         }
         for n in life * REFUNDS / LIVES..(life + 1) * REFUNDS / LIVES {
-            refund(n, topics[1], &mut random, &feeds[1], &mut expected);
+            refund(n, topics[1], &mut random, &mut sending(&feeds[1]), &mut expected);
         }
         feeds.iter().for_each(Feed::flush);
         if life == 0 {
@@ -139,31 +171,21 @@ fn kill_test_two_inputs_a_filter_a_router_and_three_tables_are_right_to_the_last
         running.kill9().expect("a kill");
     }
     pipeline.drain();
-    holds(
-        &large,
-        "concat(id, ' ', toString(amount), ' ', country, ' ', toString(toUnixTimestamp64Milli(at)))",
-        &expected.large,
-    );
-    holds(&small, "concat(id, ' ', toString(amount), ' ', via)", &expected.small);
-    holds(
-        &back,
-        "concat(id, ' ', toString(amount), ' ', coalesce(reason, '-'), ' ', toString(toUnixTimestamp64Milli(at)), ' ', topic)",
-        &expected.back,
-    );
+    tables.hold(&expected);
     assert!(expected.accounts.dead_letters > 1_000 && expected.back.len() > 5_000, "{:?}", expected.accounts);
     assert_eq!(pipeline.accounts(), expected.accounts);
     let status = pipeline.status();
     let read = |input: &str| status["inputs"][input]["read"].as_u64().expect("a number");
     assert_eq!(read("orders") + read("refunds"), expected.accounts.read, "{status:#}");
     assert!(read("refunds") < read("orders") && pipeline.lag() == 0, "{status:#}");
-    let letters = live::Table::at(&case.server().url(), "inputs_kills_rejected");
+    let letters = Table::at(&case.server().url(), "inputs_kills_rejected");
     let topics_of_letters = letters.rows("SELECT source, toUInt32(count()) AS n FROM {t} GROUP BY source");
     assert_eq!(
         topics_of_letters,
         [serde_json::json!({ "source": topics[1], "n": expected.accounts.dead_letters })]
     );
     // Each table by its name, against both topics.
-    for table in ["inputs_large", "inputs_small", "inputs_back"] {
+    for table in TABLES {
         let said = pipeline.tool(&["verify"], &["--json", "--values", "--table", table], 0);
         assert_eq!(said["table"].as_str(), Some(format!("default.{table}").as_str()), "{said:#}");
     }
