@@ -9,27 +9,101 @@ use arrow_array::types::{
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, RecordBatch};
-use arrow_schema::{DataType, TimeUnit};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, TimeUnit};
 use dataflow::types::EnumName;
 use dataflow::{ColumnType, Schema};
 use jiff::{Timestamp, ToSpan, civil};
 
+use crate::native::type_of;
 use crate::table::uuid_text;
 
 /// Row `row` of `rows`, whose columns are those of `schema` in order.
 pub fn row(schema: &Schema, rows: &RecordBatch, row: usize) -> String {
+    let columns = schema.columns().iter().zip(rows.columns());
+    object(
+        columns.map(|(column, array)| (column.name.as_str(), Some(column.column_type.clone()), array)),
+        row,
+    )
+}
+
+/// Row `row` of `rows`, with the names of its own columns. Their types are those that they had in Native format, or those of `schema` by name; a
+/// column that has neither is written by the form of its values alone.
+pub fn own_row(schema: Option<&Schema>, rows: &RecordBatch, row: usize) -> String {
+    let fields = rows.schema_ref().fields().iter();
+    let typed = |field: &Field| {
+        let of_schema = || {
+            let schema = schema?;
+            Some(schema.columns()[schema.index_of(field.name())?].column_type.clone())
+        };
+        type_of(field).or_else(of_schema)
+    };
+    object(fields.zip(rows.columns()).map(|(field, array)| (field.name().as_str(), typed(field), array)), row)
+}
+
+/// One row of columns, each with its name and type. A type that its values do not have is not taken.
+fn object<'a>(
+    columns: impl Iterator<Item = (&'a str, Option<ColumnType>, &'a ArrayRef)>,
+    row: usize,
+) -> String {
     let mut out = String::from("{");
-    for (i, (column, array)) in schema.columns().iter().zip(rows.columns()).enumerate() {
+    for (i, (name, column_type, array)) in columns.enumerate() {
         if i > 0 {
             out.push(',');
         }
-        text(&column.name, &mut out);
+        text(name, &mut out);
         out.push(':');
-        value(&column.column_type, &**array, row, &mut out);
+        let form = array.data_type();
+        match column_type.filter(|of| has_form(of, form)).or_else(|| by_form(form)) {
+            Some(column_type) => value(&column_type, &**array, row, &mut out),
+            None => out.push_str("null"),
+        }
     }
     out.push('}');
     out
+}
+
+/// Whether values of this type have this form: a String that is not UTF-8 comes as Binary.
+fn has_form(column_type: &ColumnType, form: &DataType) -> bool {
+    match (column_type.bare(), form) {
+        (ColumnType::String, DataType::Utf8 | DataType::Binary) => true,
+        (ColumnType::DateTime { .. } | ColumnType::DateTime64 { .. }, DataType::Timestamp(..)) => true,
+        (ColumnType::Array(item), DataType::List(of)) => has_form(item, of.data_type()),
+        (ColumnType::Map(key, value), DataType::Map(entry, _)) => match entry.data_type() {
+            DataType::Struct(of) if of.len() == 2 => {
+                has_form(key, of[0].data_type()) && has_form(value, of[1].data_type())
+            }
+            _ => false,
+        },
+        (bare, form) => bare.arrow() == *form,
+    }
+}
+
+/// A type whose values have this form. An enum would be a number, and an address another.
+fn by_form(form: &DataType) -> Option<ColumnType> {
+    Some(match form {
+        DataType::Int8 => ColumnType::Int8,
+        DataType::Int16 => ColumnType::Int16,
+        DataType::Int32 => ColumnType::Int32,
+        DataType::Int64 => ColumnType::Int64,
+        DataType::UInt8 => ColumnType::UInt8,
+        DataType::UInt16 => ColumnType::UInt16,
+        DataType::UInt32 => ColumnType::UInt32,
+        DataType::UInt64 => ColumnType::UInt64,
+        DataType::Float32 => ColumnType::Float32,
+        DataType::Float64 => ColumnType::Float64,
+        DataType::Boolean => ColumnType::Bool,
+        DataType::Utf8 | DataType::Binary => ColumnType::String,
+        DataType::FixedSizeBinary(16) => ColumnType::Uuid,
+        DataType::FixedSizeBinary(bytes) => ColumnType::FixedString(u32::try_from(*bytes).ok()?),
+        DataType::Date32 => ColumnType::Date32,
+        DataType::Timestamp(..) => ColumnType::DateTime64 { precision: 3, timezone: None },
+        DataType::Decimal128(precision, scale) => {
+            ColumnType::Decimal { precision: *precision, scale: u8::try_from(*scale).ok()? }
+        }
+        DataType::List(item) => ColumnType::Array(Box::new(by_form(item.data_type())?)),
+        _ => return None,
+    })
 }
 
 fn value(column_type: &ColumnType, array: &dyn Array, row: usize, out: &mut String) {

@@ -24,7 +24,7 @@ use crate::client::{Client, Insert, QueryError};
 use crate::compress::{self, Compressor};
 use crate::config::{ServerConfig, TableConfig};
 use crate::json;
-use crate::native::{BlockPlan, Rows, read_rows, shape, type_of};
+use crate::native::{BlockPlan, Rows, read_rows, shape};
 use crate::sort::SortKey;
 use crate::types::identifier;
 use crate::upsert;
@@ -460,12 +460,8 @@ impl Table for ClickHouseTable {
         read_rows(&block, PROVENANCE).map_err(fail)
     }
 
-    fn to_json(&self, rows: &RecordBatch, row: usize) -> String {
-        let own = rows.schema_ref().fields().iter().map(|f| Some(Column::new(f.name(), type_of(f)?)));
-        match own.collect::<Option<Vec<_>>>() {
-            Some(own) => json::row(&Schema::new(own), rows, row),
-            None => json::row(&self.plan.sent, rows, row),
-        }
+    fn to_json(&self, schema: Option<&Schema>, rows: &RecordBatch, row: usize) -> String {
+        json::own_row(schema, rows, row)
     }
 
     async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError> {

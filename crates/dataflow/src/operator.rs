@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use arrow_schema::ArrowError;
 
-use crate::{Batch, Reject};
+use crate::{Batch, Reject, Schema};
 pub use state::{Duplicates, Given, Need, SeenKeys, State, StateError, StateFile, StateRead, StateWork};
 
 /// A batch between the two phases.
@@ -133,6 +133,12 @@ pub struct OperatorError {
 pub trait Operator: Send {
     /// The step's word in the pipeline file.
     fn name(&self) -> &str;
+
+    /// The columns of the rows that come to one of its [inputs](Self::inputs), in any order: what a row that it rejects is written with where no
+    /// record holds the row. `None` for a step that rejects none.
+    fn columns(&self, _input: usize) -> Option<&Schema> {
+        None
+    }
 
     /// Work on a batch that depends on no state and no other batch, for the decode job of the batches that reach this step first: what it
     /// makes goes to [`probe_ahead`](Self::probe_ahead) in place of a call of [`probe`](Self::probe).

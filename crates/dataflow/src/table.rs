@@ -246,8 +246,9 @@ pub trait Table: Send + Sync {
         Some(rows.clone())
     }
 
-    /// One row as a JSON object, with 64-bit integers and decimals exact: the raw text of a refused row's dead letter.
-    fn to_json(&self, rows: &RecordBatch, row: usize) -> String;
+    /// One row as a JSON object, with 64-bit integers and decimals exact: the raw text of a dead letter. The columns are those of `rows`, with the
+    /// types that [`Table::decode`] gave them, or else `schema` by their names.
+    fn to_json(&self, schema: Option<&Schema>, rows: &RecordBatch, row: usize) -> String;
 
     /// Sends a frame once.
     async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError>;

@@ -63,7 +63,7 @@ pub async fn refuse(
     let rows = decode(context, place, piece, body).await?;
     let origins = origins(context, place, piece, rows.num_rows()).await?;
     if rows.num_rows() == 1 {
-        let json = target.table.to_json(&rows, 0);
+        let json = target.table.to_json(None, &rows, 0);
         let source = match origins {
             Some(origins) => from_source(context, &origins).await,
             None => None,

@@ -5,14 +5,28 @@
 
 use std::sync::Arc;
 
-use dataflow::{Operator, OperatorError, Output, Probed, State, Transform, Transformed};
+use dataflow::{Operator, OperatorError, Output, Probed, Schema, State, Transform, Transformed};
 
 /// A step without state, as a step of the lane.
-pub struct Stateless(pub Arc<dyn Transform>);
+pub struct Stateless {
+    step: Arc<dyn Transform>,
+    columns: Schema,
+}
+
+impl Stateless {
+    /// The step, for rows with these columns.
+    pub fn new(step: Arc<dyn Transform>, columns: Schema) -> Self {
+        Self { step, columns }
+    }
+}
 
 impl Operator for Stateless {
     fn name(&self) -> &str {
-        self.0.name()
+        self.step.name()
+    }
+
+    fn columns(&self, _input: usize) -> Option<&Schema> {
+        Some(&self.columns)
     }
 
     fn probe(&mut self, batch: dataflow::Batch) -> Result<Probed, OperatorError> {
@@ -21,7 +35,7 @@ impl Operator for Stateless {
 
     fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
         let rows = probed.batch.len() as u64;
-        let Transformed { batch, filtered, rejects } = self.0.apply(probed.batch)?;
+        let Transformed { batch, filtered, rejects } = self.step.apply(probed.batch)?;
         let made = batch.len() as u64 + filtered + rejects.len() as u64;
         let Some(added) = made.checked_sub(rows) else {
             let message = format!("of `{rows}` rows some are neither passed on nor dropped");
@@ -31,7 +45,7 @@ impl Operator for Stateless {
     }
 
     fn multiplies(&self) -> bool {
-        self.0.multiplies()
+        self.step.multiplies()
     }
 
     fn state(&mut self) -> Option<&mut dyn State> {

@@ -183,7 +183,7 @@ impl Table for SimTable {
         Ok(to_columns(&rows))
     }
 
-    fn to_json(&self, rows: &RecordBatch, row: usize) -> String {
+    fn to_json(&self, _schema: Option<&Schema>, rows: &RecordBatch, row: usize) -> String {
         let [id, key, time] = from_columns(rows)[row];
         format!("{{\"id\":{id},\"key\":{key},\"time\":{time}}}")
     }

@@ -50,3 +50,32 @@ fn every_type_has_an_exact_text() {
     );
     serde_json::from_str::<serde_json::Value>(&json).unwrap();
 }
+
+/// Rows of a step have its columns, not a table's: in another order, and of types that a table of the same names may not have.
+#[test]
+fn a_row_is_written_with_its_own_columns() {
+    let column = |name: &str, of: &str| Column::new(name, crate::types::parse(name, of).unwrap());
+    let schema = Schema::new(vec![
+        column("level", "Enum8('low' = 1)"),
+        column("name", "String"),
+        column("least", "Int8"),
+        column("from", "IPv6"),
+    ]);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("name", Arc::new(BinaryArray::from_vec(vec![b"a\xff"]))),
+        // Of another form than the schema has it, and unknown to it.
+        ("least", Arc::new(Int64Array::from(vec![300]))),
+        ("rest", Arc::new(UInt64Array::from(vec![7]))),
+        ("spans", Arc::new(DurationSecondArray::from(vec![7]))),
+        ("level", Arc::new(Int8Array::from(vec![1]))),
+        ("from", Arc::new(FixedSizeBinaryArray::try_from_iter([[0; 16]].iter()).unwrap())),
+    ];
+    let rows =
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap();
+    let told = own_row(Some(&schema), &rows, 0);
+    let name = "\"name\":\"a\u{fffd}\"";
+    assert_eq!(told, format!(r#"{{{name},"least":300,"rest":7,"spans":null,"level":"low","from":"::"}}"#));
+    let told = own_row(None, &rows, 0);
+    let from = r#""from":"00000000-0000-0000-0000-000000000000""#;
+    assert_eq!(told, format!(r#"{{{name},"least":300,"rest":7,"spans":null,"level":1,{from}}}"#));
+}

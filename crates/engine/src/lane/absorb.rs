@@ -7,7 +7,7 @@ use std::any::Any;
 
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::position;
-use dataflow::{Batch, Intake, Operator, Output, Position, RecordBlock, Reject, Selected, reject};
+use dataflow::{Batch, Intake, Operator, Output, Position, RecordBlock, Reject, Schema, Selected, reject};
 use metrics::counter;
 use protocol::Violation;
 use protocol::record::{Counts, Fate};
@@ -149,7 +149,7 @@ impl LaneTask {
             let step = &mut self.steps[at];
             let batch = dense(output)?.batch;
             // A row that no record holds has nothing but its columns.
-            let rows = matches!(from, From::Step { .. }).then(|| batch.clone());
+            let rows = matches!(from, From::Step { .. }).then(|| (port, batch.clone()));
             let probe = || match ahead.take() {
                 Some(scratch) => step.probe_ahead(port.input, batch, scratch),
                 None => step.probe_of(port.input, batch),
@@ -180,7 +180,8 @@ impl LaneTask {
                 }
                 (From::Block { block, .. }, _) => reject::of_items(rejects, block),
                 (From::Step { .. }, rows) => {
-                    rejects.into_iter().map(|reject| with_row(&self.context, reject, rows.as_ref())).collect()
+                    let rows = rows.as_ref().map(|(port, rows)| (self.steps[at].columns(port.input), rows));
+                    rejects.into_iter().map(|reject| with_row(&self.context, reject, rows)).collect()
                 }
             };
             self.builder.rejects(rejects, was_derived);
@@ -441,11 +442,12 @@ pub(super) async fn forget(
     }
 }
 
-/// The reject of a row that no record holds, with the row itself. `rows` are those that went into the step.
-fn with_row(context: &Context, mut reject: Reject, rows: Option<&Batch>) -> Reject {
-    let row = rows.and_then(|batch| Some((batch, batch.row_of(reject.position)?)));
-    if let Some((batch, row)) = row {
-        reject.raw = context.targets[0].table.to_json(&batch.rows, row).into_bytes();
+/// The reject of a row that no record holds, with the row itself. `rows` are those that went into the step, with the columns that it takes.
+fn with_row(context: &Context, mut reject: Reject, rows: Option<(Option<&Schema>, &Batch)>) -> Reject {
+    let row = rows.and_then(|(columns, batch)| Some((columns, batch, batch.row_of(reject.position)?)));
+    if let Some((columns, batch, row)) = row {
+        // Which table writes the text is all the same: it depends on the rows alone.
+        reject.raw = context.targets[0].table.to_json(columns, &batch.rows, row).into_bytes();
         reject.message += "; `raw` is the row as a step made it of several records";
     }
     reject

@@ -105,7 +105,7 @@ impl Table for TokenTable {
         Ok(RecordBatch::try_new(schema, vec![Arc::new(UInt64Array::from(numbers))]).expect("one column"))
     }
 
-    fn to_json(&self, rows: &RecordBatch, row: usize) -> String {
+    fn to_json(&self, _schema: Option<&Schema>, rows: &RecordBatch, row: usize) -> String {
         let ids = rows.column(0).as_any().downcast_ref::<UInt64Array>().expect("numbers");
         format!("{{\"id\":{}}}", ids.value(row))
     }

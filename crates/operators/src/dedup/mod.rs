@@ -147,6 +147,8 @@ pub struct DedupConfig {
 
 /// The `dedup` step, with the keys that it has seen.
 pub struct Dedup {
+    /// The columns of the rows that come to it.
+    columns: Schema,
     keyer: Keyer,
     window: Window,
     late: Late,
@@ -233,6 +235,7 @@ impl Dedup {
         let keyer = Keyer::new(schema, &config.key)?;
         let window = Window::new(config.window)?;
         Ok(Self {
+            columns: schema.clone(),
             shape: Shape::new(keyer.columns(), window),
             keyer,
             window,
@@ -399,6 +402,10 @@ fn failed(message: String) -> OperatorError {
 impl Operator for Dedup {
     fn name(&self) -> &str {
         NAME
+    }
+
+    fn columns(&self, _input: usize) -> Option<&Schema> {
+        Some(&self.columns)
     }
 
     fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {

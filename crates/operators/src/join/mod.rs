@@ -312,6 +312,10 @@ impl Operator for Join {
         2
     }
 
+    fn columns(&self, input: usize) -> Option<&Schema> {
+        self.plan.inputs.get(input)
+    }
+
     fn ahead_of(&self, input: usize) -> Option<Arc<dyn Ahead>> {
         let side = JoinSide::of(input)?;
         Some(Arc::new(OfSide { plan: self.plan.clone(), side }))

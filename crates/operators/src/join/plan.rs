@@ -67,6 +67,8 @@ pub(super) struct Origin {
 
 /// What the step is, apart from its state.
 pub(super) struct Plan {
+    /// The columns of the left input and of the right one.
+    pub inputs: [Schema; 2],
     pub sides: [SidePlan; 2],
     /// Where each column of the output comes from.
     pub from: Vec<Origin>,
@@ -183,7 +185,18 @@ impl Plan {
             }
         };
         let keys = keys.join(", ");
-        Ok(Self { sides, from, stand_ins, output: Schema::new(output), keys, lateness_ms, shape, deleted })
+        let inputs = [left.clone(), right.clone()];
+        Ok(Self {
+            inputs,
+            sides,
+            from,
+            stand_ins,
+            output: Schema::new(output),
+            keys,
+            lateness_ms,
+            shape,
+            deleted,
+        })
     }
 
     pub fn side(&self, side: JoinSide) -> &SidePlan {

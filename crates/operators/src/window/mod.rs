@@ -280,6 +280,10 @@ impl Operator for Window {
         NAME
     }
 
+    fn columns(&self, _input: usize) -> Option<&Schema> {
+        Some(&self.plan.input)
+    }
+
     fn ahead(&self) -> Option<Arc<dyn Ahead>> {
         Some(self.plan.clone())
     }

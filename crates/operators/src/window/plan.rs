@@ -42,6 +42,7 @@ pub struct WindowConfig {
 
 /// What the step is, apart from its state.
 pub(super) struct Plan {
+    pub input: Schema,
     pub keys: Keys,
     pub aggregates: Vec<aggregate::Bound>,
     pub spans: Spans,
@@ -129,7 +130,8 @@ impl Plan {
         );
         let output = Schema::new(columns);
         let lateness_ms = lateness.as_millis() as i64;
-        Ok(Self { keys, aggregates: bound, spans, lateness_ms, emit: firing, output, shape })
+        let input = schema.clone();
+        Ok(Self { input, keys, aggregates: bound, spans, lateness_ms, emit: firing, output, shape })
     }
 
     /// The start of the pane that a time lies in; `None` for a time that is unknown or beyond all windows.

@@ -344,7 +344,7 @@ fn lookups() {
             let table = keyer.table(rows).expect("the keys are different");
             let block = BlockBuilder::new(Partition::new("suite", 0), 0).take();
             let block = RecordBlock { found: Found::of(vec![(number, Arc::new(table))]), ..block };
-            Stateless(Arc::new(Looked(lookup, block)))
+            Stateless::new(Arc::new(Looked(lookup, block)), schema())
         };
         run(&Of { keeps_order: false, ..Of::new(new) });
     }
@@ -352,7 +352,10 @@ fn lookups() {
 
 #[test]
 fn event_times() {
-    let new = || Stateless(Arc::new(EventTime::new(&schema(), "number").expect("the column is there")));
+    let new = || {
+        let step = EventTime::new(&schema(), "number").expect("the column is there");
+        Stateless::new(Arc::new(step), schema())
+    };
     run(&Of { keeps_order: false, ..Of::new(new) });
 }
 
@@ -367,7 +370,7 @@ fn mappings() {
     let new = move || {
         let fills = vec![Fill::of(Some(2), &to[0]), Fill::of(Some(1), &to[1]), Fill::of(Some(0), &to[2])];
         let mapping = Mapping::new(&schema(), Schema::new(to.to_vec()), fills, None);
-        Stateless(Arc::new(mapping.expect("the columns fit")))
+        Stateless::new(Arc::new(mapping.expect("the columns fit")), schema())
     };
     run(&Of { keeps_order: false, reads_columns: false, ..Of::new(new) });
 }

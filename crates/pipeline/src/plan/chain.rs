@@ -70,7 +70,12 @@ pub enum LaneStep {
         unmatched: [Option<Arc<dyn Transform>>; 2],
     },
     /// A step without state behind a window or a join, whose rows exist only in the lane.
-    Stateless(Arc<dyn Transform>),
+    Stateless {
+        /// The step.
+        step: Arc<dyn Transform>,
+        /// The columns of the rows that it takes.
+        columns: Schema,
+    },
 }
 
 impl LaneStep {
@@ -81,9 +86,17 @@ impl LaneStep {
             | Self::Dedup { at, .. }
             | Self::Window { at, .. }
             | Self::Join { at, .. } => Some(*at),
-            Self::Gate(_) | Self::Stateless(_) => None,
+            Self::Gate(_) | Self::Stateless { .. } => None,
         }
     }
+}
+
+/// Steps without state one behind the other, the first for rows with the columns of `input`.
+pub(super) fn in_lane(input: Schema, steps: Vec<Arc<dyn Transform>>) -> impl Iterator<Item = LaneStep> {
+    steps.into_iter().scan(input, |columns, step| {
+        let takes = std::mem::replace(columns, step.schema().clone());
+        Some(LaneStep::Stateless { step, columns: takes })
+    })
 }
 
 /// A column that a `dedup` reads and that the table does not store.
@@ -100,6 +113,8 @@ pub struct Key {
 
 /// What a chain is made into.
 pub(super) struct Made {
+    /// The columns of the first step's rows.
+    pub(super) input: Schema,
     pub(super) stages: Vec<Stage>,
     /// Steps without state: done first, in the decode job if the rows are records.
     pub(super) transforms: Vec<Arc<dyn Transform>>,
@@ -210,7 +225,8 @@ impl Planner<'_> {
         let lane_steps = self.lane_steps(&lane, &keys);
         let stages = self.stages(&first, &behind, &lane_steps);
         let (tables, router) = (self.union.plans(mappings), self.union.router(set));
-        Ok(Made { stages, transforms, lane, lane_steps, tables, router })
+        let input = input.clone();
+        Ok(Made { input, stages, transforms, lane, lane_steps, tables, router })
     }
 
     /// The steps as users read them: those before the first with state, and then all others in the order of the file.

@@ -156,7 +156,7 @@ impl<'a> Planner<'a> {
             )]);
         }
         let (decoded, input) = (Schema::new(decoded), Schema::new(input));
-        let chain::Made { stages, transforms, lane, lane_steps, tables, router } = self.chain(&input)?;
+        let chain::Made { stages, transforms, lane, lane_steps, tables, router, .. } = self.chain(&input)?;
         Ok(Plan { decoded, metadata, input, time, stages, tables, transforms, lane, lane_steps, router })
     }
 

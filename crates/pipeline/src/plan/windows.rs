@@ -323,9 +323,9 @@ pub(super) fn read_of(
 
 /// Puts a chain behind a window.
 pub(super) fn add(plan: &mut Plan, made: Made) {
-    let Made { stages, transforms, lane_steps, tables, router, .. } = made;
+    let Made { input, stages, transforms, lane_steps, tables, router, .. } = made;
     plan.stages.extend(stages);
-    plan.lane_steps.extend(transforms.into_iter().map(LaneStep::Stateless));
+    plan.lane_steps.extend(chain::in_lane(input, transforms));
     plan.lane_steps.extend(lane_steps);
     (plan.tables, plan.router) = (tables, router);
 }

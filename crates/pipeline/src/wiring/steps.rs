@@ -178,7 +178,7 @@ fn operators(
         };
         let operator: Result<Box<dyn Operator>, ConfigError> = match step {
             LaneStep::Gate(gate) => Ok(Box::new(gate)),
-            LaneStep::Stateless(step) => Ok(Box::new(Stateless(step))),
+            LaneStep::Stateless { step, columns } => Ok(Box::new(Stateless::new(step, columns))),
             LaneStep::Time { column, columns, .. } => {
                 EventTime::new(&columns, &column).map(|step| Box::new(step) as _)
             }

@@ -137,8 +137,8 @@ impl Table for LyingTable {
         self.inner.decode(body)
     }
 
-    fn to_json(&self, rows: &RecordBatch, row: usize) -> String {
-        self.inner.to_json(rows, row)
+    fn to_json(&self, schema: Option<&Schema>, rows: &RecordBatch, row: usize) -> String {
+        self.inner.to_json(schema, rows, row)
     }
 
     async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError> {

@@ -144,6 +144,48 @@ fn kind(name: &str, step: &str, expected: fn(Vec<(u64, u64, i64)>) -> Counted) {
 /// The count and the sum of each window: device, start and end.
 type Counted = BTreeMap<(u64, u64, u64), (u64, i64)>;
 
+/// The table has the columns in another order and of other types than the window's results have them.
+#[test]
+fn a_result_that_fails_behind_its_window_is_a_dead_letter_with_its_own_columns() {
+    let Some(case) = Case::begin("windows_unfit") else { return };
+    let table = case.table("most Int8, share Int64, id UUID, name String, of String, n UInt64", "name");
+    let uuid = |n: u32| format!("00000000-0000-0000-0000-00000000000{n}");
+    let line = |n: u32, name: &str, value: i64| {
+        format!(
+            r#"{{"of":"o{n}","name":"{name}","id":"{}","at":"2026-11-01T00:00:01Z","value":{value}}}"#,
+            uuid(n)
+        )
+    };
+    // One fits, the second is no Int8, and the third divides by zero.
+    let lines = [line(1, "fits", 100), line(2, "large", 300), line(3, "none", 7)].join("\n") + "\n";
+    std::fs::write(case.dir().join("unfit.jsonl"), lines).expect("a file");
+    let pipeline = case
+        .pipeline()
+        .files("unfit.jsonl")
+        .field("name: String")
+        .field("of: String")
+        .field("id: UUID")
+        .field("at: DateTime64(3)")
+        .field("value: Int64")
+        .step("window: { key: [name, of, id], time: at, size: 1m, at_end: close, aggregates: { n: count(), most: max(value) } }")
+        .step("select: { name: name, of: of, id: id, n: n, most: most, share: '100 % (most - 7)' }");
+    live::pipeline::ended_well(pipeline.run());
+    assert_eq!(table.column("concat(name, ' ', toString(most), ' ', toString(n))"), ["fits 100 1"]);
+    let letters = table.dead_letters();
+    let raw = letters.rows("SELECT source, column, raw FROM {t} ORDER BY raw");
+    let bounds = r#""window_start":"2026-11-01T00:00:00Z","window_end":"2026-11-01T00:01:00Z""#;
+    let of = |n: u32, name: &str| format!(r#""name":"{name}","of":"o{n}","id":"{}""#, uuid(n));
+    let selected = format!("{{{},\"n\":1,\"most\":300,\"share\":100}}", of(2, "large"));
+    let result = format!("{{{},{bounds},\"n\":1,\"most\":7}}", of(3, "none"));
+    let wanted = [
+        serde_json::json!({ "source": "@window", "column": "most", "raw": selected }),
+        serde_json::json!({ "source": "@window", "column": "share", "raw": result }),
+    ];
+    assert_eq!(raw, wanted);
+    let accounts = pipeline.accounts();
+    assert_eq!((accounts.read, accounts.written, accounts.dead_letters), (3, 1, 2), "{accounts:?}");
+}
+
 #[test]
 fn overlapping_windows_in_sql_are_right_to_the_last_value_whatever_is_killed() {
     let step = "sql: SELECT window_start, window_end, device, count(*) AS n, sum(amount) AS total FROM HOP(input, at, INTERVAL '2 seconds', \

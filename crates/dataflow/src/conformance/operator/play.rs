@@ -116,6 +116,8 @@ impl Play {
     pub fn batch(&mut self, input: usize, batch: Batch, way: Way) {
         let name = self.step.name().to_owned();
         let put_in = batch.len() as u64;
+        let columns: Vec<String> =
+            batch.rows.schema_ref().fields().iter().map(|field| field.name().clone()).collect();
         self.is_quiet = false;
         let ahead = self.step.ahead_of(input).filter(|_| way == Way::Ahead);
         let probed = match ahead {
@@ -145,6 +147,12 @@ impl Play {
         let kept = (output.batch.len() - output.dropped.len()) as u64;
         let counted = (kept + fates + output.rejects.len() as u64).checked_sub(output.added);
         assert_eq!(counted, Some(put_in), "`{name}`: every row put in has one fate: {output:?}");
+        if !output.rejects.is_empty() {
+            let known =
+                self.step.columns(input).expect("a step that rejects rows says what columns they have");
+            let unknown: Vec<_> = columns.iter().filter(|name| known.index_of(name).is_none()).collect();
+            assert!(unknown.is_empty(), "`{name}` does not say that rows come to it with {unknown:?}");
+        }
         self.note(output);
     }
 

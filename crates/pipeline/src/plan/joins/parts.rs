@@ -9,7 +9,7 @@ use operators::JoinColumn;
 use super::sides::{At, Rows, Side};
 use super::{Asides, Beside, Joins, SIDES};
 use crate::config::model::Input;
-use crate::plan::chain::{LaneStep, Made};
+use crate::plan::chain::{self, LaneStep, Made};
 use crate::plan::inputs::{InputPlan, Plans};
 use crate::plan::{Faults, Place, Plan, Stage, fault, windows};
 
@@ -74,9 +74,9 @@ impl<'a> Joins<'a> {
                 (columns, Vec::new())
             }
             Rows::Join(of) => {
-                let Made { stages, transforms, lane: columns, lane_steps, router, .. } =
+                let Made { input, stages, transforms, lane: columns, lane_steps, router, .. } =
                     windows::results(&planner, &self.all[of].giver())?;
-                lane.steps.extend(transforms.into_iter().map(LaneStep::Stateless));
+                lane.steps.extend(chain::in_lane(input, transforms));
                 lane.steps.extend(lane_steps);
                 (windows::gated(&planner, (&columns, router), &read, &mut lane.steps), stages)
             }

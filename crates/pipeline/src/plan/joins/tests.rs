@@ -60,7 +60,7 @@ fn planned(inputs: &[(&str, &str)], steps: &str, table: &Schema) -> String {
             LaneStep::Gate(_) => "gate",
             LaneStep::Window { .. } => "window",
             LaneStep::Join { .. } => "join",
-            LaneStep::Stateless(_) => "stateless",
+            LaneStep::Stateless { .. } => "stateless",
         };
         let next = plans.flow.next(at);
         told += &format!("{at} {word} -> {}.{}\n", next.step, next.input);

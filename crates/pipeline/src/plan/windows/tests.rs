@@ -208,7 +208,9 @@ fn bounds_of_a_window_beyond_their_type_are_rejected() {
         }
         _ => None,
     });
-    let Some(LaneStep::Stateless(mapping)) = steps.next() else { panic!("results are looked at") };
+    let Some(LaneStep::Stateless { step: mapping, .. }) = steps.next() else {
+        panic!("results are looked at")
+    };
     let year_1 = -62_135_596_800_000_i64;
     let (bounds, totals) = ([year_1, 0], [7_i64, 8]);
     let time = || TimestampMillisecondArray::from_iter_values(bounds).with_timezone("UTC");
