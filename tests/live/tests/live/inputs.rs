@@ -252,6 +252,10 @@ fn a_source_becomes_one_of_several_inputs_and_goes_on_where_it_was() {
     assert_eq!(table.count_and_distinct("id"), (200, 200));
     let accounts = Accounts { read: 200, written: 200, ..Accounts::default() };
     assert_eq!(several.accounts(), accounts);
+    // Each input was read, and is in the file: nothing is to be decided.
+    several.check(&["--connect"]);
+    let said = several.tool(&["plan"], &["--json"], 0);
+    assert!(!said.to_string().contains("no longer in the pipeline file"), "{said:#}");
 }
 
 #[test]

@@ -118,7 +118,7 @@ impl One<'_> {
             runtime: self.runtime.clone(),
             settings: Settings::default(),
             input: inlet.clone(),
-            names: [inlet.name.clone()].into(),
+            names: self.pipeline.inputs().iter().map(|input| input.name.into()).collect(),
             status: status.clone(),
             drain: false,
         };
