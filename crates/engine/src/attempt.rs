@@ -162,6 +162,16 @@ enum Sent {
     Refused,
 }
 
+/// The bytes of an attempt.
+enum Fitted {
+    /// Those that were sealed.
+    AsItIs,
+    /// The same rows, encoded for these columns.
+    Encoded((Bytes, Layout)),
+    /// There are none for the columns of now: it was waited for others, and the doubt is judged anew.
+    Waited,
+}
+
 /// Why an attempt has no positive answer.
 enum Unsent {
     /// It was held back: the decision to send again does not hold any more. Nothing happened.
@@ -215,14 +225,19 @@ impl Sending<'_> {
                 continue;
             }
             self.know_layout(&body).await?;
-            // A piece in doubt goes as it is, under its own token, until it is known what became of it.
+            // A piece in doubt goes under its own token until it is known what became of it.
             if !self.in_doubt && self.fit() != Fit::AsIs {
                 if self.make_fit(&body).await? {
                     return Ok(Sent::Split);
                 }
                 continue;
             }
-            let error = match self.send(body.clone()).await {
+            let fitted = match self.fitted(&body).await? {
+                Fitted::AsItIs => None,
+                Fitted::Encoded(fitted) => Some(fitted),
+                Fitted::Waited => continue,
+            };
+            let error = match self.send(body.clone(), fitted).await {
                 Ok(()) => return Ok(Sent::Settled),
                 Err(Unsent::Lapsed) => {
                     self.lapsed().await?;
@@ -334,6 +349,27 @@ impl Sending<'_> {
         self.refused || self.misfit && matches!(self.fit(), Fit::Again { .. })
     }
 
+    /// What a piece in doubt is sent as, once the server has refused its bytes for their columns: its rows, encoded for the columns that the table has
+    /// now. The token stays. A table that has taken the one takes no other insert with it, whatever its bytes are, so the rows still arrive once.
+    async fn fitted(&mut self, body: &Bytes) -> Result<Fitted, EngineError> {
+        if !(self.in_doubt && self.is_refused()) {
+            return Ok(Fitted::AsItIs);
+        }
+        let words = match self.fit() {
+            Fit::AsIs => return Ok(Fitted::AsItIs),
+            Fit::Again { .. } => {
+                let (context, layout) = (self.context, self.layout.as_ref());
+                match refuse::fitted(context, self.place, self.piece, body, layout).await? {
+                    Ok(fitted) => return Ok(Fitted::Encoded(fitted)),
+                    Err(words) => words,
+                }
+            }
+            Fit::No { words } | Fit::Without { words } => words,
+        };
+        self.wait_for_columns(&words).await?;
+        Ok(Fitted::Waited)
+    }
+
     /// Waits for the operator to give the table columns that the piece fits.
     async fn wait_for_columns(&mut self, words: &str) -> Result<(), EngineError> {
         self.tell_problem(State::TableDiffers, words, Effect::None);
@@ -358,8 +394,9 @@ impl Sending<'_> {
         Ok(())
     }
 
-    /// One attempt. One that rests on a decision is completed only if that still holds when the last bytes are due.
-    async fn send(&self, body: Bytes) -> Result<(), Unsent> {
+    /// One attempt, with the piece's bytes or with its rows encoded for other columns. One that rests on a decision is completed only if that still
+    /// holds when the last bytes are due.
+    async fn send(&self, body: Bytes, fitted: Option<(Bytes, Layout)>) -> Result<(), Unsent> {
         let id = self.piece.id();
         let token = names::token(id, self.generation);
         // Attempts are numbered by time, so that two owners' attempts differ.
@@ -367,7 +404,10 @@ impl Sending<'_> {
         let query_id = names::query_id(id, self.generation, number);
         let begun = self.context.runtime.elapsed();
         let gate = ResendGate::new(self.context, self.place, self.decided.as_ref());
-        let layout = self.layout.as_ref();
+        let (body, layout) = match &fitted {
+            Some((body, layout)) => (body.clone(), Some(layout)),
+            None => (body, self.layout.as_ref()),
+        };
         let attempt = Attempt { token: &token, query_id: &query_id, body, layout, gate: &gate };
         let result = self.target.table.insert(attempt).await;
         let seconds = (self.context.runtime.elapsed() - begun).as_secs_f64();

@@ -108,6 +108,29 @@ pub async fn again(
     replace(context, place, refusal, Parts { rows, layout: layout.cloned(), origins, parts }).await
 }
 
+/// The rows of a piece, encoded for the columns that the table has now, and these columns; as words what stands in the way. Nothing is sealed: the piece
+/// stays what it is, with its token and its id.
+///
+/// # Errors
+/// When the sealed bytes are damaged.
+pub async fn fitted(
+    context: &Context,
+    place: usize,
+    piece: &Piece,
+    body: &Bytes,
+    layout: Option<&Layout>,
+) -> Result<Result<(Bytes, Layout), String>, EngineError> {
+    let rows = decode(context, place, piece, body).await?;
+    let (table, layout, id) = (context.targets[place].table.clone(), layout.cloned(), FrameId(piece.id()));
+    let encode = move || table.encode_again(&rows, layout.as_ref(), id);
+    let encoded = context.runtime.run(encode).await.ok_or(EngineError::Internal("encode of a piece"))?;
+    match encoded {
+        Ok((encoded, layout)) => Ok(Ok((encoded.body, layout))),
+        Err(error) if error.kind == TableFault::Differs => Ok(Err(error.message)),
+        Err(error) => Err(EngineError::Mismatch(error.message)),
+    }
+}
+
 /// The rows of a piece. Its bytes have passed their checksum, but whoever can write into the store can make that too: what no frame of
 /// ours holds is damage.
 async fn decode(

@@ -43,7 +43,9 @@
 //! of running inserts shows one that is still in a proxy or a socket; once the token stands, such a late copy is a no-op.
 //!
 //! (*) Unless the server refuses the frame's content: then resending never ends the doubt, and the rows are probed as if
-//! the token did not stand. If they cannot be identified, it is resent all the same: the operator may fix the table.
+//! the token did not stand. If they cannot be identified, it is resent all the same: the operator may fix the table. Where the content is refused
+//! because columns have changed since, and the new ones hold every value, it is resent as the same rows in those columns: the token alone says
+//! whether the table has them.
 //!
 //! (**) The table knows the token and lost the rows in a crash, but its views do not know it: the answer that confirms it brought them
 //! to the views' targets, also of rows that the table dropped as known. A new token would bring them there twice; so would the old one once
@@ -136,7 +138,7 @@ impl Verdict {
 /// What to do with the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The same bytes under the same token.
+    /// The same rows under the same token.
     Resend,
     /// End running attempts and count them, then ask again.
     EndAttempts,

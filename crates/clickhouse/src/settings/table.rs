@@ -23,7 +23,7 @@ const fn rather(name: &'static str, value: &'static str, why: &'static str) -> P
 /// What every insert names.
 pub const INSERT: &[Pin] = &[
     // Is the second insert of a token a no-op?
-    pin("insert_deduplication_token", Value::Token, VERSION_MIN, "always stands for the same bytes"),
+    pin("insert_deduplication_token", Value::Token, VERSION_MIN, "always stands for the same rows"),
     old("insert_deduplicate", "1", "the rows of a repeated insert would be written twice"),
     pin(
         "deduplicate_insert",

@@ -36,6 +36,31 @@ async fn a_token_makes_the_second_insert_a_no_op() {
     assert_eq!(server.query(parts).unwrap(), "2500000\t2500000\n");
 }
 
+/// What a frame in doubt rests on whose rows were encoded again for a column that has changed since.
+#[tokio::test]
+async fn a_token_stands_for_its_rows_whatever_types_their_columns_have() {
+    let server = server_or_skip!();
+    server
+        .query(&format!(
+            "CREATE TABLE t (n Int32, v UInt32, _forebay UUID) ENGINE = MergeTree PARTITION BY n % 2 ORDER BY n {WINDOW}"
+        ))
+        .unwrap();
+    server.query(&format!("CREATE TABLE target (n Int32) ENGINE = MergeTree ORDER BY n {WINDOW}")).unwrap();
+    server.query("CREATE MATERIALIZED VIEW view TO target AS SELECT n FROM t").unwrap();
+    let narrow: ArrayRef = Arc::new(UInt32Array::from_iter_values(0..10));
+    let wide: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..10));
+    let text: ArrayRef = Arc::new(StringArray::from_iter_values((0..10).map(|v| v.to_string())));
+    for (of, values) in [("UInt32", narrow), ("UInt64", wide), ("String", text)] {
+        server.query(&format!("ALTER TABLE t MODIFY COLUMN v {of}")).unwrap();
+        let table = open(&server, "t").await;
+        for frame in frames(&table, &[batch(vec![("n", ints(0..10)), ("v", values)])]) {
+            send(&table, &frame.table_partition, &frame.body).await.unwrap();
+        }
+        let counts = server.query("SELECT (SELECT count() FROM t), (SELECT count() FROM target)").unwrap();
+        assert_eq!(counts, "10\t10\n", "with {of}");
+    }
+}
+
 #[tokio::test]
 async fn frames_touch_one_partition_and_a_mistake_is_refused() {
     let server = server_or_skip!();

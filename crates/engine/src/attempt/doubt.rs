@@ -161,7 +161,7 @@ impl Sending<'_> {
             return Ok(false);
         }
         self.know_layout(&body).await?;
-        let error = match self.send(body).await {
+        let error = match self.send(body, None).await {
             Ok(()) => return Ok(true),
             Err(Unsent::Lapsed) => {
                 self.lapsed().await?;

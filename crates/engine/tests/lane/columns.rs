@@ -205,6 +205,58 @@ fn frames_that_wait_go_out_under_new_tokens_for_a_wider_column() {
     });
 }
 
+/// Nothing but the token can tell whether the rows are there, so they keep it.
+#[test]
+fn rows_that_cannot_be_looked_for_go_out_under_their_token_for_a_wider_column() {
+    run(async {
+        for fault in [Fault::LostBefore, Fault::LostAfter] {
+            let mut bench = bench(AB.to_vec());
+            {
+                let mut world = bench.table.world.lock().expect("no panic");
+                world.cannot_tell = true;
+                world.faults.push_back(fault);
+            }
+            bench.push(0..50);
+            let running = Process::start(bench.pipeline(false));
+            wait_until(|| bench.table.world.lock().expect("no panic").attempts > 0).await;
+            running.kill().await;
+            alter(&bench, vec![("id", "UInt64"), ("c", "String"), ("d", "Nullable(UInt8)")]);
+            bench.table = bench.table.open_again(&[]);
+            bench.push(50..100);
+            drain(&mut bench).await.expect("drains");
+            bench.assert_holds(0..100);
+            let lane = bench.lane().await;
+            assert_eq!((lane.counts.passed, lane.tables[1].rows.sealed), (100, 0), "{fault:?}");
+        }
+    });
+}
+
+/// Columns that do not hold the values are named, with the statement that brings back the ones that do.
+#[test]
+fn rows_in_doubt_that_no_column_holds_wait_for_the_one_that_did() {
+    run(async {
+        let bench = bench(AB.to_vec());
+        {
+            let mut world = bench.table.world.lock().expect("no panic");
+            world.cannot_tell = true;
+            world.faults.push_back(Fault::LostBefore);
+        }
+        bench.push(0..50);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").attempts > 0).await;
+        alter(&bench, vec![("id", "String"), ("c", "String")]);
+        let problem = || bench.status.snapshot().problems.remove("d.t");
+        wait_until(|| problem().is_some_and(|problem| problem.state == State::TableDiffers)).await;
+        assert!(problem().expect("it stands").words.contains("values of UInt32 in String"));
+        alter(&bench, AB.to_vec());
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 50).await;
+        stop.send(true).expect("it runs");
+        running.await.expect("no panic").expect("drains");
+        bench.assert_holds(0..50);
+    });
+}
+
 #[test]
 fn a_column_that_is_dropped_while_running_holds_the_rows_until_it_is_back() {
     run(async {
