@@ -36,7 +36,7 @@ mod signals;
 mod status_view;
 
 fn main() -> std::process::ExitCode {
-    allocator::collect_often();
+    allocator::set_up();
     open_files::raise();
     cli::main()
 }
