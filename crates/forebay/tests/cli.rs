@@ -414,15 +414,6 @@ fn a_fault_inside_an_expression_has_its_line_and_column() {
 fn a_log_takes_lines_shows_them_and_lets_go_of_them() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("log-{}", std::process::id()));
     let log = folder.to_str().expect("UTF-8");
-    let piped = |arguments: &[&str], input: &str| {
-        use std::io::Write;
-        use std::process::Stdio;
-        let mut command = forebay(arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the program starts");
-        child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("it reads");
-        child.wait_with_output().expect("it ends")
-    };
     let absent = run(&["log", "cat", log]);
     assert_eq!((code(&absent), err(&absent).contains("forebay log append")), (1, true), "{}", err(&absent));
     assert!(!folder.exists(), "looking makes nothing");
@@ -479,6 +470,55 @@ fn a_log_takes_lines_shows_them_and_lets_go_of_them() {
         "{}",
         out(&checked)
     );
+    std::fs::remove_dir_all(&folder).expect("removes");
+}
+
+/// The program with this on standard input.
+fn piped(arguments: &[&str], input: &str) -> Output {
+    use std::io::Write;
+    use std::process::Stdio;
+    let mut command = forebay(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("it reads");
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn an_input_that_has_grown_is_appended_from_the_first_line_that_the_log_has_not() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("grown-{}", std::process::id()));
+    let log = folder.to_str().expect("UTF-8");
+    let append = |input: &str| piped(&["log", "append", log, "--producer", "6f1c2a"], input);
+    let held = || out(&run(&["log", "cat", log]));
+
+    // What wrote it died within the second line.
+    let broken = append("{\"id\":1}\n{\"id\":2");
+    assert_eq!(code(&broken), 1, "{}", out(&broken));
+    assert!(
+        err(&broken).contains("ends within line 2") && err(&broken).contains("line break"),
+        "{}",
+        err(&broken)
+    );
+    assert_eq!(held(), "{\"id\":1}\n");
+    let grown = "{\"id\":1}\n{\"id\":22}\n{\"id\":3}\n";
+    assert_eq!(out(&append(grown)), "appended 2 records, 1 were there already; the log ends at 3\n");
+    assert_eq!(held(), grown);
+
+    // Over the bounds of several appends, from the middle of one.
+    let long: String =
+        grown.to_owned() + &(4..=3_500).map(|id| format!("{{\"id\":{id}}}\n")).collect::<String>();
+    assert_eq!(out(&append(&long)), "appended 3497 records, 3 were there already; the log ends at 3500\n");
+    let longer = long.clone() + "{\"id\":3501}\n";
+    assert_eq!(out(&append(&longer)), "appended 1 records, 3500 were there already; the log ends at 3501\n");
+    assert_eq!(out(&append(grown)), "appended 0 records, 3 were there already; the log ends at 3501\n");
+    assert_eq!(held(), longer);
+
+    let other = append(&longer.replace("\"id\":7}", "\"id\":8}"));
+    assert!(code(&other) == 1 && err(&other).contains("not those that the log has"), "{}", err(&other));
+    // The same bytes in other lines.
+    let split = append(&longer.replacen("\"id\":1}", "\"id\"\n1}", 1));
+    assert!(code(&split) == 1 && err(&split).contains("nothing was appended"), "{}", err(&split));
+    assert_eq!(held(), longer);
     std::fs::remove_dir_all(&folder).expect("removes");
 }
 

@@ -232,7 +232,7 @@ impl Stream {
             return Err(AppendError { effect: Effect::None, fault: AppendFault::Stopped, message });
         };
         let (rows, bytes) = (records.len() as u64, records.payloads.bytes.len() as u64);
-        appender.append(Append { producer: Some(label), records, packed: None }).await?;
+        appender.append(Append { producer: Some(label), records, packed: None, digest: None }).await?;
         drop(held);
         self.count_appended(rows, bytes);
         Ok(())
@@ -271,7 +271,7 @@ impl Stream {
         tokio::spawn(async move {
             let (rows, bytes) = (records.len() as u64, records.payloads.bytes.len() as u64);
             let producer = key.map(|key| labels::label(key.id, key.tag));
-            let outcome = destination.append(Append { producer, records, packed }).await;
+            let outcome = destination.append(Append { producer, records, packed, digest: None }).await;
             let outcome = outcome.map(|first| Stored { first, rows, is_repeat: false });
             drop(held);
             if outcome.is_ok() {

@@ -14,6 +14,7 @@
 //! | can no owner commit this object any more?            | [`is_orphan`]   | L6         |
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::names::{QueueId, Written};
@@ -38,16 +39,17 @@ pub enum Admit {
     Unknown,
 }
 
-/// Whether the append `ordinal` may come. `committed`: the producer's newest ordinal in the log; `last`: its newest that was
-/// accepted since, if any.
-pub fn admit(committed: Option<u64>, last: Option<u64>, ordinal: u64) -> Admit {
+/// Whether an append of these ordinals may come: one, or where they number records, one for each. `committed`: the producer's newest
+/// ordinal in the log; `last`: its newest that was accepted since, if any. An append of which only a part is known does not come.
+pub fn admit(committed: Option<u64>, last: Option<u64>, ordinals: RangeInclusive<u64>) -> Admit {
     let newest = last.or(committed);
+    let (from, to) = ordinals.into_inner();
     match (committed, newest) {
-        (Some(committed), _) if ordinal <= committed => Admit::Known,
-        (_, Some(newest)) if ordinal <= newest => Admit::OnItsWay,
-        (_, Some(newest)) if ordinal == newest + 1 => Admit::Accept,
+        (Some(committed), _) if to <= committed => Admit::Known,
+        (_, Some(newest)) if to <= newest => Admit::OnItsWay,
+        (_, Some(newest)) if from == newest + 1 => Admit::Accept,
         (_, Some(newest)) => Admit::Gap { expected: newest + 1 },
-        (_, None) if ordinal == 0 => Admit::Accept,
+        (_, None) if from == 0 => Admit::Accept,
         (_, None) => Admit::Unknown,
     }
 }

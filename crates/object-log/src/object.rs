@@ -55,7 +55,7 @@ const LEVEL: i32 = 1;
 /// Records that become durable together, and who sends them.
 #[derive(Debug)]
 pub struct Append {
-    /// Who sends it and which of its appends it is: from 0 and without a gap. Without it a repeat is not recognised. From
+    /// Who sends it and which of its appends it is: from 0 and without a gap (where [`digest`](Self::digest) is set, which of its records is the last here). Without it a repeat is not recognised. From
     /// [`LABELS`](crate::labels::LABELS) on the number is no ordinal but a label's tag: the two are kept with the records and can be read again
     /// ([`crate::labels`]), and the sender's side recognises a repeat by itself.
     pub producer: Option<(u128, u64)>,
@@ -64,6 +64,16 @@ pub struct Append {
     /// Whole zstd frames that give the payload of the only record, byte for byte, if its sender has compressed it: the appender has verified
     /// that. They are stored as they are.
     pub packed: Option<Bytes>,
+    /// The producer's ordinals number its records instead of its appends, and the one given is that of the last record here: then the
+    /// [`digest`] of all its records up to there, which the log keeps beside that ordinal.
+    pub digest: Option<u32>,
+}
+
+/// The digest of a producer's records up to `record`; `before` is that of those before it, 0 for none.
+pub fn digest(before: u32, record: &[u8]) -> u32 {
+    // The length keeps two records apart from one that holds both.
+    let length = (record.len() as u64).to_le_bytes();
+    crc32c::crc32c_append(crc32c::crc32c_append(before, &length), record)
 }
 
 /// One append in an object.

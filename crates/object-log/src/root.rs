@@ -124,6 +124,9 @@ pub struct Producer {
     /// Its newest ordinal that is in the log; all before are too.
     #[prost(uint64, tag = "2")]
     pub ordinal: u64,
+    /// Where its ordinals number records: the digest of all up to that one.
+    #[prost(fixed32, optional, tag = "4")]
+    pub digest: Option<u32>,
     /// The log's time at that commit.
     #[prost(int64, tag = "3")]
     pub stamp_ms: i64,
@@ -158,7 +161,16 @@ pub struct Draft {
     /// The entry; `first` and `stamp_ms` are set at the commit.
     pub entry: Entry,
     /// The newest ordinal of each producer in it.
-    pub producers: Vec<(u128, u64)>,
+    pub producers: Vec<(u128, Newest)>,
+}
+
+/// A producer's newest ordinal in an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// The ordinal.
+    pub ordinal: u64,
+    /// As [`Producer::digest`].
+    pub digest: Option<u32>,
 }
 
 impl Root {
@@ -191,7 +203,12 @@ impl Root {
 
     /// The newest ordinal of a producer that is in the log.
     pub fn watermark(&self, id: u128) -> Option<u64> {
-        self.producer_at(id).ok().map(|at| self.producers[at].ordinal)
+        self.producer(id).map(|producer| producer.ordinal)
+    }
+
+    /// What is known of a producer.
+    pub fn producer(&self, id: u128) -> Option<&Producer> {
+        self.producer_at(id).ok().map(|at| &self.producers[at])
     }
 
     /// Objects that an owner has committed; `None` if that is not known any more.
@@ -237,8 +254,8 @@ impl Root {
             next.committed += 1;
             next.bytes += entry.bytes;
             next.tail.push(entry);
-            for (id, ordinal) in &draft.producers {
-                next.watermark_moved(*id, *ordinal);
+            for (id, newest) in &draft.producers {
+                next.watermark_moved(*id, *newest);
             }
         }
         (next.committed > self.committed).then_some(next)
@@ -329,12 +346,16 @@ impl Root {
         self.producers.binary_search_by_key(&id, |producer| id_of(&producer.id))
     }
 
-    fn watermark_moved(&mut self, id: u128, ordinal: u64) {
+    fn watermark_moved(&mut self, id: u128, newest: Newest) {
+        let Newest { ordinal, digest } = newest;
         let stamp_ms = self.stamp_ms;
         match self.producer_at(id) {
             Ok(at) => {
                 let known = &mut self.producers[at];
-                (known.ordinal, known.stamp_ms) = (known.ordinal.max(ordinal), stamp_ms);
+                known.stamp_ms = stamp_ms;
+                if ordinal > known.ordinal {
+                    (known.ordinal, known.digest) = (ordinal, digest);
+                }
             }
             Err(_) => {
                 if self.producers.len() >= PRODUCERS_MAX {
@@ -343,7 +364,7 @@ impl Root {
                 }
                 let at = self.producer_at(id).expect_err("it is not known");
                 let id = id.to_be_bytes().to_vec();
-                self.producers.insert(at, Producer { id, ordinal, stamp_ms });
+                self.producers.insert(at, Producer { id, ordinal, digest, stamp_ms });
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::object::Append;
 use crate::owner::{Owner, Settings};
 use crate::partition::LogPartition;
 use crate::reader::{LogReader, Read};
-use crate::root::{Claim, Draft, Root};
+use crate::root::{Claim, Draft, Newest, Root};
 
 /// tokio's clock and threads, and a wall clock that a test moves.
 pub(crate) struct TestRuntime {
@@ -108,7 +108,7 @@ pub(crate) fn block<'a>(texts: impl IntoIterator<Item = &'a str>) -> RecordBlock
 }
 
 pub(crate) fn append(producer: Option<(u128, u64)>, text: &str) -> Append {
-    Append { producer, records: block([text]), packed: None }
+    Append { producer, records: block([text]), packed: None, digest: None }
 }
 
 /// A draft of one row, as object `number` of the first owner.
@@ -126,7 +126,8 @@ pub(crate) fn draft(claim: Claim, number: u64, producers: &[(u128, u64)]) -> Dra
         appends: 1,
         ..Entry::default()
     };
-    Draft { entry, producers: producers.to_vec() }
+    let newest = |&(id, ordinal)| (id, Newest { ordinal, digest: None });
+    Draft { entry, producers: producers.iter().map(newest).collect() }
 }
 
 pub(crate) fn root() -> Root {

@@ -183,7 +183,7 @@ async fn what_the_log_holds_takes_no_place_in_a_sweep() {
 async fn a_low_within_an_object_does_not_keep_retention_from_going_on() {
     let bench = bench(1).await;
     let rows = crate::support::block(["a", "b", "c"]);
-    let wide = crate::Append { producer: None, records: rows, packed: None };
+    let wide = crate::Append { producer: None, records: rows, packed: None, digest: None };
     bench.owner.appender().append(wide).await.expect("appends");
     for text in ["d", "e"] {
         bench.owner.appender().append(append(None, text)).await.expect("appends");

@@ -23,7 +23,22 @@ fn an_append_is_the_next_one_or_known_or_refused() {
         (Some(4), Some(6), 5, Admit::OnItsWay),
         (Some(4), Some(6), 7, Admit::Accept),
     ] {
-        assert_eq!(admit(committed, last, ordinal), expected, "{committed:?} {last:?} {ordinal}");
+        assert_eq!(admit(committed, last, ordinal..=ordinal), expected, "{committed:?} {last:?} {ordinal}");
+    }
+}
+
+#[test]
+fn an_append_that_is_known_in_part_is_refused() {
+    for (committed, last, ordinals, expected) in [
+        (None, None, 0..=9, Admit::Accept),
+        (None, None, 1..=9, Admit::Unknown),
+        (Some(4), None, 0..=4, Admit::Known),
+        (Some(4), None, 5..=9, Admit::Accept),
+        (Some(4), None, 0..=9, Admit::Gap { expected: 5 }),
+        (Some(4), Some(6), 5..=6, Admit::OnItsWay),
+        (Some(4), Some(6), 5..=9, Admit::Gap { expected: 7 }),
+    ] {
+        assert_eq!(admit(committed, last, ordinals.clone()), expected, "{committed:?} {last:?} {ordinals:?}");
     }
 }
 

@@ -13,7 +13,12 @@ use crate::partition::Edit;
 use crate::support::{TestRuntime, append, block, owner, partition, partition_in};
 
 fn labelled(id: u128, tag: u64, texts: &[&str]) -> Append {
-    Append { producer: Some(label(id, tag)), records: block(texts.iter().copied()), packed: None }
+    Append {
+        producer: Some(label(id, tag)),
+        records: block(texts.iter().copied()),
+        packed: None,
+        digest: None,
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ const QUEUE: QueueId = QueueId(0xabcd);
 const WRITTEN: Written = Written { epoch: 1, run: 77, number: 4 };
 
 fn append((producer, records): (Option<(u128, u64)>, RecordBlock)) -> Append {
-    Append { producer, records, packed: None }
+    Append { producer, records, packed: None, digest: None }
 }
 
 fn shown() -> Partition {
@@ -153,7 +153,12 @@ fn a_body_that_came_compressed_is_stored_as_it_came_and_read_as_what_it_was() {
         // Two frames, as a sender that flushes makes them.
         let (one, two) = body.as_bytes().split_at(n * 700);
         let packed = [one, two].map(|part| zstd::bulk::compress(part, 3).expect("compresses")).concat();
-        appends.push(Append { producer: None, records: builder.take(), packed: Some(packed.into()) });
+        appends.push(Append {
+            producer: None,
+            records: builder.take(),
+            packed: Some(packed.into()),
+            digest: None,
+        });
     }
     let (bytes, entry) = encode(QUEUE, WRITTEN, &appends);
     for packed in appends.iter().filter_map(|append| append.packed.as_ref()) {

@@ -18,7 +18,10 @@ impl Run {
         let Message { append, permit, answer } = message;
         let producer = append.producer;
         if let Some((id, ordinal)) = counted(producer) {
-            let admit = decide::admit(self.root().watermark(id), self.last.get(&id).copied(), ordinal);
+            // Where ordinals number records, the append has as many as records.
+            let further = append.digest.map_or(0, |_| append.records.len() as u64 - 1);
+            let ordinals = ordinal.saturating_sub(further)..=ordinal;
+            let admit = decide::admit(self.root().watermark(id), self.last.get(&id).copied(), ordinals);
             let refuse = |fault, message| Err(AppendError { effect: Effect::None, fault, message });
             let result = match admit {
                 Admit::Accept => {

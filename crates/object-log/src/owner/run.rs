@@ -22,7 +22,7 @@ use crate::error::{AppendError, AppendFault, LogError};
 use crate::names::Written;
 use crate::object::Append;
 use crate::partition::{Edit, LogPartition, LostOwner, Seen};
-use crate::root::{Claim, Draft, Root, TAIL_MAX};
+use crate::root::{Claim, Draft, Newest, Root, TAIL_MAX};
 use crate::{decide, object};
 
 /// An append that is not answered.
@@ -202,9 +202,11 @@ impl Run {
         let queue = self.root().queue_id();
         let written = Written { epoch: self.claim.epoch, run: self.claim.run, number };
         self.uploads.push(Box::pin(async move {
-            let mut producers: BTreeMap<u128, u64> = BTreeMap::new();
-            for (id, ordinal) in appends.iter().filter_map(|append| counted(append.producer)) {
-                producers.insert(id, ordinal);
+            let mut producers: BTreeMap<u128, Newest> = BTreeMap::new();
+            for append in &appends {
+                if let Some((id, ordinal)) = counted(append.producer) {
+                    producers.insert(id, Newest { ordinal, digest: append.digest });
+                }
             }
             let encoded = runtime.run(move || object::encode(queue, written, &appends)).await;
             let Some((bytes, entry)) = encoded else {

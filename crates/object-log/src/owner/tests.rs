@@ -29,6 +29,41 @@ async fn what_is_answered_is_in_the_log_in_order_and_a_repeat_is_known() {
 }
 
 #[tokio::test]
+async fn ordinals_that_number_records_need_no_appends_that_end_alike() {
+    let partition = partition();
+    let lines = ["a", "b", "c", "d"];
+    let digest_of =
+        |count: usize| lines[..count].iter().fold(0, |so_far, line| object::digest(so_far, line.as_bytes()));
+    let piece = |from: usize, to: usize| Append {
+        producer: Some((7, to as u64 - 1)),
+        records: block(lines[from..to].iter().copied()),
+        packed: None,
+        digest: Some(digest_of(to)),
+    };
+    let first = owner(&partition).await;
+    assert_eq!(first.appender().append(piece(0, 2)).await, Ok(Appended::At(0)));
+    assert_eq!(first.appender().append(piece(0, 2)).await, Ok(Appended::Known));
+    first.close().await.expect("ends");
+    let next = owner(&partition).await;
+    let known = next.root().producer(7).cloned().expect("it is known");
+    assert_eq!((known.ordinal, known.digest), (1, Some(digest_of(2))));
+    // One of its records is in the log, and the other is not.
+    let error = next.appender().append(piece(1, 3)).await.expect_err("refused");
+    assert_eq!((error.fault, error.effect), (AppendFault::Gap, Effect::None));
+    assert_eq!(next.appender().append(piece(1, 2)).await, Ok(Appended::Known));
+    assert_eq!(next.appender().append(piece(2, 4)).await, Ok(Appended::At(2)));
+    let known = next.root().producer(7).cloned().expect("it is known");
+    assert_eq!((known.ordinal, known.digest), (3, Some(digest_of(4))));
+    let texts: Vec<_> = read_from(&partition, 0).await.into_iter().map(|(_, text)| text).collect();
+    assert_eq!(texts, lines);
+    assert_ne!(
+        object::digest(object::digest(0, b"a"), b"b"),
+        object::digest(0, b"ab"),
+        "records are kept apart"
+    );
+}
+
+#[tokio::test]
 async fn appends_of_one_moment_share_an_object_and_a_commit() {
     let partition = partition();
     let settings = Settings { linger_min: Duration::from_millis(30), ..quick() };
@@ -107,7 +142,7 @@ async fn an_append_without_records_or_above_the_bound_is_refused_before_it_costs
     for records in [block([]), block([&*"x".repeat(APPEND_BYTES_MAX + 1)])] {
         let error = owner
             .appender()
-            .append(Append { producer: None, records, packed: None })
+            .append(Append { producer: None, records, packed: None, digest: None })
             .await
             .expect_err("refused");
         assert_eq!((error.fault, error.effect), (AppendFault::Refused, Effect::None));

@@ -149,7 +149,15 @@ fn a_root_with_every_list_full_is_below_64_kib() {
         stamp_ms: i64::MAX,
         tail: vec![wide; TAIL_MAX],
         levels: vec![Level { references: vec![reference; LEVEL_MAX] }; LEVELS_MAX],
-        producers: vec![Producer { id: vec![255; 16], ordinal: u64::MAX, stamp_ms: i64::MAX }; PRODUCERS_MAX],
+        producers: vec![
+            Producer {
+                id: vec![255; 16],
+                ordinal: u64::MAX,
+                digest: Some(u32::MAX),
+                stamp_ms: i64::MAX
+            };
+            PRODUCERS_MAX
+        ],
         consumers: vec!["x".repeat(crate::names::CONSUMER_BYTES_MAX); CONSUMERS_MAX],
         past: vec![Past { epoch: u64::MAX, run: u64::MAX, committed: u64::MAX }; PAST_MAX],
         bytes: u64::MAX,

@@ -214,7 +214,8 @@ pub async fn producer(world: Arc<World>, number: u64, appends: u64, known: Known
                 world.executor.sleep_us(100_000).await;
                 continue;
             };
-            let append = Append { producer: Some((id, ordinal)), records: block(&texts), packed: None };
+            let append =
+                Append { producer: Some((id, ordinal)), records: block(&texts), packed: None, digest: None };
             let patience_us = 200_000 + world.draw(20_000_000);
             let answer = match world.variant {
                 Some(Variant::AnsweredEarly) if world.percent(30) => {

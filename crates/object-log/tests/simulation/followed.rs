@@ -152,8 +152,12 @@ pub async fn follow(world: Arc<World>, mut place: Place, appender: Appender) -> 
                 continue;
             }
             let texts: Vec<String> = (from..to).map(|line| format!("f{file}.{line}")).collect();
-            let append =
-                Append { producer: Some(label(id_of(file), to)), records: block(&texts), packed: None };
+            let append = Append {
+                producer: Some(label(id_of(file), to)),
+                records: block(&texts),
+                packed: None,
+                digest: None,
+            };
             if let Err(error) = appender.append(append).await {
                 world.note(|| format!("file {file} is not followed any more: {error}"));
                 return std::future::pending().await;

@@ -97,7 +97,7 @@ async fn take(
     let outcome = match begun {
         Begin::New(tell, _fate) => {
             let producer = Some(labels::label(key.id, key.tag));
-            let append = Append { producer, records: block(&texts), packed: None };
+            let append = Append { producer, records: block(&texts), packed: None, digest: None };
             let outcome = match appender.append(append).await {
                 Ok(appended) => {
                     let first = if let Appended::At(first) = appended { Some(first) } else { None };

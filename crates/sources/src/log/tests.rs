@@ -40,7 +40,11 @@ async fn append(store: &Arc<dyn Store>, index: u32, bodies: &[Vec<u8>]) {
         let mut builder = BlockBuilder::new(Partition::new("any", 0), 0);
         builder.push(0, 7, Some(body));
         let records = builder.take();
-        owner.appender().append(Append { producer: None, records, packed: None }).await.expect("appends");
+        owner
+            .appender()
+            .append(Append { producer: None, records, packed: None, digest: None })
+            .await
+            .expect("appends");
     }
     owner.close().await.expect("ends");
 }
