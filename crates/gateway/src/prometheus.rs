@@ -43,6 +43,9 @@ const WRITTEN: [HeaderName; 3] = [
     HeaderName::from_static("x-prometheus-remote-write-exemplars-written"),
 ];
 
+/// The version of remote write, as a sender says it.
+const VERSION: HeaderName = HeaderName::from_static("x-prometheus-remote-write-version");
+
 /// Which message a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
@@ -108,7 +111,13 @@ fn retried(refusal: Refusal) -> Refusal {
 fn version(headers: &HeaderMap) -> Result<Version, Refusal> {
     let (media, parameters) = records::media(headers);
     let message = parameters.split(';').find_map(|parameter| parameter.trim().strip_prefix("proto="));
+    let says_two = headers.get(VERSION).is_some_and(|version| version.as_bytes().starts_with(b"2."));
     match (media.as_str(), message.map(|message| message.trim_matches('"'))) {
+        ("application/x-protobuf", None) if says_two => {
+            let message = "`X-Prometheus-Remote-Write-Version` says 2, whose message the `Content-Type` names: send \
+                           `application/x-protobuf;proto=io.prometheus.write.v2.Request`";
+            Err(Refusal::new(Kind::Media, message))
+        }
         ("application/x-protobuf", None | Some("prometheus.writerequest")) => Ok(Version::One),
         ("application/x-protobuf", Some("io.prometheus.write.v2.request")) => Ok(Version::Two),
         _ => {

@@ -26,7 +26,7 @@ use crate::budget::Held;
 use crate::quoting::quote;
 use crate::records::{Parsed, Rows};
 use crate::refusal::{Kind, Refusal};
-use crate::wire::{Fields, Value};
+use crate::wire::{Fields, Value, malformed};
 
 /// Bytes of the description of a family, with its name and unit.
 const METADATA_BYTES_MAX: usize = 64 << 10;
@@ -87,6 +87,12 @@ pub(super) fn one(body: &[u8], rows: Rows) -> Result<Found, Refusal> {
             (1, Value::Bytes(bytes)) => out.series_of_one(bytes)?,
             (3, Value::Bytes(bytes)) => out.metadata_of_one(bytes)?,
             (1 | 3, _) => return Err(fields.unexpected(field)),
+            // Unknown fields are skipped, and all of a message of 2.0 would be.
+            (4 | 5, _) => {
+                let what = "is one of remote write 2.0, which its `Content-Type` does not say: send \
+                            `application/x-protobuf;proto=io.prometheus.write.v2.Request`";
+                return Err(malformed("WriteRequest", what));
+            }
             _ => {}
         }
     }

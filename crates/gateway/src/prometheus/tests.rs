@@ -41,6 +41,27 @@ async fn samples_are_durable_when_they_are_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_of_2_0_that_is_called_one_of_1_0_is_refused() {
+    let store = in_memory();
+    let gateway = start(options(vec![support::stream("prometheus", &store)])).await;
+    let body = snappy(&request_of_two(&[series_of_two()]));
+    let explicit = ("Content-Type", "application/x-protobuf;proto=prometheus.WriteRequest");
+    for media in [ONE, explicit] {
+        let (status, _, text) = gateway.send("/api/v1/write", &[media, SNAPPY], &body).await;
+        assert!(status == 400 && text.contains("proto=io.prometheus.write.v2.Request"), "{status} {text}");
+    }
+    let version = |text| ("X-Prometheus-Remote-Write-Version", text);
+    for (media, version, expected) in [(ONE, version("2.0.0"), 415), (TWO, version("2.0.0"), 204)] {
+        let (status, _, text) = gateway.send("/api/v1/write", &[media, version, SNAPPY], &body).await;
+        assert_eq!(status, expected, "{text}");
+    }
+    let headers = [ONE, version("0.1.0"), SNAPPY];
+    assert_eq!(gateway.send("/api/v1/write", &headers, &snappy(&up())).await.0, 204);
+    gateway.stop().await.unwrap();
+    assert_eq!(records(&store).await.len(), 6);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_to_2_0_counts_what_was_written() {
     let store = in_memory();
     let gateway = start(options(vec![support::stream("prometheus", &store)])).await;
