@@ -11,7 +11,7 @@
 //! | comes slowly, or stops                   | 408                                         |
 //! | finds no room beside the others          | 429                                         |
 //! | is compressed in an unknown way, or twice | 415                                        |
-//! | is not what its encoding says            | 400                                         |
+//! | is not what its encoding says, or goes on behind a stream of zlib | 400                |
 
 use std::io::Read;
 use std::time::Duration;
@@ -217,7 +217,14 @@ fn inflate(
     let out = match encoding {
         Encoding::Identity => Ok(bytes.to_vec()),
         Encoding::Gzip => pieces(flate2::read::MultiGzDecoder::new(bytes), bytes_max, &mut inflated),
-        Encoding::Deflate => pieces(flate2::read::ZlibDecoder::new(bytes), bytes_max, &mut inflated),
+        Encoding::Deflate => {
+            let mut decoder = flate2::bufread::ZlibDecoder::new(bytes);
+            let out = pieces(&mut decoder, bytes_max, &mut inflated)?;
+            match decoder.get_ref().len() {
+                0 => Ok(out),
+                behind => Err(behind_the_end(behind)),
+            }
+        }
         Encoding::Zstd => match zstd_at_once(bytes, bytes_max, &mut inflated)? {
             Some(out) => Ok(out),
             None => {
@@ -295,6 +302,13 @@ fn block(bytes: &[u8], bytes_max: usize, held: &mut Held) -> Result<Vec<u8>, Ref
 
 fn damaged(error: &std::io::Error) -> Refusal {
     Refusal::new(Kind::Malformed, format!("the body is not what its `Content-Encoding` says: {error}"))
+}
+
+fn behind_the_end(bytes: usize) -> Refusal {
+    let message = format!(
+        "the body is not what its `Content-Encoding` says: {bytes} bytes stand behind the end of its zlib stream; send one stream, or use `gzip`"
+    );
+    Refusal::new(Kind::Malformed, message)
 }
 
 fn too_large(bytes_max: usize) -> Refusal {

@@ -35,6 +35,13 @@ async fn bodies_are_inflated_and_what_is_damaged_is_refused() {
         encoder.write_all(&text).unwrap();
         encoder.finish().unwrap()
     };
+    let behind = [&zlib[..], &zlib].concat();
+    let refused = inflated("deflate", behind, 1 << 20, roomy()).await.unwrap_err();
+    assert!(
+        refused.kind == Kind::Malformed && refused.message.contains("behind the end"),
+        "{}",
+        refused.message
+    );
     let mut twice = gzip(&text[..400]);
     twice.extend(gzip(&text[400..]));
     for (encoding, body) in [

@@ -25,6 +25,8 @@ use crate::refusal::{Kind, Refusal};
 const SCHEMA_MEMORY: usize = 64;
 /// Bytes of a record as JSON for which there is room at once; twice as many once they are not enough, and so on.
 const JSON_ROOM: usize = 4 << 10;
+/// Bytes that may stand behind the stream of a block of `deflate`: Avro's libraries for Python leave a part of zlib's checksum there.
+const CHECKSUM_BYTES: usize = 4;
 /// Bytes that a block is decompressed by at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -224,7 +226,13 @@ impl Blocks {
         self.out.clear();
         match self.codec {
             Codec::Null => return Ok(packed),
-            Codec::Deflate => self.read(packed.len(), flate2::bufread::DeflateDecoder::new(packed))?,
+            Codec::Deflate => {
+                let mut decoder = flate2::bufread::DeflateDecoder::new(packed);
+                self.read(packed.len(), &mut decoder)?;
+                if decoder.get_ref().len() > CHECKSUM_BYTES {
+                    return Err(no_content());
+                }
+            }
             Codec::Zstandard => {
                 let mut decoder =
                     zstd::stream::read::Decoder::with_buffer(packed).map_err(|_| no_content())?;

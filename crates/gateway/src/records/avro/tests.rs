@@ -194,6 +194,12 @@ fn blocks_that_grow_without_end_or_are_damaged_are_refused() {
         encoder.write_all(&zeros).unwrap();
         encoder.finish().unwrap()
     };
+    let behind = {
+        use std::io::Write;
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(&sized(b"one")).unwrap();
+        [encoder.finish().unwrap(), b"no end".to_vec()].concat()
+    };
     let snappy = [snap::raw::Encoder::new().compress_vec(&zeros).unwrap(), vec![0; 4]].concat();
     let zstandard = zstd::bulk::compress(&zeros, 3).unwrap();
     let said = [&[0xff, 0xff, 0xff, 0xff, 0x0f, 0][..], &[0; 4]].concat();
@@ -204,6 +210,7 @@ fn blocks_that_grow_without_end_or_are_damaged_are_refused() {
         ("snappy", &said, Kind::Malformed),
         ("snappy", &[0, 1, 2].to_vec(), Kind::Malformed),
         ("deflate", &b"no deflate".to_vec(), Kind::Malformed),
+        ("deflate", &behind, Kind::Malformed),
         ("zstandard", &b"no zstandard".to_vec(), Kind::Malformed),
     ] {
         let body = file(TEXT, codec, &[(1, packed.clone())]);
