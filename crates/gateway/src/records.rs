@@ -36,6 +36,9 @@ use crate::refusal::{Kind, Refusal};
 /// Errors of lines that an answer shows; it counts all.
 const ERRORS_SHOWN: usize = 100;
 
+/// The byte order mark, in UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Records of a body at the most: as many as an append may have.
 pub const ROWS_MAX: usize = object_log::object::APPEND_ROWS_MAX;
 
@@ -233,21 +236,23 @@ pub fn parse(
     let is_bytes = matches!(kind.as_str(), "" | "application/octet-stream");
     let is_csv = matches!(kind.as_str(), "text/csv" | "text/tab-separated-values");
     let mut rows = Rows::new(now_ms, held, body.len())?;
+    // What some editors and exports put before text is no part of its first record.
+    let text = body.strip_prefix(MARK).unwrap_or(body);
     match format {
         Format::Json if is_csv => return Err(other("JSON")),
         Format::Json if protobuf::is_media(kind) => {
             return Err(other("JSON, and messages need a stream of `format: protobuf`"));
         }
-        Format::Json if kind == "application/json" => json::values(body, &mut rows)?,
+        Format::Json if kind == "application/json" => json::values(text, &mut rows)?,
         // Such a file is never JSON, so one whose type nobody has said is not mistaken.
         Format::Json if avro::is_media(kind) || is_container(body) => {
             rows.errors.unit = Unit::Record;
             avro::file(None, (body, bytes_max), &mut rows)?;
         }
-        Format::Json => json::lines(body, &mut rows)?,
+        Format::Json => json::lines(text, &mut rows)?,
         Format::Csv(csv) if is_csv || matches!(kind.as_str(), "" | "text/plain") => {
             let has_head = parameters.split(';').any(|p| p.trim() == "header=present");
-            csv::lines(csv, has_head, body, &mut rows)?;
+            csv::lines(csv, has_head, text, &mut rows)?;
         }
         Format::Csv(_) => return Err(other("CSV (`text/csv`)")),
         Format::Avro(schema) if is_bytes || avro::is_media(kind) => {
@@ -263,7 +268,7 @@ pub fn parse(
             protobuf::messages(parameters, body, &mut rows)?;
         }
         Format::Protobuf => return Err(other("Protocol Buffers (`application/x-protobuf`)")),
-        Format::Lines => lines(body, (LINE_FIELD, b""), &mut rows)?,
+        Format::Lines => lines(text, (LINE_FIELD, b""), &mut rows)?,
         Format::Message => rows.push(body)?,
         Format::Otlp(signal) => drop(otlp::record(*signal, otlp::form_of(kind, body), body, &mut rows)?),
     }

@@ -56,6 +56,22 @@ fn a_line_of_json_is_a_record_and_a_bad_one_is_named_by_its_number() {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_part_of_the_first_record() {
+    let ab = csv(&["a", "b"]);
+    for (format, kind, body, expected) in [
+        (&Format::Json, "application/x-ndjson", "{\"a\":1}\n{\"a\":2}", ["{\"a\":1}", "{\"a\":2}"]),
+        (&Format::Json, "application/json", "[{\"a\":1},{\"a\":2}]", ["{\"a\":1}", "{\"a\":2}"]),
+        (&ab, "text/csv", "1,2\n3,4\n", ["1,2", "3,4"]),
+        (&ab, "text/csv; header=present", "a,b\n1,2\n3,4\n", ["1,2", "3,4"]),
+        (&Format::Lines, "text/plain", "x\ny", ["{\"line\":\"x\"}", "{\"line\":\"y\"}"]),
+    ] {
+        assert_eq!(good(format, kind, &format!("\u{feff}{body}")), expected, "{kind}");
+    }
+    // Of a message every byte counts.
+    assert_eq!(good(&Format::Message, "", "\u{feff}x"), ["\u{feff}x"]);
+}
+
+#[test]
 fn values_of_json_come_in_an_array_or_one_after_the_other() {
     let one = "application/json";
     for body in [
