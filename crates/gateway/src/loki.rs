@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The timestamp is nanoseconds since 1970 as a text, as Loki has it, so that no digit is lost; a column `DateTime64(9)` takes it. Protocol
-//! Buffers in Snappy ([`protobuf`]), with `Content-Type: application/x-protobuf`, make the same records.
+//! Buffers in Snappy ([`protobuf`]), with `Content-Type: application/x-protobuf`, make the same records. Labels and metadata are always there and their values
+//! are texts, as in Loki, so that columns `Map(String, String)` take every record.
 
 mod json;
 mod labels;
@@ -101,7 +102,7 @@ async fn take(
     stream.append(records, None, held, gate.answer_wait_max()).await.map(drop)
 }
 
-/// Appends the record of an entry, whose size is known before it is written. Without metadata that text is empty.
+/// Appends the record of an entry, whose size is known before it is written. Labels and metadata are objects; without any of either, `{}` or an empty text.
 fn write_record(
     rows: &mut Rows,
     time: &str,
@@ -117,10 +118,8 @@ fn write_record(
         quote(out, line);
         out.extend_from_slice(b",\"labels\":");
         out.extend_from_slice(labels.as_bytes());
-        if !metadata.is_empty() {
-            out.extend_from_slice(b",\"metadata\":");
-            out.extend_from_slice(metadata.as_bytes());
-        }
+        out.extend_from_slice(b",\"metadata\":");
+        out.extend_from_slice(if metadata.is_empty() { b"{}" } else { metadata.as_bytes() });
         out.push(b'}');
     })
 }

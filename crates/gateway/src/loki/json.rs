@@ -259,7 +259,7 @@ impl<'de> Visitor<'de> for Pairs {
     }
 }
 
-/// A text, or what some senders write without quotes.
+/// A text, or what some senders write without quotes, as Loki takes it: by its letters.
 struct Scalar;
 
 impl<'de> DeserializeSeed<'de> for Scalar {
@@ -282,22 +282,22 @@ impl Visitor<'_> for Scalar {
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
+        Ok(value.to_string().into())
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
+        Ok(value.to_string().into())
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
+        Ok(value.to_string().into())
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
+        Ok(Value::from(value).to_string().into())
     }
 
     fn visit_unit<E: Error>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+        Ok("null".into())
     }
 }

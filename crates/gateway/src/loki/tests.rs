@@ -13,14 +13,14 @@ fn parsed(body: &[u8]) -> Result<Vec<String>, Refusal> {
 
 #[test]
 fn an_entry_is_a_record_with_its_labels() {
-    let body = r#"{"x":[1],"streams":[{"stream":{"app":"web","n":"1"},"values":[["1700000000000000001","a \"b\"\n"],["2","c",{"trace":"t"}]]},
+    let body = r#"{"x":[1],"streams":[{"stream":{"app":"web","n":"1"},"values":[["1700000000000000001","a \"b\"\n"],["2","c",{"trace":"t","n":7}]]},
         {"values":[["3","d"]]},{"stream":{}}]}"#;
     assert_eq!(
         parsed(body.as_bytes()).unwrap(),
         [
-            r#"{"timestamp":"1700000000000000001","line":"a \"b\"\n","labels":{"app":"web","n":"1"}}"#,
-            r#"{"timestamp":"2","line":"c","labels":{"app":"web","n":"1"},"metadata":{"trace":"t"}}"#,
-            r#"{"timestamp":"3","line":"d","labels":{}}"#,
+            r#"{"timestamp":"1700000000000000001","line":"a \"b\"\n","labels":{"app":"web","n":"1"},"metadata":{}}"#,
+            r#"{"timestamp":"2","line":"c","labels":{"app":"web","n":"1"},"metadata":{"trace":"t","n":"7"}}"#,
+            r#"{"timestamp":"3","line":"d","labels":{},"metadata":{}}"#,
         ]
     );
     assert_eq!(parsed(b"{}").unwrap(), [""; 0]);
@@ -88,8 +88,8 @@ fn what_a_push_takes_beside_its_body_is_held() {
 
 #[test]
 fn labels_may_stand_behind_their_entries_and_no_two_times() {
-    let body = r#"{"streams":[{"values":[["1","a"],["2","b",{}]],"stream":{"n":1,"n":2,"t":true}}]}"#;
-    let labels = r#""labels":{"n":2,"t":true}}"#;
+    let body = r#"{"streams":[{"values":[["1","a"],["2","b",{}]],"stream":{"n":1,"n":2,"t":true,"f":1.5,"u":null}}]}"#;
+    let labels = r#""labels":{"n":"2","t":"true","f":"1.5","u":"null"},"metadata":{}}"#;
     let expected =
         ["1\",\"line\":\"a", "2\",\"line\":\"b"].map(|entry| format!("{{\"timestamp\":\"{entry}\",{labels}"));
     assert_eq!(parsed(body.as_bytes()).unwrap(), expected);
@@ -124,7 +124,7 @@ async fn a_push_is_durable_when_it_is_answered() {
     assert_eq!(gateway.send("/loki/api/v1/push", &[], body).await.0, 415);
     gateway.stop().await.unwrap();
     for store in [store, other] {
-        assert_eq!(records(&store).await, [r#"{"timestamp":"1","line":"x","labels":{}}"#]);
+        assert_eq!(records(&store).await, [r#"{"timestamp":"1","line":"x","labels":{},"metadata":{}}"#]);
     }
 }
 

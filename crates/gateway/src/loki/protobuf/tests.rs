@@ -50,7 +50,7 @@ fn labels_behind_the_entries_and_pieces_of_a_timestamp_count() {
     let stream = [sized(2, time), sized(1, br#"{a="b"}"#)].concat();
     assert_eq!(
         parsed(&sized(1, stream)).unwrap(),
-        [r#"{"timestamp":"1000000005","line":"","labels":{"a":"b"}}"#]
+        [r#"{"timestamp":"1000000005","line":"","labels":{"a":"b"},"metadata":{}}"#]
     );
 }
 
@@ -115,6 +115,6 @@ async fn a_push_of_protobuf_is_durable_when_it_is_answered() {
     assert_eq!(gateway.send(path, &[protobuf], &claims).await.0, 413, "says that it is 1 GiB");
     assert_eq!(gateway.send(path, &[("Content-Type", "text/plain")], &snappy).await.0, 415);
     gateway.stop().await.unwrap();
-    let record = r#"{"timestamp":"1000000000","line":"x","labels":{"app":"web"}}"#;
+    let record = r#"{"timestamp":"1000000000","line":"x","labels":{"app":"web"},"metadata":{}}"#;
     assert_eq!(records(&store).await, [record, record]);
 }
