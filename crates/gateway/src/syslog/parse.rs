@@ -14,7 +14,8 @@
 //! | `rfc3164` | `<PRI>Oct 11 22:14:15 HOST APP[PROCID]: TEXT`, or parts of it      | those that are there; a time of RFC 3339 counts too |
 //! | `raw`     | no priority                                                        | the text, with facility 1 and severity 5        |
 //!
-//! A message without a time gets that at which it was received, as milliseconds. A time of RFC 3164 has neither year nor zone: it gets the year that brings it
+//! A message without a time, or whose time is none of the calendar (`2024-02-31`, `Feb 30`, a zone of `+99:99`), gets that at which it was received, as
+//! milliseconds. A time of RFC 3164 has neither year nor zone: it gets the year that brings it
 //! nearest to the time of receipt, and the pipeline's `timezone`. What is not UTF-8 is replaced.
 
 use std::io::Write;
@@ -112,8 +113,7 @@ fn full(priority: u8, rest: &[u8]) -> Option<Message<'_>> {
     let (time, rest) = word(rest);
     let time = match time {
         b"-" => Time::None,
-        time if is_full_time(time) => Time::Full(time),
-        _ => return None,
+        time => full_time(time)?,
     };
     let mut rest = rest;
     let mut next = || {
@@ -195,9 +195,11 @@ fn old(priority: u8, rest: &[u8]) -> Message<'_> {
     let found = nothing(priority);
     let (time, rest) = match (short_time(rest), word(rest)) {
         (Some(time), _) => (time, rest.get(15..).unwrap_or_default()),
-        (None, (first, behind)) if is_full_time(first) => (Time::Full(first), behind),
-        // Without a time there is no header, as RFC 3164 has it.
-        (None, _) => return Message { text: rest, ..found },
+        (None, (first, behind)) => match full_time(first) {
+            Some(time) => (time, behind),
+            // Without a time there is no header, as RFC 3164 has it.
+            None => return Message { text: rest, ..found },
+        },
     };
     let rest = rest.strip_prefix(b" ").unwrap_or(rest);
     let found = Message { time, ..found };
@@ -247,10 +249,10 @@ fn short_time(bytes: &[u8]) -> Option<Time<'static>> {
         .then_some(Time::Short([month, day, hour, minute, second]))
 }
 
-/// Whether a word is a time of RFC 3339, such as `2003-10-11T22:14:15.003-07:00`.
-fn is_full_time(bytes: &[u8]) -> bool {
+/// A word that looks like a time of RFC 3339, such as `2003-10-11T22:14:15.003-07:00`; [`Time::None`] if no calendar or clock has it.
+fn full_time(bytes: &[u8]) -> Option<Time<'_>> {
     const SHAPE: &[u8; 19] = b"dddd-dd-ddTdd:dd:dd";
-    let Some((time, rest)) = bytes.split_first_chunk::<19>() else { return false };
+    let (time, rest) = bytes.split_first_chunk::<19>()?;
     let fits = time
         .iter()
         .zip(SHAPE)
@@ -267,18 +269,40 @@ fn is_full_time(bytes: &[u8]) -> bool {
         Some(rest) => {
             let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
             if !(1..=9).contains(&digits) {
-                return false;
+                return None;
             }
             &rest[digits..]
         }
         None => rest,
     };
-    let is_zone = match rest {
+    let is_of_zone = match rest {
         b"Z" => true,
-        [b'+' | b'-', a, b, b':', c, d] => [a, b, c, d].iter().all(|byte| byte.is_ascii_digit()),
-        _ => false,
+        [b'+' | b'-', zone @ ..] => match zone {
+            [a, b, b':', c, d] if [a, b, c, d].iter().all(|byte| byte.is_ascii_digit()) => {
+                zone < &b"24"[..] && &zone[3..] < &b"60"[..]
+            }
+            _ => return None,
+        },
+        _ => return None,
     };
-    fits && is_zone && in_range()
+    if !fits || !in_range() {
+        return None;
+    }
+    let year = 100 * i64::from(two(0)) + i64::from(two(2));
+    match is_of_zone && two(8) <= days_of(year, two(5)) {
+        true => Some(Time::Full(bytes)),
+        false => Some(Time::None),
+    }
+}
+
+/// Days of a month.
+fn days_of(year: i64, month: u8) -> u8 {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        2 => 28 + u8::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
 }
 
 /// Appends the record of a message that `peer` sent, received at `received_ms`.
@@ -293,7 +317,10 @@ pub fn write_record(out: &mut Vec<u8>, message: &Message<'_>, received_ms: i64, 
         }
         Time::Short([month, day, hour, minute, second]) => {
             let year = year_of(month, day, received_ms);
-            write!(out, "\"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}\"")
+            match day <= days_of(year, month) {
+                true => write!(out, "\"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}\""),
+                false => write!(out, "{received_ms}"),
+            }
         }
     };
     let (facility, severity) = (message.priority >> 3, message.priority & 7);

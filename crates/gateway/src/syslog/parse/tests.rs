@@ -59,6 +59,35 @@ fn messages_of_rfc_5424_are_read_whole() {
 }
 
 #[test]
+fn a_time_that_no_calendar_has_gives_way_to_that_of_the_receipt() {
+    let of = |message: &str| {
+        let (time, _, texts, _) = fields(message.as_bytes());
+        (time, texts[0].clone(), texts[4].clone())
+    };
+    let expected = |time: Value| (time, "host".to_owned(), "text".to_owned());
+    for time in [
+        "2024-02-31T10:00:00Z",
+        "2023-02-29T10:00:00Z",
+        "2100-02-29T10:00:00Z",
+        "2023-04-31T10:00:00.5Z",
+        "2023-04-30T10:00:00+99:99",
+        "2023-04-30T10:00:00+24:00",
+        "2023-04-30T10:00:00-00:60",
+    ] {
+        assert_eq!(of(&format!("<13>1 {time} host a p m - text")), expected(json!(RECEIVED_MS)), "{time}");
+        assert_eq!(of(&format!("<13>{time} host a: text")), expected(json!(RECEIVED_MS)), "{time}");
+    }
+    // The nearest February was that of 2024, which has 29 days.
+    for time in ["Feb 30 10:00:00", "Apr 31 10:00:00"] {
+        assert_eq!(of(&format!("<13>{time} host a: text")), expected(json!(RECEIVED_MS)), "{time}");
+    }
+    for time in ["2024-02-29T10:00:00Z", "2000-02-29T23:59:59-23:59"] {
+        assert_eq!(of(&format!("<13>1 {time} host a p m - text")), expected(json!(time)), "{time}");
+    }
+    assert_eq!(of("<13>Feb 29 10:00:00 host a: text"), expected(json!("2024-02-29T10:00:00")));
+}
+
+#[test]
 fn structured_data_become_maps_of_texts() {
     let of = |data: &str| {
         let record = record(format!("<13>1 - h a p m {data}").as_bytes());
