@@ -183,7 +183,7 @@ fn streams(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
         if stream.log.as_ref().is_some_and(StoreUrl::is_memory) {
             fault(&format!("{path}.log"), FORGETS.to_owned());
         }
-        if let Some(other) = places.insert((gateway.log_of(name), stream.partition), name) {
+        if let Some(other) = places.insert((folder_of(&gateway.log_of(name)), stream.partition), name) {
             fault(&path, format!("stream `{other}` fills that partition of the log too"));
         }
         for (memory, setting) in
@@ -231,6 +231,19 @@ fn streams(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
             let message = "records go before their `Idempotency-Key` does; give `keys_for` or more";
             fault(&format!("{path}.keep"), message.to_owned());
         }
+    }
+}
+
+/// The folder of a log in one spelling: `./l`, `l/` and its whole path are one.
+fn folder_of(url: &str) -> String {
+    match url.split_once("://").unwrap_or(("file", url)) {
+        ("file", path) => {
+            // Also where the working folder is gone, what is written is compared.
+            let whole = std::path::absolute(path).unwrap_or_else(|_| path.into());
+            // Without the slash at the end.
+            whole.components().collect::<std::path::PathBuf>().display().to_string()
+        }
+        _ => url.trim_end_matches('/').to_owned(),
     }
 }
 

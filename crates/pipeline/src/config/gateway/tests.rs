@@ -151,6 +151,21 @@ fn streams_and_clients_keep_to_their_rules() {
     good(
         "gateway: g\nstreams:\n  a: { format: avro, schema_file: x.avsc }\n  b: { format: protobuf }\n  c: { format: lines }\n",
     );
+    let here = std::env::current_dir().unwrap().display().to_string();
+    for (one, other) in [
+        ("./l", "./l/"),
+        ("l", &format!("file://{here}/l/")),
+        ("l/./m", "l//m"),
+        ("l", &format!("{here}/l")),
+        ("./forebay-logs/a", "forebay-logs/a/"),
+        ("s3://bucket/l", "s3://bucket/l/"),
+    ] {
+        let text = format!("gateway: g\nstreams:\n  a: {{ log: '{one}' }}\n  b: {{ log: '{other}' }}\n");
+        wrong(&text, &["stream `a` fills that partition"]);
+    }
+    good(
+        "gateway: g\nstreams:\n  a: { log: ./l }\n  b: { log: ./l/m }\n  c: { log: s3://l }\n  d: { log: gs://l }\n",
+    );
     wrong(
         "gateway: g\nclients:\n  x: { user: u }\n  y: { token_file: t, streams: [b] }\n  z: { token_file: t, tenant: a.b }\n  w: { token_file: t, user: u }\nstreams: { a: {} }\n",
         &["needs exactly one of", "go together", "there is no stream `b`", "a tenant's name", "go together"],
