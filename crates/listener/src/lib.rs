@@ -9,6 +9,7 @@
 //! | `serve`    | accepts connections; bounds their number and every wait for a client |
 //! | `requests` | counts the requests of a connection of HTTP/2                        |
 //! | `stall`    | ends a connection whose client no longer takes its answer            |
+//! | `unread`   | throws away what comes of a request that was answered before it was read |
 //! | `tls`      | certificates from files, read again when they change                 |
 //! | `admit`    | refuses foreign host names and cross-site requests                   |
 // Listeners stand at the edge of the system and not on the data's path: they live in wall time.
@@ -19,6 +20,7 @@ mod requests;
 mod serve;
 mod stall;
 mod tls;
+mod unread;
 
 pub use admit::{Names, Refusal};
 pub use serve::{Bounds, Edge, serve, serve_with};

@@ -1,20 +1,24 @@
 //! Accepts connections and answers their requests, within bounds.
 //!
 //! Owns how long a connection may wait for each thing, and that a stop answers whoever has connected. Does not own certificates (`tls`), a
-//! client that takes no bytes (`stall`) or the router's answers.
+//! client that takes no bytes (`stall`), one that sends on when it was answered (`unread`) or the router's answers.
 //!
 //! | a client that …                                  | meets                                            |
 //! |--------------------------------------------------|--------------------------------------------------|
 //! | sends its head a byte at a time, or none         | the connection ends after `head_wait_max`        |
 //! | keeps its connection open between requests       | the same                                         |
 //! | sends a head without end                         | status 431 at `head_bytes_max`                   |
-//! | opens one connection more than `connections_max` | status 503 and the end, before it is read        |
+//! | is answered before its body was read             | the answer; the rest is thrown away, within bounds |
+//! | opens one connection more than `connections_max` | status 503 and the end, before it is read; over TLS |
+//! |                                                  | the end alone, since plain text is no TLS        |
 //! | asks and never reads the answer                  | the connection ends after `write_wait_max`       |
 //! | opens a connection and does not finish TLS       | the connection ends after `head_wait_max`        |
 //! | has a dead connection of HTTP/2                  | the connection ends after two pings unanswered   |
 //! | has one alive, and no request on it              | it is told to go after `head_wait_max`, and ends |
 //! |                                                  | after as long again                              |
+//! | sends a request of HTTP/1.1 while the server stops | its answer, with `connection: close`           |
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
@@ -23,6 +27,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -35,6 +42,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use crate::requests::{Answer, Requests};
 use crate::stall::Stalling;
 use crate::tls::Tls;
+use crate::unread::{Drained, Followed, Unread};
 
 /// The reply to a connection beyond the bound.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\nconnection: close\r\nretry-after: 1\r\n\
@@ -46,12 +54,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a connection is read on after the server was asked to stop: long enough for a request that has come before, on a busy machine too.
-const LAST_READ: Duration = Duration::from_millis(100);
+pub(crate) const LAST_READ: Duration = Duration::from_millis(100);
 
 /// Bounds on what clients may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Connections open at a time; one more is answered 503 and closed.
+    /// Connections open at a time; one more is answered 503 and closed, over TLS only closed.
     pub connections_max: usize,
     /// The longest wait for a request's whole head, from the opening of the connection or the end of the answer before.
     pub head_wait_max: Duration,
@@ -117,6 +125,7 @@ pub async fn serve_with(
             let edge = edge.clone();
             drop(tokio::spawn(connection(stream, place, router.clone(), bounds, edge, asked.clone())));
         }
+        Err(_) if edge.tls.is_some() => drop(stream),
         Err(_) => turn_away(stream),
     };
     loop {
@@ -175,6 +184,7 @@ async fn connection(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps its delay");
     }
+    let unread = Unread::default();
     match edge.tls {
         None => {
             let greeted = async {
@@ -187,15 +197,16 @@ async fn connection(
                 tracing::debug!("a connection did not say in time what it speaks");
                 return;
             };
-            let stream = Stalling::new(stream, bounds.write_wait_max);
-            requests(stream, is_http2, router, bounds, stopping).await;
+            let stream = Stalling::new(stream, bounds.write_wait_max, unread.clone(), stopping.clone());
+            requests(stream, is_http2, router, bounds, (unread, stopping)).await;
         }
         Some(tls) => {
-            let accepting = tls.acceptor().accept(Stalling::new(stream, bounds.write_wait_max));
+            let stream = Stalling::new(stream, bounds.write_wait_max, unread.clone(), stopping.clone());
+            let accepting = tls.acceptor().accept(stream);
             match Box::pin(timeout(bounds.head_wait_max, accepting)).await {
                 Ok(Ok(stream)) => {
                     let is_http2 = edge.http2 && stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                    requests(stream, is_http2, router, bounds, stopping).await;
+                    requests(stream, is_http2, router, bounds, (unread, stopping)).await;
                 }
                 Ok(Err(error)) => tracing::debug!(%error, "a connection could not be encrypted"),
                 Err(_) => tracing::debug!("a connection was not encrypted in time"),
@@ -245,12 +256,12 @@ async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     is_http2: bool,
     router: Router,
     bounds: Bounds,
-    stopping: watch::Receiver<bool>,
+    (unread, stopping): (Unread, watch::Receiver<bool>),
 ) {
     let stream = TokioIo::new(stream);
     let ended = match is_http2 {
         true => Box::pin(of_http2(stream, router, bounds, stopping)).await,
-        false => Box::pin(of_http1(stream, router, bounds, stopping)).await,
+        false => Box::pin(of_http1(stream, router, bounds, (unread, stopping))).await,
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
@@ -275,7 +286,9 @@ async fn of_http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let requests = Requests::default();
     let counted = requests.clone();
     let service = TowerToHyperService::new(router);
-    let service = service_fn(move |request| {
+    let told = stopping.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let request = request.map(|body| Drained::new(body, told.clone()));
         let (one, answering) = (counted.begin(), service.call(request));
         async move { answering.await.map(|answer| answer.map(|body| Body::new(Answer { body, _one: one }))) }
     });
@@ -298,15 +311,30 @@ async fn of_http1<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: TokioIo<S>,
     router: Router,
     bounds: Bounds,
-    mut stopping: watch::Receiver<bool>,
+    (unread, mut stopping): (Unread, watch::Receiver<bool>),
 ) -> Result<(), hyper::Error> {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.head_wait_max)
-        .max_buf_size(bounds.head_bytes_max)
-        .pipeline_flush(true);
-    let mut serving = pin!(builder.serve_connection(stream, TowerToHyperService::new(router)));
+        .max_header_size(bounds.head_bytes_max)
+        .max_buf_size(bounds.head_bytes_max);
+    unread.follow();
+    let service = TowerToHyperService::new(router);
+    let told = stopping.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answering = service.call(request.map(|body| Followed::new(body, unread.clone())));
+        let told = told.clone();
+        async move {
+            let mut answer = answering.await?;
+            if *told.borrow() {
+                // So that the client sends its next request over another connection, and not into the end of this one.
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let mut serving = pin!(builder.serve_connection(stream, service));
     tokio::select! {
         ended = serving.as_mut() => ended,
         () = asked(&mut stopping) => {
@@ -322,7 +350,7 @@ async fn of_http1<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 
 /// Ends when the server is asked to. An error means that whoever asks is gone, and with it the server. The receiver stays with the connection: the
 /// server waits until no one has any.
-async fn asked(stopping: &mut watch::Receiver<bool>) {
+pub(crate) async fn asked(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopped| *stopped).await;
 }
 

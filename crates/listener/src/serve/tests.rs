@@ -1,7 +1,8 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use axum::routing::get;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -127,12 +128,120 @@ async fn answer_or_nothing(stream: &mut TcpStream) -> String {
 #[tokio::test]
 async fn a_head_without_end_is_refused() {
     let running = start(hello(), bounds()).await;
+    for bytes in [16 << 10, 64 << 10, 4 << 20] {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ").await.unwrap();
+        stream.write_all(&vec![b'x'; bytes]).await.expect("what comes behind the answer is taken too");
+        stream.shutdown().await.unwrap();
+        let told = rest(&mut stream).await;
+        assert!(told.starts_with("HTTP/1.1 431 "), "{bytes}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_has_as_many_bytes_as_the_bound_says_and_no_more() {
+    let running = start(hello(), bounds()).await;
+    for (bytes, status) in [(16 << 10, "200"), ((16 << 10) + 1, "431"), (20 << 10, "431")] {
+        let frame = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Long: \r\n\r\n".len();
+        let long = "x".repeat(bytes - frame);
+        let head =
+            format!("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Long: {long}\r\n\r\n");
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let told = rest(&mut stream).await;
+        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{bytes}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_answered_400_also_behind_one_that_is() {
+    let running = start(hello(), bounds()).await;
+    for before in [&b""[..], ASK] {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        let bad = b"GET / HTTP/1.1\r\nno colon\r\n\r\n";
+        stream.write_all(&[before, bad, &[b'x'; 100 << 10]].concat()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let told = rest(&mut stream).await;
+        assert!(told.contains("HTTP/1.1 400 "), "{told}");
+        assert_eq!(told.contains("hello"), !before.is_empty(), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_does_not_wait_for_the_end_of_the_next_request() {
+    let running = start(hello(), bounds()).await;
     let mut stream = TcpStream::connect(running.address).await.unwrap();
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ").await.unwrap();
-    // The server may answer and close before it has taken everything.
-    let _ = stream.write_all(&vec![b'x'; 64 << 10]).await;
-    let told = answer_or_nothing(&mut stream).await;
-    assert!(told.is_empty() || told.starts_with("HTTP/1.1 431 "), "{told}");
+    stream.write_all(&[ASK, b"GET / HT"].concat()).await.unwrap();
+    assert!(answer(&mut stream).await.ends_with("hello"));
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_before_the_body_was_read_reaches_its_client() {
+    let refuses = Router::new().route("/", post(async || (StatusCode::UNAUTHORIZED, "who?")));
+    let running = start(refuses, bounds()).await;
+    for bytes in [100, 1 << 20, 16 << 20] {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {bytes}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // As most clients do: everything is sent before anything is read.
+        stream.write_all(&vec![b'x'; bytes]).await.expect("the rest is taken");
+        let told = answer(&mut stream).await;
+        assert!(told.starts_with("HTTP/1.1 401 ") && told.ends_with("who?"), "{bytes}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_of_http_2_that_is_answered_early_is_not_reset_and_others_go_on() {
+    let router =
+        Router::new().route("/", post(async || (StatusCode::UNAUTHORIZED, "who?")).get(async || "hello"));
+    let running = start_http2(router, bounds()).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    // The head of `POST /` without the end of the request.
+    let begun = b"\0\0\x0e\x01\x04\0\0\0\x01\x83\x86\x84\x41\x09localhost";
+    stream.write_all(&[GREETING, begun].concat()).await.unwrap();
+    assert!(!frames_to_head(&mut stream, 1).await.contains(&RESET));
+    // Time for what would follow the answer at once.
+    sleep(Duration::from_millis(200)).await;
+    for flags in [0, 0, 1] {
+        let head = [0, 0x40, 0, 0, flags, 0, 0, 0, 1];
+        stream.write_all(&[&head[..], &[b'x'; 0x4000]].concat()).await.unwrap();
+    }
+    let mut next = ASK_HTTP2.to_vec();
+    next[8] = 3;
+    stream.write_all(&next).await.unwrap();
+    assert!(!frames_to_head(&mut stream, 3).await.contains(&RESET));
+}
+
+/// The kind of a frame of HTTP/2 that resets a request.
+const RESET: u8 = 3;
+
+/// The kinds of the frames that come up to the head of the answer to a request.
+async fn frames_to_head(stream: &mut TcpStream, request: u8) -> Vec<u8> {
+    let mut kinds = Vec::new();
+    loop {
+        let mut head = [0; 9];
+        tokio::time::timeout(NEVER, stream.read_exact(&mut head)).await.expect("a frame").unwrap();
+        let mut content = vec![0; usize::from(head[1]) * 256 + usize::from(head[2])];
+        stream.read_exact(&mut content).await.unwrap();
+        kinds.push(head[3]);
+        if (head[3], head[8]) == (1, request) {
+            return kinds;
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_never_stops_sending_is_stopped() {
+    let refuses = Router::new().route("/", post(async || (StatusCode::UNAUTHORIZED, "who?")));
+    let running = start(refuses, bounds()).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    let head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999999\r\n\r\n";
+    stream.write_all(head).await.unwrap();
+    let mut sent = 0;
+    while stream.write_all(&[b'x'; 1 << 20]).await.is_ok() {
+        sent += 1 << 20;
+        assert!(sent < 4 * crate::unread::BYTES_MAX, "it goes on for ever");
+    }
 }
 
 #[tokio::test]
@@ -167,6 +276,9 @@ async fn a_stop_lets_a_running_request_finish_and_closes_kept_connections() {
         }
     };
     let running = start(hello().route("/slow", get(slow)), bounds()).await;
+    let mut late = TcpStream::connect(running.address).await.unwrap();
+    late.write_all(ASK).await.unwrap();
+    assert!(answer(&mut late).await.ends_with("hello"));
     let mut kept = TcpStream::connect(running.address).await.unwrap();
     kept.write_all(ASK).await.unwrap();
     assert!(answer(&mut kept).await.ends_with("hello"));
@@ -174,7 +286,12 @@ async fn a_stop_lets_a_running_request_finish_and_closes_kept_connections() {
     busy.write_all(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     begins.recv().await.unwrap();
     running.stop.send(()).unwrap();
-    assert!(rest(&mut busy).await.ends_with("done"));
+    // One more request over a kept connection, while it is still read.
+    late.write_all(ASK).await.unwrap();
+    let told = rest(&mut late).await;
+    assert!(told.is_empty() || told.contains("connection: close\r\n") && told.ends_with("hello"), "{told}");
+    let told = rest(&mut busy).await;
+    assert!(told.contains("connection: close\r\n") && told.ends_with("done"), "{told}");
     assert_eq!(rest(&mut kept).await, "");
     tokio::time::timeout(NEVER, running.served).await.expect("it ends").unwrap().unwrap();
 }

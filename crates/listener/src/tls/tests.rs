@@ -1,7 +1,8 @@
 use std::net::SocketAddr;
 
 use axum::Router;
-use axum::routing::get;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -64,15 +65,21 @@ fn write(dir: &TestDir, (cert, key): &(String, String)) -> TlsFiles {
 }
 
 async fn start(tls: Tls) -> SocketAddr {
+    start_within(tls, 10).await
+}
+
+async fn start_within(tls: Tls, connections_max: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let bounds = Bounds {
-        connections_max: 10,
+        connections_max,
         head_wait_max: WAIT_MAX,
         head_bytes_max: 16 << 10,
         write_wait_max: WAIT_MAX,
     };
-    let router = Router::new().route("/", get(async || "hello"));
+    let router = Router::new()
+        .route("/", get(async || "hello"))
+        .route("/no", post(async || (StatusCode::FORBIDDEN, "no")));
     let edge = Edge { tls: Some(tls), http2: true };
     tokio::spawn(serve_with(listener, router, bounds, edge, std::future::pending()));
     address
@@ -126,6 +133,42 @@ async fn a_client_without_a_certificate_is_not_let_in_where_one_is_asked_for() {
     assert!(ask(address, server.client(Some(&clients.issue()))).await.unwrap().ends_with("hello"));
     assert!(ask(address, server.client(None)).await.is_err());
     assert!(ask(address, server.client(Some(&others.issue()))).await.is_err());
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_before_the_body_was_read_reaches_its_client() {
+    let dir = TestDir::new("listener-tls-early").unwrap();
+    let authority = Authority::new();
+    let address = start(Tls::open(write(&dir, &authority.issue())).unwrap()).await;
+    for bytes in [1 << 20, 16 << 20] {
+        let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
+        let stream = TcpStream::connect(address).await.unwrap();
+        let connector = TlsConnector::from(Arc::new(authority.client(None)));
+        let mut stream = connector.connect(name, stream).await.unwrap();
+        let head = format!("POST /no HTTP/1.1\r\nHost: localhost\r\nContent-Length: {bytes}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(&vec![b'x'; bytes]).await.expect("the rest is taken");
+        stream.flush().await.unwrap();
+        let mut told = vec![0; 4096];
+        let read = tokio::time::timeout(WAIT_MAX, stream.read(&mut told)).await.expect("an answer").unwrap();
+        let told = String::from_utf8_lossy(&told[..read]);
+        assert!(told.starts_with("HTTP/1.1 403 "), "{bytes}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn one_connection_more_than_the_bound_is_closed_without_words_that_are_no_tls() {
+    let dir = TestDir::new("listener-tls-full").unwrap();
+    let authority = Authority::new();
+    let address = start_within(Tls::open(write(&dir, &authority.issue())).unwrap(), 1).await;
+    let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
+    let connector = TlsConnector::from(Arc::new(authority.client(None)));
+    let first = TcpStream::connect(address).await.unwrap();
+    let _held = connector.connect(name, first).await.unwrap();
+    let mut second = TcpStream::connect(address).await.unwrap();
+    let mut told = Vec::new();
+    tokio::time::timeout(WAIT_MAX, second.read_to_end(&mut told)).await.expect("it is closed").unwrap();
+    assert_eq!(told, b"");
 }
 
 #[tokio::test]
