@@ -184,10 +184,11 @@ pub struct Stream {
     #[serde(default = "default_quote")]
     pub quote: String,
 
-    /// A longer body is refused, by its length as it comes and inflated. At most a quarter of `memory` and of `limits.memory`.
-    #[serde(default = "default_body")]
+    /// A longer body is refused, by its length as it comes and inflated. At most a quarter of `memory` and of `limits.memory`; 16 MiB, or such a quarter if that is
+    /// less, if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-least" = "1KiB", "x-most" = "16MiB", "x-why" = "all of a request is taken at once, or nothing"))]
-    pub body: Size,
+    pub body: Option<Size>,
 
     /// Memory for requests of this stream; beyond it they are answered 429, whatever others leave.
     #[serde(default = "default_stream_memory")]
@@ -234,7 +235,7 @@ impl Default for Stream {
             columns: Vec::new(),
             delimiter: default_delimiter(),
             quote: default_quote(),
-            body: default_body(),
+            body: None,
             memory: default_stream_memory(),
             keys_for: default_keys_for(),
             keys: default_keys(),
@@ -317,6 +318,12 @@ impl Gateway {
         of_http + of_syslog + of_files
     }
 
+    /// The longest body of a request for a stream, in bytes.
+    pub fn body_bytes_of(&self, stream: &Stream) -> u64 {
+        let room = stream.memory.bytes.min(self.limits.memory.bytes) / rules::ROOM_OF_BODY;
+        stream.body.map_or(BODY_BYTES.min(room), |body| body.bytes)
+    }
+
     /// The URL of the log that a stream fills.
     pub fn log_of(&self, name: &Identifier) -> String {
         match self.streams.get(name).and_then(|stream| stream.log.as_ref()) {
@@ -325,6 +332,9 @@ impl Gateway {
         }
     }
 }
+
+/// The longest body where the file does not say and memory allows it.
+const BODY_BYTES: u64 = 16 << 20;
 
 pub(super) fn default_listen() -> Listen {
     Listen::At(std::net::SocketAddr::from(([127, 0, 0, 1], 8686)))
@@ -340,10 +350,6 @@ pub(super) fn default_delimiter() -> String {
 
 pub(super) fn default_quote() -> String {
     "\"".into()
-}
-
-pub(super) fn default_body() -> Size {
-    Size::mib(16)
 }
 
 pub(super) fn default_stream_memory() -> Size {

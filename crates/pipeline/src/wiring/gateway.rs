@@ -41,7 +41,7 @@ pub async fn options(file: &Gateway, runtime: &Arc<dyn Runtime>) -> anyhow::Resu
     for (name, stream) in &file.streams {
         let store = open(&file.log_of(name), &remote, runtime).await;
         let store = store.with_context(|| format!("the log of stream `{name}`"))?;
-        streams.push(stream_options((name, stream), log(file, stream, store))?);
+        streams.push(stream_options((name, stream), file.body_bytes_of(stream), log(file, stream, store))?);
     }
     with_streams(file, streams)
 }
@@ -172,6 +172,7 @@ async fn open(url: &str, remote: &Remote, runtime: &Arc<dyn Runtime>) -> anyhow:
 /// When the schema of its records cannot be read.
 pub(super) fn stream_options(
     (name, stream): (&Identifier, &Stream),
+    body_bytes: u64,
     fills: Fills,
 ) -> anyhow::Result<StreamOptions> {
     let format = format(stream).with_context(|| format!("stream `{name}`"))?;
@@ -180,7 +181,7 @@ pub(super) fn stream_options(
         name: name.to_string(),
         fills,
         format,
-        body_bytes_max: bytes(stream.body.bytes),
+        body_bytes_max: bytes(body_bytes),
         memory_bytes: bytes(stream.memory.bytes),
         key_window: time(stream.keys_for),
         keys_max: bytes(stream.keys),

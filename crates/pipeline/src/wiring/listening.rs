@@ -114,7 +114,8 @@ async fn bound(
         inputs.iter().map(|(input, stream)| (input.name.to_owned(), Direct::new(stream.as_str()))).collect();
     let streams = inputs.iter().filter_map(|(input, name)| {
         let fills = Fills::Pipeline(ways[input.name].clone());
-        Some(wired::stream_options((name, file.streams.get(name)?), fills))
+        let stream = file.streams.get(name)?;
+        Some(wired::stream_options((name, stream), file.body_bytes_of(stream), fills))
     });
     let settings = |why: String| WiringError::Settings(format!("`listen`: {why}"));
     let streams: anyhow::Result<Vec<_>> = streams.collect();

@@ -17,7 +17,7 @@ const FORGETS: &str = "`memory://` forgets what was answered when the process en
 const ROOM_OF_MESSAGE: u64 = 8;
 
 /// The room of a stream, and of all, for the largest body: as it came, inflated and as records, each with what its place takes beside it.
-const ROOM_OF_BODY: u64 = 4;
+pub(super) const ROOM_OF_BODY: u64 = 4;
 
 /// Finds what the schema cannot say; `fault` takes the path of a key and the message.
 pub fn rules(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
@@ -189,10 +189,11 @@ fn streams(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
         for (memory, setting) in
             [(stream.memory, "the stream's `memory`"), (gateway.limits.memory, "`limits.memory`")]
         {
-            if memory.bytes / ROOM_OF_BODY < stream.body.bytes {
+            if let Some(body) = stream.body
+                && memory.bytes / ROOM_OF_BODY < body.bytes
+            {
                 let message = format!(
-                    "bodies of `{}` could never be taken: a quarter of {setting} is less; write a smaller `body`, or more memory",
-                    stream.body
+                    "bodies of `{body}` could never be taken: a quarter of {setting} is less; write a smaller `body`, or more memory"
                 );
                 fault(&format!("{path}.body"), message);
             }

@@ -32,7 +32,10 @@ fn a_small_file_has_the_defaults_of_the_reference() {
     assert_eq!(gateway.listen.to_string(), "127.0.0.1:8686");
     let (name, stream) = gateway.streams.iter().next().unwrap();
     assert_eq!(gateway.log_of(name), "./forebay-logs/orders");
-    assert_eq!((stream.keys_for.ms, stream.keys, stream.body.bytes), (600_000, 250_000, 16 << 20));
+    assert_eq!(
+        (stream.keys_for.ms, stream.keys, gateway.body_bytes_of(stream)),
+        (600_000, 250_000, 16 << 20)
+    );
     assert_eq!((gateway.limits.memory.bytes, gateway.limits.connections), (256 << 20, 1_024));
 }
 
@@ -111,12 +114,26 @@ fn the_largest_body_fits_the_memory_that_it_may_have() {
     };
     good(&of("memory: 64MiB", "memory: 64MiB"));
     good(&of("memory: 1MiB, body: 256KiB", "memory: 8MiB"));
-    wrong(&of("memory: 63MiB", ""), &["a quarter of the stream's `memory` is less"]);
+    wrong(&of("memory: 63MiB, body: 16MiB", ""), &["a quarter of the stream's `memory` is less"]);
     wrong(
-        &of("", "memory: 63MiB"),
+        &of("body: 16MiB", "memory: 63MiB"),
         &["bodies of `16MiB` could never be taken: a quarter of `limits.memory`"],
     );
-    wrong(&of("memory: 1MiB", "memory: 8MiB"), &["the stream's `memory`", "`limits.memory`"]);
+    wrong(&of("memory: 1MiB, body: 3MiB", "memory: 8MiB"), &["the stream's `memory`", "`limits.memory`"]);
+    for (stream, limits, expected) in [
+        ("", "", 16 << 20),
+        ("body: 1MiB", "", 1 << 20),
+        ("memory: 8MiB", "", 2 << 20),
+        ("memory: 64MiB", "memory: 16MiB", 4 << 20),
+        ("memory: 1MiB", "memory: 16MiB", 256 << 10),
+    ] {
+        let found = good(&of(stream, limits));
+        assert_eq!(
+            found.body_bytes_of(found.streams.values().next().expect("a")),
+            expected,
+            "{stream}, {limits}"
+        );
+    }
 }
 
 #[test]
@@ -129,6 +146,21 @@ fn streams_and_clients_keep_to_their_rules() {
     wrong(
         "gateway: g\nstreams:\n  a: { log: ./logs/x }\n  b: { log: ./logs/x }\n  c: { log: ./logs/x, partition: 1 }\n",
         &["stream `a` fills that partition"],
+    );
+    let here = std::env::current_dir().unwrap().display().to_string();
+    for (one, other) in [
+        ("./l", "./l/"),
+        ("l", &format!("file://{here}/l/")),
+        ("l/./m", "l//m"),
+        ("l", &format!("{here}/l")),
+        ("./forebay-logs/a", "forebay-logs/a/"),
+        ("s3://bucket/l", "s3://bucket/l/"),
+    ] {
+        let text = format!("gateway: g\nstreams:\n  a: {{ log: '{one}' }}\n  b: {{ log: '{other}' }}\n");
+        wrong(&text, &["stream `a` fills that partition"]);
+    }
+    good(
+        "gateway: g\nstreams:\n  a: { log: ./l }\n  b: { log: ./l/m }\n  c: { log: s3://l }\n  d: { log: gs://l }\n",
     );
     wrong(
         "gateway: g\nstreams:\n  a: { format: csv }\n  b: { columns: [x] }\n  c: { format: csv, columns: [x], delimiter: ab, quote: xy }\n  d: { keep: 1m }\n",
@@ -150,21 +182,6 @@ fn streams_and_clients_keep_to_their_rules() {
     );
     good(
         "gateway: g\nstreams:\n  a: { format: avro, schema_file: x.avsc }\n  b: { format: protobuf }\n  c: { format: lines }\n",
-    );
-    let here = std::env::current_dir().unwrap().display().to_string();
-    for (one, other) in [
-        ("./l", "./l/"),
-        ("l", &format!("file://{here}/l/")),
-        ("l/./m", "l//m"),
-        ("l", &format!("{here}/l")),
-        ("./forebay-logs/a", "forebay-logs/a/"),
-        ("s3://bucket/l", "s3://bucket/l/"),
-    ] {
-        let text = format!("gateway: g\nstreams:\n  a: {{ log: '{one}' }}\n  b: {{ log: '{other}' }}\n");
-        wrong(&text, &["stream `a` fills that partition"]);
-    }
-    good(
-        "gateway: g\nstreams:\n  a: { log: ./l }\n  b: { log: ./l/m }\n  c: { log: s3://l }\n  d: { log: gs://l }\n",
     );
     wrong(
         "gateway: g\nclients:\n  x: { user: u }\n  y: { token_file: t, streams: [b] }\n  z: { token_file: t, tenant: a.b }\n  w: { token_file: t, user: u }\nstreams: { a: {} }\n",

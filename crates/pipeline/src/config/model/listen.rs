@@ -22,10 +22,11 @@ pub struct ListenSource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<Identifier>,
 
-    /// A longer body is refused, by its length as it comes and inflated. At most a quarter of `memory` and of `listen.limits.memory`.
-    #[serde(default = "gateway::default_body")]
+    /// A longer body is refused, by its length as it comes and inflated. At most a quarter of `memory` and of `listen.limits.memory`; 16 MiB, or such a quarter if that
+    /// is less, if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-least" = "1KiB", "x-most" = "16MiB", "x-why" = "all of a request is taken at once, or nothing"))]
-    pub body: Size,
+    pub body: Option<Size>,
 
     /// Memory for requests of this stream that were not answered; beyond it they are answered 429, whatever others leave.
     #[serde(default = "gateway::default_stream_memory")]
@@ -51,7 +52,7 @@ impl Default for ListenSource {
     fn default() -> Self {
         Self {
             stream: None,
-            body: gateway::default_body(),
+            body: None,
             memory: gateway::default_stream_memory(),
             keys_for: gateway::default_keys_for(),
             keys: gateway::default_keys(),
