@@ -60,8 +60,8 @@ pub use intake::{Elsewhere, Intake, Prepared};
 pub use layout::{Fit, Layout, LayoutColumn, TYPE_DEFAULT};
 pub use metadata::Metadata;
 pub use operator::{
-    Ahead, Divided, Duplicates, Job, JobDone, Operator, OperatorError, Output, Probed, SeenKeys, State,
-    StateError, StateFile, StateRead, StateWork,
+    Ahead, Divided, Duplicates, Job, JobDone, KeptEnum, Operator, OperatorError, Output, Probed, SeenKeys,
+    State, StateError, StateFile, StateRead, StateWork,
 };
 pub use position::Position;
 pub use reject::{Reason, Reject};

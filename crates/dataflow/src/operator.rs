@@ -5,6 +5,7 @@
 //! time lets out of a step comes from `advance`. Does not own durability: the engine puts what [`State::seal`] returns into the same seal
 //! as the positions and the watermark.
 
+mod enums;
 mod state;
 
 use std::any::Any;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use arrow_schema::ArrowError;
 
 use crate::{Batch, Reject, Schema};
+pub use enums::KeptEnum;
 pub use state::{Duplicates, Given, Need, SeenKeys, State, StateError, StateFile, StateRead, StateWork};
 
 /// A batch between the two phases.

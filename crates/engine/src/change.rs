@@ -9,10 +9,14 @@
 //! | the same, while inserts must be made again from the source     | refused: they are made by what made them ([`crate::remake`])   |
 //! | another table, or one less                                     | changes freely: see [`crate::tables`]                          |
 //! | a step with state that is the same, also in another place behind or before steps without state | its state goes on |
+//! | a step with state, and an Enum whose values it keeps has more names | its state goes on; recorded                                  |
+//! | the same, and a name of such an Enum is gone or has another number | needs a decision, as the next                                 |
 //! | a step with state that is new, gone, in another order, or has another key or window | needs a decision: refused, with the ways out |
 //! | the same, and the step was named by `--new-state`              | it begins empty; one record says so                            |
 //! | the same, while frames are pending                             | refused: they must be delivered by the steps that made them    |
 //! | an unchanged step that was named by `--new-state`              | refused, unless asked for plainly                              |
+
+mod enums;
 
 use dataflow::Operator;
 use protocol::Lane;
@@ -59,7 +63,7 @@ impl Composition {
         for operator in operators {
             let name = operator.name().to_owned();
             if let Some(state) = operator.state() {
-                made.steps.push(StepShape { name, shape: state.shape(), absorbs: state.absorbs() });
+                made.steps.push(enums::recorded(name, state));
                 made.losses.push(state.loss().to_owned());
             }
         }
@@ -124,7 +128,7 @@ pub fn kept(before: &[StepShape], now: &[StepShape]) -> Vec<KeptState> {
     let mut most = vec![vec![0_usize; now.len() + 1]; before.len() + 1];
     for b in (0..before.len()).rev() {
         for n in (0..now.len()).rev() {
-            most[b][n] = match before[b] == now[n] {
+            most[b][n] = match now[n].continues(&before[b]) {
                 true => most[b + 1][n + 1] + 1,
                 false => most[b + 1][n].max(most[b][n + 1]),
             };
@@ -132,7 +136,7 @@ pub fn kept(before: &[StepShape], now: &[StepShape]) -> Vec<KeptState> {
     }
     let (mut kept, mut b, mut n) = (Vec::new(), 0, 0);
     while b < before.len() && n < now.len() {
-        if before[b] == now[n] {
+        if now[n].continues(&before[b]) {
             kept.push(KeptState { step: n as u32, before: b as u32 });
             (b, n) = (b + 1, n + 1);
         } else if most[b + 1][n] >= most[b][n + 1] {
@@ -158,8 +162,13 @@ pub fn fates(lane: &Lane, made: &Composition) -> Vec<StepFate> {
         let fate = if kept.iter().any(|kept| kept.step as usize == n) {
             Fate::Kept
         } else if let Some(at) = of_name {
-            let was = lane.steps[gone.remove(at)].shape.clone();
-            if was == shape { Fate::Added { now: shape } } else { Fate::Changed { was, now: shape } }
+            let before = &lane.steps[gone.remove(at)];
+            if step.continues(before) {
+                Fate::Added { now: shape }
+            } else {
+                let (was, now) = enums::differing(before, step);
+                Fate::Changed { was, now }
+            }
         } else {
             Fate::Added { now: shape }
         };
@@ -244,7 +253,7 @@ fn check_named(fates: &[StepFate], asked: &NewState) -> Result<(), EngineError> 
 fn undecided(open: &[&StepFate], all: &[StepFate], lane: &Lane) -> String {
     let words = |fate: &&StepFate| match &fate.fate {
         Fate::Changed { was, now } => {
-            format!("step `{}` has changed: it was made with {was}, and the file says {now}", fate.label)
+            format!("step `{}` has changed: it was made with {was}, and now has {now}", fate.label)
         }
         Fate::Added { now } => format!("step `{}` is new at its place, with {now}", fate.label),
         Fate::Removed { was } => format!("step `{}` with {was} is no longer in the file", fate.label),
@@ -268,7 +277,7 @@ fn undecided(open: &[&StepFate], all: &[StepFate], lane: &Lane) -> String {
         ),
     };
     format!(
-        "{}. State cannot be carried over; nothing was read or written. There are three ways out. Undo: put the old steps back. Or start with \
+        "{}. State cannot be carried over; nothing was read or written. There are three ways out. Undo: put the old steps back, and the old types of their columns. Or start with \
          empty state: `forebay run FILE {}`; then {}.{held} Or give the pipeline a new name (and its source another `group`, `subscription` or \
          `consumer`, if the file names one): it reads its source from the start again, so empty the table first or name another, or every row is there twice",
         join(open.iter().map(words).collect()),

@@ -40,7 +40,7 @@ mod weight;
 use prost::Message;
 
 pub use bytes::RecordError;
-pub use change::{Change, KeptState, Move, Part, Rewind, StepShape};
+pub use change::{Change, EnumName, KeptEnum, KeptState, Move, Part, Rewind, StepShape};
 pub use fates::{Fate, Fates, Unsettled};
 pub use hand_over::{HandOver, HandedOver, TakenOver};
 pub use image::{

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{OperatorError, Probed};
+use super::{KeptEnum, OperatorError, Probed};
 use crate::{Batch, Partition, Position};
 
 /// A range of a state object that must be read before a batch can be finished.
@@ -75,6 +75,12 @@ pub trait State: Send {
     /// The settings that the state depends on, in words: state that was made with others cannot be read back, so the operator has to
     /// decide about a change of them.
     fn shape(&self) -> String;
+
+    /// The Enums whose values the state keeps as numbers, always in the same order: a part of what it depends on, beside [`shape`](Self::shape).
+    /// A name that is added changes no value that is kept; one that is gone, or has another number, makes the state another's.
+    fn enums(&self) -> Vec<KeptEnum> {
+        Vec::new()
+    }
 
     /// Whether it takes records in and [releases](Output::released) results later: then no record may be read again while the state is kept.
     fn absorbs(&self) -> bool {

@@ -1,6 +1,6 @@
 use protocol::Lane;
 use protocol::lane::{Piece, TableState};
-use protocol::record::{Absorbed, Frame, KeptState, Part, StepShape};
+use protocol::record::{Absorbed, EnumName, Frame, KeptEnum, KeptState, Part, StepShape};
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn a_changed_step_is_refused_with_what_it_means_and_three_ways_out() {
     before.absorbed = Absorbed { held: 7, ..Absorbed::default() };
     let refused = decided(&before, &made(&["dedup id 2h", "window 1m"]), &[]).expect_err("a decision");
     for words in [
-        "it was made with id 1h, and the file says id 2h",
+        "it was made with id 1h, and now has id 2h",
         "put the old steps back",
         "`forebay run FILE --new-state dedup`",
         "`dedup` loses what dedup knows",
@@ -135,4 +135,53 @@ fn no_state_is_given_up_while_inserts_wait() {
         "{refused}"
     );
     assert_eq!(decided(&before, &made(&["dedup id 1h"]), &[]), Ok(None));
+}
+
+/// `steps` with an Enum of `k` in the state of each.
+fn with_enum(mut steps: Vec<StepShape>, names: &[(&str, i32)]) -> Vec<StepShape> {
+    let names =
+        names.iter().map(|(name, number)| EnumName { name: (*name).into(), number: *number }).collect();
+    let of_k = KeptEnum { of: "k".into(), names };
+    steps.iter_mut().for_each(|step| step.enums = vec![of_k.clone()]);
+    steps
+}
+
+#[test]
+fn a_state_goes_on_while_its_enums_only_get_more_names() {
+    const ALL: [&str; 2] = ["dedup k 1h", "window k 1m"];
+    let was = [("low", 1), ("high", 2)];
+    let before = Lane { steps: with_enum(steps(&ALL), &was), ..lane(&ALL) };
+    let now = |names: &[(&str, i32)]| Composition { steps: with_enum(steps(&ALL), names), ..made(&ALL) };
+    assert_eq!(decided(&before, &now(&was), &[]), Ok(None));
+    let more = now(&[("low", 1), ("high", 2), ("mid", 3)]);
+    assert_eq!(
+        decided(&before, &more, &[]),
+        Ok(Some(vec![(0, 0), (1, 1)])),
+        "recorded for the next comparison"
+    );
+    for (names, words) in [
+        (&[("low", 1), ("mid", 2), ("high", 3)][..], "`high` = 2 in the Enum of `k`, and now has `high` = 3"),
+        (&[("low", 1)], "`high` = 2 in the Enum of `k`, and now has no `high`"),
+        (&[("low", 1), ("tall", 2)], "`high` = 2 in the Enum of `k`, and now has no `high`"),
+    ] {
+        let refused = decided(&before, &now(names), &[]).expect_err("a decision");
+        for words in
+            [words, "--new-state dedup --new-state window", "the old types of their columns", "a new name"]
+        {
+            assert!(refused.contains(words), "{words}: {refused}");
+        }
+        assert_eq!(decided(&before, &now(names), &["dedup", "window"]), Ok(Some(Vec::new())));
+    }
+}
+
+/// A store of a program that recorded no names.
+#[test]
+fn enums_that_were_not_recorded_need_a_decision_and_steps_without_any_do_not() {
+    let before = lane(&["dedup k 1h", "window 1m"]);
+    let mut now = made(&["dedup k 1h", "window 1m"]);
+    now.steps[..1].clone_from_slice(&with_enum(steps(&["dedup k 1h"]), &[("low", 1), ("high", 2)]));
+    let refused = decided(&before, &now, &[]).expect_err("a decision");
+    let words = "the program of then did not record, so they cannot be compared, and now has `low` = 1, `high` = 2 in the Enum of `k`.";
+    assert!(refused.contains(words), "{refused}");
+    assert_eq!(decided(&before, &now, &["dedup"]), Ok(Some(vec![(1, 1)])), "the window goes on");
 }

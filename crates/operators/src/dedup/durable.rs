@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Batch, Duplicates, OperatorError, Probed, SeenKeys, Spares, State, StateError, StateFile, StateRead,
-    StateWork,
+    Batch, Duplicates, KeptEnum, OperatorError, Probed, SeenKeys, Spares, State, StateError, StateFile,
+    StateRead, StateWork,
 };
 
 use super::aside::Aside;
@@ -126,6 +126,10 @@ impl Dedup {
 impl State for Dedup {
     fn shape(&self) -> String {
         self.shape.words()
+    }
+
+    fn enums(&self) -> Vec<KeptEnum> {
+        self.keyer.columns().iter().filter_map(|column| column.kept_enum.clone()).collect()
     }
 
     fn loss(&self) -> &str {

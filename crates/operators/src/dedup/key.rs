@@ -36,7 +36,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrowPrimitiveType, RecordBatch};
 use arrow_schema::{DataType, TimeUnit};
-use dataflow::{ColumnType, Schema};
+use dataflow::{ColumnType, KeptEnum, Schema};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 use crate::ConfigError;
@@ -58,6 +58,8 @@ pub struct KeyColumn {
     pub name: String,
     /// Its kind, as in the table above.
     pub kind: String,
+    /// The Enum whose numbers are hashed, if it is one.
+    pub kept_enum: Option<KeptEnum>,
     /// Its form in a batch.
     arrow: DataType,
 }
@@ -109,7 +111,13 @@ impl Keyer {
                 found: found.to_owned(),
                 wanted: "a column with one value a row",
             })?;
-            columns.push(KeyColumn { name: name.clone(), kind, arrow: column.column_type.arrow() });
+            let kept_enum = KeptEnum::within(name, &column.column_type).pop();
+            columns.push(KeyColumn {
+                name: name.clone(),
+                kind,
+                kept_enum,
+                arrow: column.column_type.arrow(),
+            });
         }
         Ok(Self { columns })
     }

@@ -83,8 +83,8 @@ use arrow_schema::ArrowError;
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Ahead, Batch, Operator, OperatorError, Output, Probed, Schema, State, StateError, StateFile, StateRead,
-    StateWork,
+    Ahead, Batch, KeptEnum, Operator, OperatorError, Output, Probed, Schema, State, StateError, StateFile,
+    StateRead, StateWork,
 };
 
 use crate::ConfigError;
@@ -495,6 +495,10 @@ impl State for Join {
 
     fn shape(&self) -> String {
         self.plan.shape.clone()
+    }
+
+    fn enums(&self) -> Vec<KeptEnum> {
+        self.plan.enums()
     }
 
     fn loss(&self) -> &str {

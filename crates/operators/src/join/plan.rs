@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_schema::{DataType, Field, SchemaRef};
-use dataflow::{Column, ColumnType, Schema};
+use dataflow::{Column, ColumnType, KeptEnum, Schema};
 
 use super::forms;
 use crate::ConfigError;
@@ -21,6 +21,8 @@ pub use settings::{COLUMNS_MAX, JoinColumn, JoinConfig, JoinKind, JoinSide, KEY_
 pub(super) struct Stored {
     pub name: String,
     pub form: DataType,
+    /// The Enums within, whose numbers the state keeps.
+    pub enums: Vec<KeptEnum>,
     /// Whether it may be null.
     pub is_optional: bool,
 }
@@ -203,6 +205,19 @@ impl Plan {
         &self.sides[side as usize]
     }
 
+    /// The Enums of both keys, and of the columns that are kept.
+    pub fn enums(&self) -> Vec<KeptEnum> {
+        let of_side = |side: JoinSide| {
+            let SidePlan { keyer, columns, .. } = self.side(side);
+            let of_key = keyer.columns().iter().filter_map(|column| column.kept_enum.clone());
+            let of_columns = columns.iter().flat_map(|column| column.enums.clone());
+            let named =
+                move |found: KeptEnum| KeptEnum { of: format!("{}.{}", side.word(), found.of), ..found };
+            of_key.chain(of_columns).map(named).collect::<Vec<_>>()
+        };
+        JoinSide::BOTH.into_iter().flat_map(of_side).collect()
+    }
+
     /// The time before which a row is late: `i64::MIN` while there is no watermark.
     pub fn floor_ms(&self, watermark_ms: i64) -> i64 {
         watermark_ms.saturating_sub(self.lateness_ms)
@@ -267,6 +282,10 @@ fn check_key(left: &Schema, right: &Schema, on: &[(String, String)]) -> Result<(
         if on[..at].iter().any(|(_, name)| name == right_name) {
             return Err(repeated(right_name));
         }
+        check_enums([
+            &left.columns()[column_index(left, SETTING, left_name)?],
+            &right.columns()[column_index(right, SETTING, right_name)?],
+        ])?;
         if kinds[0] != kinds[1] {
             let [of_left, of_right] = kinds;
             let column = &left.columns()[column_index(left, SETTING, left_name)?];
@@ -281,6 +300,22 @@ fn check_key(left: &Schema, right: &Schema, on: &[(String, String)]) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Both columns of a pair, if they are Enums, have the same numbers for the same names: keys are compared by number.
+fn check_enums([left, right]: [&Column; 2]) -> Result<(), ConfigError> {
+    let [of_left, of_right] = [left, right].map(|column| KeptEnum::within(&column.name, &column.column_type));
+    if of_left.iter().zip(&of_right).all(|(left, right)| left.agrees(right)) {
+        return Ok(());
+    }
+    fail(
+        "join.on",
+        format!(
+            "`{0}` of the left side and `{1}` of the right side are Enums in which a name has two numbers, or a number two names, and keys are compared by \
+             number; give both one type, or cast both in steps before the join, as in `select {1} = CAST({1} AS String)`",
+            left.name, right.name
+        ),
+    )
 }
 
 /// The place among the stored columns of the right side of the one that says whether a version deletes its key.
@@ -334,7 +369,8 @@ fn stored_at(stored: &mut Vec<Stored>, column: &Column) -> usize {
     let known = stored.iter().position(|one| one.name == column.name);
     known.unwrap_or_else(|| {
         let (name, is_optional) = (column.name.clone(), column.is_optional());
-        stored.push(Stored { name, form: column.column_type.arrow(), is_optional });
+        let enums = KeptEnum::within(&name, &column.column_type);
+        stored.push(Stored { name, form: column.column_type.arrow(), enums, is_optional });
         stored.len() - 1
     })
 }

@@ -27,7 +27,7 @@
 use std::sync::Arc;
 
 use dataflow::types::{StateFunction, StateType};
-use dataflow::{ColumnType, Schema};
+use dataflow::{ColumnType, KeptEnum, Schema};
 
 use super::values::Form;
 use crate::ConfigError;
@@ -376,6 +376,15 @@ impl Bound {
     /// Whether anything is kept for it: the number of all records of a group is known without.
     pub fn keeps_state(&self) -> bool {
         self.input.is_some() || self.aggregate.condition.is_some()
+    }
+
+    /// The Enums of the values that are kept: a number of records holds none.
+    pub fn enums(&self) -> Vec<KeptEnum> {
+        if self.aggregate.function == Function::Count && !self.aggregate.distinct {
+            return Vec::new();
+        }
+        let within = |input: &Input| KeptEnum::within(&self.aggregate.name, &input.column_type);
+        [&self.input, &self.by].into_iter().flatten().flat_map(within).collect()
     }
 
     /// The words that a state is known by.

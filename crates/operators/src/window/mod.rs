@@ -75,8 +75,8 @@ use arrow_array::RecordBatch;
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Ahead, Batch, Operator, OperatorError, Output, Probed, Schema, State, StateError, StateFile, StateRead,
-    StateWork,
+    Ahead, Batch, KeptEnum, Operator, OperatorError, Output, Probed, Schema, State, StateError, StateFile,
+    StateRead, StateWork,
 };
 
 use crate::ConfigError;
@@ -415,6 +415,10 @@ impl State for Window {
 
     fn shape(&self) -> String {
         self.plan.shape.clone()
+    }
+
+    fn enums(&self) -> Vec<KeptEnum> {
+        self.plan.enums()
     }
 
     fn loss(&self) -> &str {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use dataflow::{Column, ColumnType, Schema};
+use dataflow::{Column, ColumnType, KeptEnum, Schema};
 
 use super::aggregate::{self, Aggregate};
 use super::emit::{Emit, Firing};
@@ -137,6 +137,13 @@ impl Plan {
     /// The start of the pane that a time lies in; `None` for a time that is unknown or beyond all windows.
     pub fn pane_of(&self, time_ms: i64) -> Option<i64> {
         self.spans.pane_of(time_ms, self.lateness_ms)
+    }
+
+    /// The Enums of the key, and of the values that aggregates keep.
+    pub fn enums(&self) -> Vec<KeptEnum> {
+        let of_key =
+            self.keys.columns().flat_map(|column| KeptEnum::within(&column.name, &column.column_type));
+        of_key.chain(self.aggregates.iter().flat_map(aggregate::Bound::enums)).collect()
     }
 
     /// Whether results have a version.

@@ -6,6 +6,7 @@
 //! | the record                                     | is refused with                                                        |
 //! |------------------------------------------------|------------------------------------------------------------------------|
 //! | keeps state under another name or shape        | C6: such state cannot be read back                                     |
+//! | keeps state whose Enums have lost or renumbered a name | C6: the numbers in it would be other values                    |
 //! | keeps one state for two steps, or swaps two    | C6                                                                     |
 //! | discards more than states hold                 | C9                                                                     |
 //! | empties or drops a state while frames are pending | C10: a row that is refused later would free a key of another record |
@@ -51,7 +52,8 @@ impl Lane {
         let mut last: Option<KeptState> = None;
         for kept in &change.kept {
             let now = change.steps.get(kept.step as usize);
-            if now.is_none() || now != self.steps.get(kept.before as usize) {
+            let before = self.steps.get(kept.before as usize);
+            if !now.zip(before).is_some_and(|(now, before)| now.continues(before)) {
                 let what = format!("step {} continues with the state of step {}", kept.step, kept.before);
                 return Err(violation(record, "C6", what));
             }

@@ -3,6 +3,8 @@
 //! Owns the fields. Does not own what a change does to a lane ([`crate::lane`]), nor which changes need the operator's word
 //! (`engine::change`).
 
+use std::collections::BTreeMap;
+
 use prost::Message;
 
 use super::Position;
@@ -20,17 +22,64 @@ pub struct StepShape {
     /// True if it takes records into its state and releases results later: a record that is read again would be in two results.
     #[prost(bool, tag = "3")]
     pub absorbs: bool,
+    /// The Enums whose values are in its state as numbers, in an order that the shape decides. Programs that recorded none have left none.
+    #[prost(message, repeated, tag = "4")]
+    pub enums: Vec<KeptEnum>,
 }
 
 impl StepShape {
-    /// A step of this name and shape, which lets rows through or drops them.
+    /// A step of this name and shape, which lets rows through or drops them, and keeps no values of an Enum.
     pub fn new(name: impl Into<String>, shape: impl Into<String>) -> Self {
-        Self { name: name.into(), shape: shape.into(), absorbs: false }
+        Self { name: name.into(), shape: shape.into(), ..Self::default() }
+    }
+
+    /// Whether the state of the step `before` means the same to this one: everything is equal, except that Enums may have more names.
+    pub fn continues(&self, before: &Self) -> bool {
+        let Self { name, shape, absorbs, enums } = self;
+        let is_same = *name == before.name && *shape == before.shape && *absorbs == before.absorbs;
+        is_same
+            && enums.len() == before.enums.len()
+            && enums.iter().zip(&before.enums).all(|(now, before)| now.of == before.of && now.extends(before))
     }
 
     /// The same, of a step that absorbs records.
     pub fn absorbing(self) -> Self {
         Self { absorbs: true, ..self }
+    }
+}
+
+/// An Enum of a column whose values a state keeps, as numbers.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct KeptEnum {
+    /// What has the type: a column, or an aggregate.
+    #[prost(string, tag = "1")]
+    pub of: String,
+    /// The names, by number.
+    #[prost(message, repeated, tag = "2")]
+    pub names: Vec<EnumName>,
+}
+
+/// A name of an Enum.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct EnumName {
+    /// The name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// The number that stands for it.
+    #[prost(sint32, tag = "2")]
+    pub number: i32,
+}
+
+impl KeptEnum {
+    /// The number of a name.
+    pub fn number_of(&self, name: &str) -> Option<i32> {
+        self.names.iter().find(|one| one.name == name).map(|one| one.number)
+    }
+
+    /// Whether every name of `before` has its number here too.
+    pub fn extends(&self, before: &Self) -> bool {
+        let now: BTreeMap<&str, i32> = self.names.iter().map(|one| (one.name.as_str(), one.number)).collect();
+        before.names.iter().all(|one| now.get(one.name.as_str()) == Some(&one.number))
     }
 }
 

@@ -350,6 +350,19 @@ fn samples() -> Vec<(&'static str, Record)> {
             })),
         ),
         (
+            "change-with-an-enum",
+            sample(Body::Change(Change {
+                steps: vec![StepShape {
+                    enums: vec![KeptEnum {
+                        of: "level".into(),
+                        names: vec![EnumName { name: "low".into(), number: -1 }],
+                    }],
+                    ..StepShape::new("dedup", "key")
+                }],
+                ..Change::default()
+            })),
+        ),
+        (
             "rewind",
             sample(Body::Rewind(Rewind {
                 moves: vec![Move::new(2, 9, 4, -1)],

@@ -16,10 +16,10 @@
 //! bound whatever it says.
 
 use super::{
-    DeltaImage, Fates, Forgotten, FormerName, Frame, Frontier, HandedOver, InputCounts, InputImage,
-    KeptState, Layout, LayoutColumn, Made, Move, Part, PartitionGenesis, PieceImage, Range, Refusal, Rewound,
-    Run, SettledAbove, Sighting, StateDelta, StateFile, StateObject, StepShape, TableGenesis, TableImage,
-    TableRows, Unsettled,
+    DeltaImage, EnumName, Fates, Forgotten, FormerName, Frame, Frontier, HandedOver, InputCounts, InputImage,
+    KeptEnum, KeptState, Layout, LayoutColumn, Made, Move, Part, PartitionGenesis, PieceImage, Range,
+    Refusal, Rewound, Run, SettledAbove, Sighting, StateDelta, StateFile, StateObject, StepShape,
+    TableGenesis, TableImage, TableRows, Unsettled,
 };
 
 /// What every record may take: lists of a few entries whose values are all zero, which are not written at all. As much as the longest record
@@ -170,7 +170,8 @@ const LANE: &[Field] = &[
 const TABLE: &[Field] =
     &[text(1), one(5, SIGHTING), list::<PieceImage>(6, PIECE), text(7), list::<Layout>(8, LAYOUT)];
 
-const STEP: &[Field] = &[text(1), text(2)];
+const STEP: &[Field] = &[text(1), text(2), list::<KeptEnum>(4, ENUM)];
+const ENUM: &[Field] = &[text(1), list::<EnumName>(2, &[text(1)])];
 const PART: &[Field] = &[text(1), text(2), text(3)];
 const PIECE: &[Field] = &[one(1, FRAME), text(4), one(5, SIGHTING), one(8, QUESTION)];
 const PARTITION: &[Field] = &[text(1), text(3)];

@@ -159,6 +159,33 @@ fn a_plan_says_what_the_next_run_changes_and_writes_nothing() {
 }
 
 #[test]
+fn a_dedup_goes_on_with_more_names_of_an_enum_and_not_with_other_numbers() {
+    let Some(case) = Case::begin("enum_names") else { return };
+    let feed = case.feed();
+    let record = |name: &str, v: u32| [json!({ "k": name, "v": v }).to_string()];
+    let table = case.table("v UInt32", "v");
+    let of = |names: &str| case.pipeline().field(&format!("k: \"Enum8({names})\"")).dedup("k", None);
+    feed.send(record("high", 1));
+    of("'low' = 1, 'high' = 2").drain();
+    feed.send(record("mid", 2));
+    // `mid` would be a duplicate of `high`.
+    let renumbered = of("'low' = 1, 'mid' = 2, 'high' = 3");
+    let undecided = renumbered.tool(&["plan"], &["--json"], PERSON);
+    assert!(changes(&undecided).contains(&"state dedup undecided".to_owned()), "{undecided:#}");
+    let why = "`high` = 2 in the Enum of `k`, and now has `high` = 3";
+    renumbered.tool_fails(&["run"], &["--drain"], PERSON, why);
+    assert_eq!(table.count(), 1);
+    let more = of("'low' = 1, 'mid' = 3, 'high' = 2");
+    more.drain();
+    assert_eq!(table.count(), 2);
+    feed.send(record("high", 3));
+    more.drain();
+    assert_eq!(table.count(), 2, "it is still known");
+    // The names that were added count too.
+    of("'low' = 1, 'high' = 2").tool_fails(&["run"], &["--drain"], PERSON, "now has no `mid`");
+}
+
+#[test]
 fn steps_without_state_fields_and_tables_change_freely_around_a_dedup_that_goes_on() {
     let Some(case) = Case::begin("changed_freely") else { return };
     let feed = case.feed();

@@ -47,7 +47,9 @@ use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Ahead, Batch, Operator, OperatorError, Output, Probed, Schema, State, StateError, StateRead};
+use dataflow::{
+    Ahead, Batch, KeptEnum, Operator, OperatorError, Output, Probed, Schema, State, StateError, StateRead,
+};
 
 use super::arena::{NONE, Row, UNLINKED};
 use super::incoming::{self, Incoming, OfSide, Sorted, Taken};
@@ -375,6 +377,10 @@ impl State for TemporalJoin {
 
     fn shape(&self) -> String {
         self.plan.shape.clone()
+    }
+
+    fn enums(&self) -> Vec<KeptEnum> {
+        self.plan.enums()
     }
 
     fn loss(&self) -> &str {

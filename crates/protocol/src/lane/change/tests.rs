@@ -1,8 +1,8 @@
 use super::super::tests::{Writer, of_input, rule, seal};
 use super::super::{Lane, TIME_UNKNOWN_MS};
 use crate::record::{
-    Absorbed, Body, Change, Checkpoint, Counts, Frontier, KeptState, Move, Part, Record, Rewind, Seal,
-    Settle, StateFile, StateObject, StepShape,
+    Absorbed, Body, Change, Checkpoint, Counts, EnumName, Frontier, KeptEnum, KeptState, Move, Part, Record,
+    Rewind, Seal, Settle, StateFile, StateObject, StepShape,
 };
 
 fn shapes(steps: &[(&str, &str)]) -> Vec<StepShape> {
@@ -75,6 +75,27 @@ fn c6_a_state_goes_on_only_with_a_step_of_its_name_and_shape() {
     assert_eq!(rule(w.push(change(&twice, &[(0, 0), (1, 0)], 0))), "C6");
     w.push(change(&twice, &[(1, 0)], 0)).expect("one of them");
     assert_eq!(rule(w.push(change(&twice, &[(1, 0), (0, 1)], 0))), "C6");
+}
+
+#[test]
+fn c6_a_state_goes_on_only_while_its_enums_keep_their_names_and_numbers() {
+    let with = |names: &[(&str, i32)]| {
+        let names = names.iter().map(|(name, number)| EnumName { name: (*name).into(), number: *number });
+        let enums = vec![KeptEnum { of: "k".into(), names: names.collect() }];
+        let steps = vec![StepShape { enums, ..StepShape::new("dedup", "k") }];
+        let kept = vec![KeptState { step: 0, before: 0 }];
+        Body::Change(Change { steps, kept, ..Change::default() })
+    };
+    let mut w = Writer::new();
+    w.push(change(&[("dedup", "k")], &[], 0)).expect("another step");
+    assert_eq!(rule(w.push(with(&[("low", 1)]))), "C6", "nothing says what the names were");
+    let Body::Change(first) = with(&[("low", 1), ("high", 2)]) else { unreachable!("a change") };
+    w.push(Body::Change(Change { kept: Vec::new(), ..first })).expect("with empty state");
+    assert_eq!(rule(w.push(with(&[("low", 1)]))), "C6");
+    assert_eq!(rule(w.push(with(&[("low", 1), ("high", 3)]))), "C6");
+    assert_eq!(rule(w.push(change(&[("dedup", "k")], &[(0, 0)], 0))), "C6");
+    w.push(with(&[("mid", 3), ("high", 2), ("low", 1)])).expect("one more name");
+    assert_eq!(again(&w).steps[0].enums[0].number_of("mid"), Some(3));
 }
 
 #[test]

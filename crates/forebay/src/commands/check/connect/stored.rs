@@ -144,7 +144,9 @@ pub async fn state(pipeline: &Pipeline, schemas: Option<&[Schema]>, stored: &Sto
         return;
     };
     // Other steps than those of the journal were reported before, and their state fits nobody.
-    if Composition::of(&mut steps, Vec::new()).steps != stored.lane.steps {
+    let made = Composition::of(&mut steps, Vec::new()).steps;
+    let do_continue = made.iter().zip(&stored.lane.steps).all(|(now, before)| now.continues(before));
+    if made.len() != stored.lane.steps.len() || !do_continue {
         return;
     }
     if let Err(error) = start::restore(&**store, &stored.lane, &mut steps).await {
