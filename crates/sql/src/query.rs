@@ -66,12 +66,6 @@ pub(crate) fn chosen(
                 let message = format!("`{}` is made twice; give one another name with `AS`", one.name);
                 return Err(Fault::new(message, one.at).misnamed(Misnamed::Twice(one.name)));
             }
-            if one.unnested && chosen.iter().any(|other| other.unnested) {
-                return Err(Fault::new(
-                    "a query has one UNNEST; combine the arrays with `arrays_zip`, or make two steps",
-                    one.at,
-                ));
-            }
             chosen.push(one);
         }
     }

@@ -39,8 +39,8 @@ struct Columns {
     made: Vec<Made>,
     /// Names of what passes: in the result and in the input.
     passed: Vec<(String, String)>,
-    /// The column of the result whose arrays make the rows.
-    unnested: Option<usize>,
+    /// The columns of the result whose arrays make the rows; none if each record stays one row.
+    unnested: Vec<usize>,
 }
 
 /// Where a column of the result comes from.
@@ -185,8 +185,9 @@ impl Step {
             Made::Computed(at) => Arc::clone(&computed[at]),
         });
         let mut arrays: Vec<ArrayRef> = arrays.collect();
-        if let Some(at) = columns.unnested {
-            unnest::unnest(&mut done, &mut arrays, at).map_err(|error| self.fault(error))?;
+        if !columns.unnested.is_empty() {
+            unnest::unnest(&mut done, &mut arrays, (&columns.unnested, self.schema.columns()))
+                .map_err(|error| self.fault(error))?;
         }
         let fields = self.schema.arrow().fields().iter().zip(&arrays).map(|(field, array)| {
             // A String may be held as bytes.
@@ -233,7 +234,7 @@ impl Transform for Step {
     }
 
     fn multiplies(&self) -> bool {
-        self.columns.as_ref().is_some_and(|columns| columns.unnested.is_some())
+        self.columns.as_ref().is_some_and(|columns| !columns.unnested.is_empty())
     }
 
     fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
@@ -280,7 +281,7 @@ fn columns(
     let mut compiled = Vec::new();
     let mut types = Vec::new();
     let mut places = Vec::new();
-    let mut unnested = None;
+    let mut unnested = Vec::new();
     for Chosen { name, expr, at, unnested: is_unnested } in chosen {
         let passed = passed(&expr).and_then(|column| input.index_of(column)).filter(|_| !is_unnested);
         if let Some(column) = passed {
@@ -299,7 +300,7 @@ fn columns(
         types.push(match (is_unnested, alone.column_type(0)) {
             (false, found) => found.clone(),
             (true, ColumnType::Array(item)) => {
-                unnested = Some(compiled.len());
+                unnested.push(compiled.len());
                 (**item).clone()
             }
             (true, other) => {
@@ -335,8 +336,8 @@ fn columns(
         Made::Computed(_) => None,
     });
     let passed = passed.collect();
-    let unnested =
-        made.iter().position(|made| unnested.is_some_and(|n| matches!(made, Made::Computed(at) if *at == n)));
+    let is_unnested = |made: &Made| matches!(made, Made::Computed(at) if unnested.contains(at));
+    let unnested = made.iter().enumerate().filter(|(_, made)| is_unnested(made)).map(|(at, _)| at).collect();
     Ok((Columns { program, made, passed, unnested }, Schema::new(schema)))
 }
 

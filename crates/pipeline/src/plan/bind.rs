@@ -89,8 +89,8 @@ impl Planner<'_> {
                     dedup.path
                 ),
                 (None, None, Some(first)) => format!(
-                    "the rows of `{}` are made of items already, and one step with UNNEST is possible; combine the arrays there (`flatten` for an array of \
-                     arrays), or {INSTEAD}",
+                    "the rows of `{}` are made of items already, and one step with UNNEST is possible; write every UNNEST in that query (`flatten` for an array \
+                     of arrays), or {INSTEAD}",
                     first.path
                 ),
                 (None, None, None) if self.view.input.source.format.otlp().is_some() => format!(

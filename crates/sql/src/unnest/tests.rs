@@ -26,6 +26,30 @@ fn a_row_knows_its_record_and_its_item() {
     assert_eq!((rejects.len(), filtered), (0, 1));
 }
 
+#[test]
+fn several_arrays_of_one_length_make_rows_together_and_others_a_dead_letter() {
+    let records = [
+        r#"{"id": 1, "keys": ["a", "b"], "values": [1, null]}"#,
+        r#"{"id": 2, "keys": [], "values": []}"#,
+        r#"{"id": 3, "keys": ["a", "b"], "values": [7]}"#,
+        r#"{"id": 4, "keys": ["c"], "values": [8]}"#,
+        r#"{"id": -5, "keys": ["c"], "values": [8]}"#,
+        r#"{"id": -6, "keys": [], "values": [8]}"#,
+    ];
+    let records = records.map(str::to_owned);
+    let columns = "id Int64, keys Array(String), values Array(Nullable(Int64))";
+    let query =
+        "SELECT UNNEST(CASE WHEN id > 0 THEN values END) AS value, id, UNNEST(keys) AS name FROM input";
+    let (rows, rejects, filtered) = unnested(columns, query, &records);
+    assert_eq!(rows, ["0: 1 | 1 | a @0", "0: NULL | 1 | b @1", "3: 8 | 4 | c @0"]);
+    assert_eq!(filtered, 2, "no items, and NULL beside no items");
+    let found: Vec<_> =
+        rejects.iter().map(|reject| (reject.position, reject.reason, &*reject.column)).collect();
+    assert_eq!(found, [(2, Reason::Expression, "name"), (4, Reason::Expression, "name")]);
+    let message = "the array of `value` has `1` items and that of `name` has `2`; the arrays of several UNNESTs must have the same length in a record";
+    assert_eq!(rejects[0].message, message);
+}
+
 /// A record with a number, a text, and an array of arrays of numbers that may be NULL.
 fn record() -> impl Strategy<Value = (i64, String, Vec<Vec<Option<i64>>>)> {
     let number = prop_oneof![1 => Just(None), 3 => (-3_i64..3).prop_map(Some)];
