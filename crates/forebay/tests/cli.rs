@@ -337,6 +337,29 @@ fn a_check_that_connects_says_every_fault_with_its_line_and_writes_nothing() {
 }
 
 #[test]
+fn a_time_of_another_type_is_a_fault_of_the_step_that_names_it() {
+    for (step, line) in [
+        ("window: { time: k, size: 1m, aggregates: { n: count() } }", 6),
+        (
+            "sql: |\n      SELECT window_start, count(*) AS n FROM TUMBLE(input, k, INTERVAL '1 minute')\n      GROUP BY window_start, window_end",
+            6,
+        ),
+        ("dedup: { key: [k], window: 1h, time: k }", 6),
+    ] {
+        let text = format!(
+            "pipeline: times\nsource:\n  file: {{ paths: \"none.jsonl\" }}\n  fields: {{ k: String }}\nsteps:\n  - {step}\nsink:\n  clickhouse:\n    url: \"http://localhost:1\"\n    \
+             table: times\n    create: {{ columns: {{ k: String, window_start: DateTime64(3), n: UInt64 }}, order_by: [n] }}\n"
+        );
+        let path = file("times.yaml", &text);
+        let output = run(&["check", path.to_str().unwrap()]);
+        assert_eq!(code(&output), 2, "{step}: {}", out(&output));
+        let said = err(&output);
+        assert!(said.contains(&format!("times.yaml:{line}:")), "{said}");
+        assert!(said.contains("the column `k` is of type String; use a Date, DateTime,"), "{said}");
+    }
+}
+
+#[test]
 fn a_sample_needs_a_connection() {
     let (path, _) = without_server("sample", "");
     assert_eq!(code(&run(&["check", path.to_str().unwrap(), "--sample", "5"])), 2);

@@ -102,12 +102,24 @@ impl Check {
 fn plan(checked: &mut Checked) -> bool {
     let Some(pipeline) = &checked.pipeline else { return true };
     let Some(tables) = explain::all_described(pipeline) else { return true };
-    let Err(faults) = wiring::steps::plan(pipeline, &tables) else { return true };
-    for fault in &faults {
-        let at = checked.place_in(&fault.path, fault.at.as_ref().map(|at| at.start));
-        checked.faults.fault(at, fault.path.as_str(), fault.to_string());
+    let plans = match wiring::steps::plan(pipeline, &tables) {
+        Ok(plans) => plans,
+        Err(faults) => {
+            for fault in &faults {
+                let at = checked.place_in(&fault.path, fault.at.as_ref().map(|at| at.start));
+                checked.faults.fault(at, fault.path.as_str(), fault.to_string());
+            }
+            return false;
+        }
+    };
+    let lane_steps = plans.common().lane_steps.clone();
+    let faults = wiring::steps::lane_faults(pipeline, lane_steps, 1);
+    let faults = faults.into_iter().map(|(n, error)| (pipeline.step_in_file(n), error.to_string()));
+    let faults: Vec<(String, String)> = faults.collect();
+    for (path, message) in &faults {
+        checked.faults.fault(checked.place_in(path, None), path.as_str(), message.clone());
     }
-    false
+    faults.is_empty()
 }
 
 /// Adds the files that would be read twice, of those that are there; false if there are any.

@@ -1,9 +1,10 @@
 //! The event time of an input: the one field that holds it.
 //!
-//! Owns who may ask for it, that all who do ask for the same, and that no step computes it. Does not own how it is read
+//! Owns who may ask for it, that all who do ask for the same, that no step computes it, and that its type holds a time. Does not own how it is read
 //! ([`operators::EventTime`]).
 
-use dataflow::Column;
+use dataflow::{Column, Schema};
+use operators::EventTime;
 
 use super::planner::{Origin, Planner};
 use super::{Faults, fault};
@@ -15,12 +16,16 @@ impl<'a> Planner<'a> {
         let of_dedup = of_dedup
             .and_then(|(_, path, dedup)| Some((format!("{path}.time"), dedup.time.as_ref()?.as_str())));
         let own = self.view.time().and_then(|time| self.column_filled_by(time));
+        let columns = || self.union.columns();
         match (own, of_dedup) {
-            (None, of_dedup) => Ok(of_dedup.map(|(_, time)| time.to_owned())),
+            (None, None) => Ok(None),
+            (None, Some((path, time))) => {
+                check_type(path, columns().find(|column| column.name == time)).map(|()| Some(time.to_owned()))
+            }
             (Some(own), Some((path, time))) if own.name != time => {
                 Err(vec![fault(path, self.two_times(time))])
             }
-            (Some(own), _) => Ok(Some(own.name.clone())),
+            (Some(own), _) => check_type(self.own_path(), Some(own)).map(|()| Some(own.name.clone())),
         }
     }
 
@@ -34,10 +39,10 @@ impl<'a> Planner<'a> {
             (Some(own), Some((path, asked))) if own != asked => {
                 return Err(vec![fault(path, self.two_times(&asked))]);
             }
-            (Some(own), _) => (format!("{}.time", self.view.input.path), own.to_owned()),
+            (Some(own), _) => (self.own_path(), own.to_owned()),
         };
-        if candidates.iter().any(|known| known.name == field) {
-            return Ok(Some(field));
+        if let Some(known) = candidates.iter().find(|known| known.name == field) {
+            return check_type(path, Some(known)).map(|()| Some(field));
         }
         Err(vec![fault(path, self.undeclared(&field, "DateTime64(3)"))])
     }
@@ -74,6 +79,11 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// The key of the input's own event time.
+    fn own_path(&self) -> String {
+        format!("{}.time", self.view.input.path)
+    }
+
     /// Why a step's event time cannot be `asked`: the input has its own.
     fn two_times(&self, asked: &str) -> String {
         let input = &self.view.input.path;
@@ -82,4 +92,11 @@ impl<'a> Planner<'a> {
             "the event time of `{input}` is `{own}`, by `{input}.time`, and here it is `{asked}`; leave it out here, and give every input its `time`"
         )
     }
+}
+
+/// Whether the column of the event time, which `path` asks for, holds a time. One that is not there is reported elsewhere.
+fn check_type(path: String, column: Option<&Column>) -> Result<(), Faults> {
+    let Some(column) = column else { return Ok(()) };
+    let made = EventTime::new(&Schema::new(vec![column.clone()]), &column.name);
+    made.map(|_| ()).map_err(|error| vec![fault(path, error.to_string())])
 }

@@ -62,16 +62,22 @@ fn without_steps_every_input_is_decoded_as_the_table_has_it() {
 
 #[test]
 fn each_input_has_the_time_that_it_says() {
-    let expected = format!("a: {TABLE}\n  time note\n  []\nb: {TABLE}\n  time id\n  []\nlane: {TABLE}\n");
+    let expected = format!("a: {TABLE}\n  time amount\n  []\nb: {TABLE}\n  []\nlane: {TABLE}\n");
     let dedup = "steps: [{ dedup: { key: [id], window: 8h } }]";
-    assert_eq!(planned(", time: note", ", time: id", dedup), expected);
-    let with_time = "steps: [{ dedup: { key: [id], window: 8h, time: id } }]";
-    assert_eq!(planned(", time: id", "", with_time), expected.replacen("note\n", "id\n", 1));
+    assert_eq!(planned(", time: amount", "", dedup), expected);
+    let with_time = "steps: [{ dedup: { key: [id], window: 8h, time: amount } }]";
+    let both = format!("b: {TABLE}\n  time amount\n");
+    assert_eq!(planned(", time: amount", "", with_time), expected.replace(&format!("b: {TABLE}\n"), &both));
     assert_eq!(
         planned(", time: note", "", with_time),
-        "`steps[0].dedup.time`: the event time of `inputs.a` is `note`, by `inputs.a.time`, and here it is `id`; leave it out here, and give \
+        "`steps[0].dedup.time`: the event time of `inputs.a` is `note`, by `inputs.a.time`, and here it is `amount`; leave it out here, and give \
          every input its `time`\n"
     );
+    let refused = "time: the column `note` is of type String; use a Date, DateTime, DateTime64, or an Int64 or UInt64 of unix milliseconds\n";
+    assert_eq!(planned(", time: note", "", dedup), format!("`inputs.a.time`: {refused}"));
+    let by_step = "steps: [{ filter: amount > 3 }, { dedup: { key: [id], window: 8h, time: note } }]";
+    let of_each = format!("`steps[1].dedup.time`: {refused}");
+    assert_eq!(planned("", "", by_step), of_each.repeat(2));
 }
 
 #[test]
@@ -242,9 +248,9 @@ fn steps_behind_a_dedup_read_one_type_too() {
 
 #[test]
 fn the_time_of_a_step_is_found_under_the_name_that_each_input_has_for_it() {
-    let steps = "steps:\n  - { from: b, select: { \"*\": \"*\", note: remark } }\n  - dedup: { key: [id], window: 8h, time: note }";
-    let told = planned("", ", fields: { remark: Nullable(String) }", steps);
-    assert!(told.contains("  time note\n") && told.contains("  time remark\n"), "{told}");
+    let steps = "steps:\n  - { from: b, select: { \"*\": \"*\", amount: cents } }\n  - dedup: { key: [id], window: 8h, time: amount }";
+    let told = planned("", ", fields: { cents: Int64 }", steps);
+    assert!(told.contains("  time amount\n") && told.contains("  time cents\n"), "{told}");
 }
 
 #[test]
