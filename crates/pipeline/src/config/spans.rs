@@ -10,22 +10,29 @@
 //! | anchors, aliases, `<<`, tags  | faults: a file of this size needs none, and aliases can explode |
 //! | a second document             | a fault                                                        |
 //! | not YAML                      | one fault; what comes after it has no reliable place           |
+//! | JSON                          | the same, and pairs of `\u` escapes, which YAML refuses        |
 
 use std::collections::BTreeMap;
 
-use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, StrInput};
 
 use super::faults::{Faults, Position};
 use super::values::reference::{self, Surroundings};
 pub use place::place_in;
+use surrogates::{Joined, Places};
 
 mod place;
+mod surrogates;
 
 /// Bytes of a pipeline file at the most: a thousand times what people write.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// Levels of nesting at the most: four times what the schema has.
 const DEPTH_MAX: usize = 32;
+
+/// The way out where an escape stands for no character.
+const ESCAPES: &str =
+    "; write the character itself, or `\\U` with eight digits where JSON has two escapes for one character";
 
 /// A value with its place.
 #[derive(Clone, Debug)]
@@ -90,7 +97,9 @@ pub fn parse(text: &str, around: &Surroundings, faults: &mut Faults) -> Option<N
         faults.fault(Position::START, "", message);
         return None;
     }
-    let mut builder = Builder { parser: Parser::new_from_str(text), around, faults };
+    let joined = Joined::of(text);
+    let (text, places) = joined.parts();
+    let mut builder = Builder { parser: Parser::new_from_str(text), places, around, faults };
     match builder.document() {
         Ok(node) => node,
         Err(Broken { at, message }) => {
@@ -108,6 +117,7 @@ struct Broken {
 
 struct Builder<'i, 'a, 'f> {
     parser: Parser<'i, StrInput<'i>>,
+    places: &'i Places,
     around: &'a Surroundings<'a>,
     faults: &'f mut Faults,
 }
@@ -115,10 +125,12 @@ struct Builder<'i, 'a, 'f> {
 impl<'i> Builder<'i, '_, '_> {
     fn next(&mut self) -> Result<(Event<'i>, Position), Broken> {
         match self.parser.next_event() {
-            Some(Ok((event, span))) => Ok((event, position(&span))),
+            Some(Ok((event, span))) => Ok((event, self.places.in_file(position(&span.start)))),
             Some(Err(error)) => {
-                let at = Position { line: error.marker().line().max(1), column: error.marker().col() + 1 };
-                Err(Broken { at, message: format!("this is not YAML: {}", error.info()) })
+                let at = self.places.in_file(position(error.marker()));
+                let info = error.info();
+                let way_out = if info.contains("Unicode character escape") { ESCAPES } else { "" };
+                Err(Broken { at, message: format!("this is not YAML: {info}{way_out}") })
             }
             None => Err(Broken { at: Position::START, message: "the file ends in the middle".into() }),
         }
@@ -249,8 +261,8 @@ impl<'i> Builder<'i, '_, '_> {
     }
 }
 
-fn position(span: &Span) -> Position {
-    Position { line: span.start.line().max(1), column: span.start.col() + 1 }
+fn position(marker: &Marker) -> Position {
+    Position { line: marker.line().max(1), column: marker.col() + 1 }
 }
 
 #[cfg(test)]

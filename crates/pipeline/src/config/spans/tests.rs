@@ -49,3 +49,34 @@ fn a_tree_never_shows_its_scalars() {
     let (node, _) = tree("password: s3cr3t\n");
     assert!(!format!("{node:?}").contains("s3cr3t"));
 }
+
+#[test]
+fn json_may_write_a_character_as_two_escapes_and_places_stay() {
+    let file = "{\"a\": \"x \\ud83d\\uDE00\\\\ud83d y\", \"b\": \"\\ud83d\\ude00\\ud83d\\ude01\", \"c\": 1,\n \"d\": \"\\u00e4\", \"e\": 2}";
+    let (node, faults) = tree(file);
+    assert_eq!(faults, "");
+    let node = node.unwrap();
+    let Value::Map(entries) = &node.value else { panic!("a mapping") };
+    let text = |entry: &Entry| match &entry.value.value {
+        Value::Scalar(scalar) => scalar.text.clone(),
+        other => panic!("{other:?}"),
+    };
+    let found: Vec<(String, Position)> = entries.iter().map(|entry| (text(entry), entry.at)).collect();
+    let at = |key: &str| {
+        let byte = file.find(&format!("\"{key}\":")).expect("the key");
+        let line = file[..byte].matches('\n').count() + 1;
+        let begin = file[..byte].rfind('\n').map_or(0, |end| end + 1);
+        Position { line, column: byte - begin + 1 }
+    };
+    let expected =
+        [("a", "x \u{1f600}\\ud83d y"), ("b", "\u{1f600}\u{1f601}"), ("c", "1"), ("d", "ä"), ("e", "2")];
+    assert_eq!(found, expected.map(|(key, text)| (text.to_owned(), at(key))));
+}
+
+#[test]
+fn an_escape_that_is_no_character_is_refused_with_what_to_write() {
+    for text in ["{\"a\": \"\\ud83d x\"}", "a: \"\\ud83d\\ude00\"", "{\"a\": \"\\ud83d\\ude00\", b: 1}"] {
+        let (node, told) = tree(text);
+        assert!(node.is_none() && told.contains("write the character itself"), "{text}: {told}");
+    }
+}
