@@ -132,7 +132,7 @@ fn kinds(run: &Totals) -> String {
     let mut text = format!("{} written", counted(run.written, "row"));
     let Counts { filtered, duplicates, late, absorbed, .. } = run.records;
     let others = [
-        (absorbed, "taken into windows".to_owned()),
+        (absorbed, "taken into windows or joins".to_owned()),
         (filtered, "filtered".to_owned()),
         (duplicates, plural(duplicates, "duplicate")),
         (late, "late".to_owned()),

@@ -1,7 +1,7 @@
 //! `SELECT … FROM TUMBLE(input, time, INTERVAL '1 minute') GROUP BY …`: windows as SQL says them.
 //!
-//! Owns the four table functions, which Flink and RisingWave have too, and the clauses around them. Does not own what an aggregate means, whose text
-//! is handed on, nor the windows themselves.
+//! Owns the four table functions, which Flink and RisingWave have too, and the clauses around them. Does not own their arguments (`windowed::arguments`), what an aggregate
+//! means, whose text is handed on, nor the windows themselves.
 //!
 //! | function                             | windows                                                        |
 //! |--------------------------------------|----------------------------------------------------------------|
@@ -13,16 +13,19 @@
 //! Each takes `lateness => INTERVAL '10 seconds'` and `at_end => 'close'` behind its arguments, and `SESSION` takes `max => INTERVAL '1 day'`: settings that elsewhere are
 //! those of the table.
 
+mod arguments;
+
 use std::ops::Range;
 
 use datafusion_sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Interval, ObjectNamePart, Select, SelectItem,
-    TableFactor, TableFunctionArgs, Value,
+    Expr, FunctionArg, GroupByExpr, ObjectNamePart, Select, SelectItem, TableFactor, TableFunctionArgs,
 };
 
 use crate::Fault;
-use crate::query::{INPUT, only_known_clauses, only_select};
+use crate::query::{only_known_clauses, only_select};
 use crate::text::Text;
+pub(crate) use arguments::milliseconds;
+use arguments::{Arguments, Function};
 
 /// The first instant of a window.
 const START: &str = "window_start";
@@ -62,14 +65,6 @@ pub enum WindowKind {
     Session { gap: u64 },
 }
 
-/// The functions, each with its arguments.
-const FUNCTIONS: [(&str, &str); 4] = [
-    ("tumble", "TUMBLE(input, time, INTERVAL '1 minute')"),
-    ("hop", "HOP(input, time, INTERVAL '1 minute', INTERVAL '1 hour')"),
-    ("cumulate", "CUMULATE(input, time, INTERVAL '1 hour', INTERVAL '1 day')"),
-    ("session", "SESSION(input, time, INTERVAL '30 minutes')"),
-];
-
 /// Reads a text; `None` if it is no query over windows.
 ///
 /// # Errors
@@ -79,12 +74,7 @@ pub(crate) fn windowed(text: &Text) -> Result<Option<Windowed>, Fault> {
     let Ok(query) = text.query() else { return Ok(None) };
     let Ok(mut select) = only_select(text, *query.clone()) else { return Ok(None) };
     let Some((function, args)) = function(&select) else { return Ok(None) };
-    let how = FUNCTIONS.iter().find(|(name, _)| *name == function).map_or("", |(_, how)| how);
-    let Arguments { time, kind, lateness, max, closes_at_end } =
-        arguments(&function, args).ok_or_else(|| {
-            let message = format!("the windows are not understood; write `FROM {how}`");
-            Fault::new(message, text.whole())
-        })?;
+    let Arguments { time, kind, lateness, max, closes_at_end } = function.arguments(text, args)?;
     let by = grouped(text, &mut select)?;
     if let Some(condition) = &select.selection {
         let message = "WHERE is refused beside windows; put a `filter` step before this one";
@@ -124,94 +114,14 @@ pub(crate) fn windowed(text: &Text) -> Result<Option<Windowed>, Fault> {
 }
 
 /// The table function, if the query reads from one of ours.
-fn function(select: &Select) -> Option<(String, &[FunctionArg])> {
+fn function(select: &Select) -> Option<(&'static Function, &[FunctionArg])> {
     let [from] = select.from.as_slice() else { return None };
     let TableFactor::Table { name, args: Some(TableFunctionArgs { args, .. }), .. } = &from.relation else {
         return None;
     };
     let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else { return None };
-    let word = ident.value.to_lowercase();
-    (from.joins.is_empty() && FUNCTIONS.iter().any(|(name, _)| *name == word)).then_some((word, args))
-}
-
-/// What the arguments say.
-struct Arguments {
-    time: String,
-    kind: WindowKind,
-    lateness: Option<u64>,
-    max: Option<u64>,
-    closes_at_end: bool,
-}
-
-fn arguments(function: &str, args: &[FunctionArg]) -> Option<Arguments> {
-    let (mut exprs, mut lateness, mut max, mut closes_at_end) = (Vec::new(), None, None, false);
-    for arg in args {
-        match arg {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => exprs.push(expr),
-            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(Expr::Value(value)), .. }
-                if name.value.eq_ignore_ascii_case("at_end") =>
-            {
-                let Value::SingleQuotedString(word) = &value.value else { return None };
-                closes_at_end = match word.as_str() {
-                    "close" => true,
-                    "wait" => false,
-                    _ => return None,
-                };
-            }
-            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } => {
-                let setting = match name.value.to_lowercase().as_str() {
-                    "lateness" => &mut lateness,
-                    "max" if function == "session" => &mut max,
-                    _ => return None,
-                };
-                if setting.replace(milliseconds(expr)?).is_some() {
-                    return None;
-                }
-            }
-            _ => return None,
-        }
-    }
-    let [Expr::Identifier(input), Expr::Identifier(time), lengths @ ..] = exprs.as_slice() else {
-        return None;
-    };
-    let lengths: Vec<u64> = lengths.iter().map(|length| milliseconds(length)).collect::<Option<_>>()?;
-    let kind = match (function, lengths.as_slice()) {
-        ("tumble", [size]) => WindowKind::Tumble { size: *size },
-        ("hop", [slide, size]) => WindowKind::Hop { slide: *slide, size: *size },
-        ("cumulate", [step, size]) => WindowKind::Cumulate { step: *step, size: *size },
-        ("session", [gap]) => WindowKind::Session { gap: *gap },
-        _ => return None,
-    };
-    let is_input = input.value.eq_ignore_ascii_case(INPUT);
-    is_input.then(|| Arguments { time: time.value.clone(), kind, lateness, max, closes_at_end })
-}
-
-/// `INTERVAL '1 minute'`, `INTERVAL '1' MINUTE`, `INTERVAL '1 hour 30 minutes'`.
-pub(crate) fn milliseconds(expr: &Expr) -> Option<u64> {
-    let Expr::Interval(Interval { value, leading_field, last_field: None, .. }) = expr else { return None };
-    let mut text = value.to_string().replace('\'', " ");
-    if let Some(field) = leading_field {
-        text += &format!(" {field}");
-    }
-    let words: Vec<&str> = text.split_whitespace().collect();
-    if words.is_empty() {
-        return None;
-    }
-    let mut sum = 0_u64;
-    for pair in words.chunks(2) {
-        let [number, unit] = pair else { return None };
-        let unit = match unit.to_lowercase().trim_end_matches('s') {
-            "millisecond" => 1,
-            "second" => 1_000,
-            "minute" => 60_000,
-            "hour" => 3_600_000,
-            "day" => 86_400_000,
-            "week" => 604_800_000,
-            _ => return None,
-        };
-        sum = number.parse::<u64>().ok()?.checked_mul(unit)?.checked_add(sum)?;
-    }
-    Some(sum)
+    let function = Function::named(&ident.value).filter(|_| from.joins.is_empty())?;
+    Some((function, args))
 }
 
 /// The columns of GROUP BY, which is taken out.

@@ -101,14 +101,25 @@ impl Verify {
         let reports = super::runtime()?.block_on(async {
             let mut reports = Vec::with_capacity(places.len());
             for place in places {
-                reports.push(self.compare(&pipeline, place).await?);
+                reports.push(self.compare(&pipeline, place).await);
             }
-            anyhow::Ok(reports)
-        })?;
-        for report in &reports {
+            reports
+        });
+        // One table that cannot be compared says nothing of the others.
+        let (mut compared, mut failed) = (Vec::new(), Vec::new());
+        for report in reports {
+            match report {
+                Ok(report) => compared.push(report),
+                Err(error) => failed.push(format!("{error:#}")),
+            }
+        }
+        for report in &compared {
             print(&if self.json { report.json() } else { report.text() })?;
         }
-        Ok(if reports.iter().all(Report::is_right) { Exit::Done } else { Exit::Person })
+        if !failed.is_empty() {
+            anyhow::bail!(failed.join("\n"));
+        }
+        Ok(if compared.iter().all(Report::is_right) { Exit::Done } else { Exit::Person })
     }
 
     /// The tables to compare, by place.
@@ -151,7 +162,10 @@ impl Verify {
         };
         let report = work.compare().await;
         bar.finish_and_clear();
-        report.context("the table could not be compared")
+        report.with_context(|| {
+            let target = &pipeline.targets()[place];
+            format!("the table `{}` could not be compared", target.clickhouse.full_name())
+        })
     }
 }
 

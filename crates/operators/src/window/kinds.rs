@@ -92,14 +92,14 @@ impl Windows {
             Self::Hopping { size, slide } => {
                 let (size, slide) = (ms("size", size)?, ms("slide", slide)?);
                 if slide > size {
-                    let message = "it is more than `size`: records between two windows would belong to none";
+                    let message = "the slide is more than the `size` of a window: records between two windows would belong to none";
                     return Err(("slide", message.to_owned()));
                 }
                 let pane = common(size, slide);
                 if size / pane > PANES_MAX {
                     let panes = size / pane;
                     let message = format!(
-                        "a window would consist of `{panes}` parts, and at most {PANES_MAX} are allowed; write a longer one that divides `size`"
+                        "a window would consist of `{panes}` parts, and at most {PANES_MAX} are allowed; write a longer slide that divides `size`"
                     );
                     return Err(("slide", message));
                 }
@@ -108,7 +108,8 @@ impl Windows {
             Self::Cumulative { size, step } => {
                 let (size, step) = (ms("size", size)?, ms("step", step)?);
                 if size % step != 0 || size / step > PANES_MAX {
-                    let message = format!("`size` must be a whole multiple of it, at most {PANES_MAX} times");
+                    let message =
+                        format!("`size` must be a whole multiple of the step, at most {PANES_MAX} times");
                     return Err(("step", message));
                 }
                 Ok(Spans::Cumulative { size, step })
@@ -116,7 +117,7 @@ impl Windows {
             Self::Session { gap, max } => {
                 let (gap, max) = (ms("gap", gap)?, ms("max", max)?);
                 if max < gap {
-                    return Err(("max", "it is less than `gap`".to_owned()));
+                    return Err(("max", "the `max` of sessions is less than their `gap`".to_owned()));
                 }
                 Ok(Spans::Session { gap, max })
             }

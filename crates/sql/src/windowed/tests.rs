@@ -54,15 +54,79 @@ fn lateness_and_the_end_of_sessions_are_named_arguments() {
     assert_eq!(read(&query(tumble)).unwrap().unwrap().lateness, Some(10_000));
     let closing = "TUMBLE(input, at, INTERVAL '1 minute', at_end => 'close')";
     assert!(read(&query(closing)).unwrap().unwrap().closes_at_end);
-    for wrong in [
-        "at_end => 'never'",
-        "at_end => close",
-        "max => INTERVAL '1 hour'",
-        "latency => INTERVAL '1 hour'",
-        "lateness => 10",
+}
+
+#[test]
+fn an_argument_that_is_not_taken_is_named_with_the_reason_and_its_place() {
+    let tumble = |wrong: &str| format!("TUMBLE(input, at, INTERVAL '1 minute', {wrong})");
+    for (from, at, expected) in [
+        (tumble("at_end => 'never'"), "'never'", "`at_end` is `'never'`; write `at_end => 'close'` or"),
+        (tumble("at_end => close"), "close", "`at_end` is `close`; write `at_end => 'close'` or"),
+        (
+            tumble("memory => '64MiB'"),
+            "memory",
+            "TUMBLE has no setting `memory`; it has `lateness` and `at_end`, and a step `window:`",
+        ),
+        (tumble("max => INTERVAL '1 hour'"), "max", "TUMBLE has no setting `max`"),
+        (
+            tumble("lateness => 10"),
+            "10",
+            "`lateness` of TUMBLE is `10`, which is no interval; write one as in",
+        ),
+        (
+            tumble("lateness => INTERVAL '-1 second'"),
+            "INTERVAL '-1 second'",
+            "`lateness` of TUMBLE is `INTERVAL '-1 second'`, which is negative",
+        ),
+        (
+            tumble("lateness => INTERVAL '1 second', lateness => INTERVAL '2 seconds'"),
+            "INTERVAL '2 seconds'",
+            "TUMBLE: `lateness` is given twice; write `FROM TUMBLE(input,",
+        ),
+        (
+            tumble("INTERVAL '1 hour'"),
+            "INTERVAL '1 hour'",
+            "TUMBLE: behind the time stand `2` lengths, and it takes `size`",
+        ),
+        (
+            "TUMBLE(input, at, INTERVAL '1 month')".into(),
+            "INTERVAL '1 month'",
+            "and not every month has the same length",
+        ),
+        (
+            "TUMBLE(input, at, INTERVAL '1 fortnight')".into(),
+            "INTERVAL '1 fortnight'",
+            "which is not understood",
+        ),
+        (
+            "TUMBLE(input, at, '1 minute')".into(),
+            "'1 minute'",
+            "`size` of TUMBLE is `'1 minute'`, which is no interval",
+        ),
+        ("TUMBLE(input, at)".into(), "at", "TUMBLE: `size` is missing"),
+        ("TUMBLE(input)".into(), "", "the column that holds the time is missing"),
+        (
+            "TUMBLE(input, INTERVAL '1 minute', at)".into(),
+            "INTERVAL '1 minute'",
+            "in the place of the column that holds the time",
+        ),
+        (
+            "SESSION(orders, at, INTERVAL '1 hour')".into(),
+            "orders",
+            "SESSION: `orders` stands in the place of `input`",
+        ),
+        (
+            "HOP(input, at, INTERVAL '1 hour')".into(),
+            "INTERVAL '1 hour'",
+            "it takes `slide` and `size`; write `FROM HOP(input, time,",
+        ),
+        ("CUMULATE(input, at)".into(), "at", "CUMULATE: `step` and `size` are missing"),
     ] {
-        let told = read(&query(&format!("TUMBLE(input, at, INTERVAL '1 minute', {wrong})"))).unwrap_err();
-        assert!(told.contains("write `FROM TUMBLE("), "{told}");
+        let text = format!("SELECT count(*) AS n FROM {from} GROUP BY window_start, window_end");
+        let fault = windowed(&Text::new(&text)).unwrap_err();
+        assert!(fault.message.contains(expected), "{from}: {}", fault.message);
+        let place = fault.at.map(|at| text[at].to_owned()).unwrap_or_default();
+        assert!(at.is_empty() || !place.is_empty() && at.ends_with(&place), "{from}: {place}");
     }
 }
 
@@ -96,7 +160,7 @@ fn what_windows_cannot_do_is_refused_with_the_step_that_can() {
         (format!("SELECT DISTINCT count(*) AS n {tumble} {by}"), "DISTINCT"),
         (
             format!("SELECT count(*) AS n FROM TUMBLE(input, at, '1 minute') {by}"),
-            "write `FROM TUMBLE(input, time, INTERVAL '1 minute')`",
+            "write one as in `INTERVAL '90 seconds'`",
         ),
         (
             format!("SELECT count(*) AS n FROM HOP(orders, at, INTERVAL '1 minute', INTERVAL '1 hour') {by}"),

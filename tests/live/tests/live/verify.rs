@@ -180,6 +180,23 @@ fn a_column_with_a_default_is_compared_where_the_record_gives_it() {
 }
 
 #[test]
+fn a_table_that_cannot_be_compared_is_named_and_the_others_are_compared() {
+    let Some(case) = Case::begin("verify_some") else { return };
+    case.feed().send((0..20_u32).map(|id| json!({ "id": id, "v": id % 3 }).to_string()));
+    let table = case.table("id UInt32, v UInt8", "id");
+    let keyless = case.table_called(&format!("a_{}", case.name()), "v UInt8", "v");
+    let sink = |table: &live::Table| format!("{{ clickhouse: {{ table: {} }} }}", table.name());
+    let pipeline = case.pipeline().field("id: UInt32").dedup("id", None);
+    let pipeline = pipeline.one_of(&sink(&keyless)).one_of(&sink(&table));
+    pipeline.drain();
+    let output = pipeline.run_tool(&["verify"], &[]);
+    assert_eq!(output.exit.status.code(), Some(1), "{}", output.stderr);
+    let named = format!("the table `default.{}` could not be compared", keyless.name());
+    assert!(output.stderr.contains(&named) && output.stderr.contains("`id`"), "{}", output.stderr);
+    assert!(output.stdout.contains(&format!("default.{}", table.name())), "{}", output.stdout);
+}
+
+#[test]
 fn rows_whose_key_the_server_made_are_counted_and_not_called_foreign() {
     let Some(case) = Case::begin("verify_made_keys") else { return };
     let table = case.table("id UUID DEFAULT generateUUIDv4(), n UInt32", "id");

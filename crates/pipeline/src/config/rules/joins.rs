@@ -93,7 +93,8 @@ impl Rules<'_> {
     fn join(&mut self, at: usize, join: &JoinStep) {
         let path = format!("steps[{at}].join");
         if join.left == join.right {
-            let message = "a join has two sides, and these are one; rows that are joined with themselves need two inputs";
+            let message = "these are the rows of one input, which are not joined with themselves, and two inputs cannot read one topic or file; relate the rows of a \
+                           key in a `window` step, by aggregates such as `first` and `last`, or join them in ClickHouse";
             self.fault(&format!("{path}.right"), message);
         }
         self.as_of(&path, join);

@@ -185,10 +185,10 @@ fn the_kind_of_windows_follows_from_the_lengths_that_are_given() {
         ("size: 1m, gap: 1m", "no `size`"),
         ("size: 1m, slide: 1m, step: 1m", "not both"),
         ("size: 1m, max: 1m", "only sessions"),
-        ("size: 1m, slide: 2m", "more than `size`"),
+        ("size: 1m, slide: 2m", "more than the `size`"),
         ("size: 1m, step: 7s", "whole multiple"),
         ("size: 365d, slide: 1s", "31536000"),
-        ("gap: 1m, max: 30s", "less than `gap`"),
+        ("gap: 1m, max: 30s", "less than their `gap`"),
     ] {
         let told = kind(lengths).unwrap_err();
         assert!(told.contains(expected), "{lengths}: {told}");
