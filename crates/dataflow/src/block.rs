@@ -37,6 +37,10 @@ pub const SCHEMA_HEADER: &str = "forebay.schema";
 /// The header by which a dead letter keeps which item of its record's array it was the row of.
 pub const ITEM_HEADER: &str = "forebay.item";
 
+/// The header by which a dead letter keeps which of the streams that had its name its record is of, counted by identity: 2 for a topic that was deleted and
+/// created again. The first has none.
+pub const STREAM_HEADER: &str = "forebay.stream";
+
 /// The header by which a dead letter keeps the table that did not take its row.
 pub const TABLE_HEADER: &str = "forebay.table";
 

@@ -9,8 +9,8 @@ use arrow_array::builder::{BinaryBuilder, MapBuilder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMillisecondArray, UInt32Array, UInt64Array};
 
 use crate::block::{
-    ERA_HEADER, HEAD_HEADER, ITEM_HEADER, KEY_BYTES_MAX, SCHEMA_HEADER, TABLE_HEADER, TIME_UNKNOWN_MS,
-    headers, push_header,
+    ERA_HEADER, HEAD_HEADER, ITEM_HEADER, KEY_BYTES_MAX, SCHEMA_HEADER, STREAM_HEADER, TABLE_HEADER,
+    TIME_UNKNOWN_MS, headers, push_header,
 };
 use crate::position::{self, Position};
 use crate::{Column, ColumnType, Partition, RecordBlock, Schema, Spans};
@@ -154,6 +154,15 @@ impl Reject {
         self
     }
 
+    /// The same as the dead letter of a record of the `nth` stream of its name ([`STREAM_HEADER`]), from 1.
+    #[must_use]
+    pub fn of_stream(mut self, nth: u32) -> Self {
+        if nth > 1 {
+            push_header(&mut self.headers, STREAM_HEADER, Some(nth.to_string().as_bytes()));
+        }
+        self
+    }
+
     /// The same as the dead letter of the row of one item alone.
     #[must_use]
     pub fn of_item(mut self, item: u32) -> Self {
@@ -233,9 +242,9 @@ pub fn of_items(rejects: Vec<Reject>, block: &RecordBlock) -> Vec<Reject> {
 }
 
 /// A record's headers without those that only dead letters have: so a record that is sent again with the headers of its dead letter counts as whole,
-/// and as for every table.
+/// as for every table, and as where it stands now.
 fn without_ours(encoded: &[u8]) -> Vec<u8> {
-    let is_ours = |name: &str| name == ITEM_HEADER || name == TABLE_HEADER;
+    let is_ours = |name: &str| [ERA_HEADER, ITEM_HEADER, STREAM_HEADER, TABLE_HEADER].contains(&name);
     if headers(encoded).all(|(name, _)| !is_ours(name)) {
         return encoded.to_vec();
     }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use dataflow::position::{self, Position};
-use dataflow::{Output, Prepared, Reject, Selected};
+use dataflow::{Output, Partition, Prepared, Reject, Selected};
 use protocol::record::{Absorbed, Counts, Derived, Fate, Fates, RUNS_MAX, Range, Refusal, Run};
 
 use crate::origins::{Origins, Part};
@@ -129,9 +129,16 @@ pub struct Builder {
     begun: Option<Duration>,
     /// The input whose block is being counted.
     input: u32,
+    /// Partitions that are not the first of their name, and which of them each is.
+    recreated: BTreeMap<Partition, u32>,
 }
 
 impl Builder {
+    /// Partitions that are not the first of their name, and which of them each is: their dead letters say so, because there are others at the same places.
+    pub fn recreated(&mut self, recreated: BTreeMap<Partition, u32>) {
+        self.recreated = recreated;
+    }
+
     /// Where a partition stands in the cut under construction; `from` is where the last cut ended.
     pub fn moved(
         &mut self,
@@ -174,7 +181,17 @@ impl Builder {
     }
 
     /// Records that became dead letters; or rows, once `is_derived`.
-    pub fn rejects(&mut self, rejects: Vec<Reject>, is_derived: bool) {
+    pub fn rejects(&mut self, mut rejects: Vec<Reject>, is_derived: bool) {
+        if !self.recreated.is_empty() {
+            let nth = |reject: &Reject| self.recreated.get(&reject.partition).copied().unwrap_or(1);
+            rejects = rejects
+                .into_iter()
+                .map(|reject| {
+                    let nth = nth(&reject);
+                    reject.of_stream(nth)
+                })
+                .collect();
+        }
         let counted = match is_derived {
             true => &mut self.cut.derived.dead_letters,
             false => &mut self.own().dead_letters,
@@ -342,7 +359,8 @@ impl Builder {
 
     /// Takes what was gathered.
     pub fn take(&mut self, number: u64) -> Cut {
-        let taken = std::mem::take(self);
+        let recreated = std::mem::take(&mut self.recreated);
+        let taken = std::mem::replace(self, Self { recreated, ..Self::default() });
         Cut { number, ..taken.cut }
     }
 }

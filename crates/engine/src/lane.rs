@@ -51,7 +51,7 @@ use crate::versions::Versions;
 use crate::waiting::{Waiting, front};
 use crate::watermark::Watermarks;
 use feed::{Came, Feed};
-use partitions::reading;
+use partitions::{reading, recreated};
 use pressure::Pressure;
 
 /// Blocks decoded or decoding ahead of the steps, for each compute thread: one to work on, one to follow.
@@ -178,6 +178,7 @@ impl LaneTask {
         let of_rows = context.targets.iter().filter(|target| !target.takes_dead_letters);
         let columns_written: Vec<usize> =
             of_rows.map(|target| target.table.schema().columns().len()).collect();
+        let mut builder = Builder::default();
         let (readings, watermarks, judged_by_ms, versions) = {
             let journal = context.journal.lock().await;
             let lane = journal.lane();
@@ -193,6 +194,7 @@ impl LaneTask {
                 }
                 readings.push(reading);
             }
+            builder.recreated(recreated(lane));
             let tables = context.targets.iter().map(|target| &target.table);
             (readings, marks, lane.watermark_ms, Versions::new(lane.next_version, tables))
         };
@@ -224,7 +226,7 @@ impl LaneTask {
             readings,
             waiting: VecDeque::new(),
             watermarks,
-            builder: Builder::default(),
+            builder,
             cut_number: 0,
             absorbed: Absorbed::default(),
             judged_by_ms,

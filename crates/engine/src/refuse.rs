@@ -194,10 +194,15 @@ async fn from_source(context: &Context, origins: &FrameOrigins) -> Option<Refuse
             origin,
             watermark_ms: origins.watermark_ms,
             record: Err(String::new()),
+            nth: 1,
             step: Some(name),
         });
     }
-    let at = reread::place(context.journal.lock().await.lane(), &origin)?;
+    let (at, nth) = {
+        let journal = context.journal.lock().await;
+        let nth = journal.lane().nth_of_name().get(origin.partition as usize).copied().unwrap_or(1);
+        (reread::place(journal.lane(), &origin)?, nth)
+    };
     let partition = at.partition.clone();
     // Of a record of which steps make several rows the refused one alone is made again.
     let record = context.reread.record(at).await;
@@ -205,7 +210,7 @@ async fn from_source(context: &Context, origins: &FrameOrigins) -> Option<Refuse
     if let Err(why) = &record {
         tracing::warn!(%partition, position = %position::shown(origin.position()), why, "a refused row's record cannot be read again");
     }
-    Some(RefusedFrom { partition, origin, watermark_ms: origins.watermark_ms, record, step: None })
+    Some(RefusedFrom { partition, origin, watermark_ms: origins.watermark_ms, record, nth, step: None })
 }
 
 /// The rows of a piece, and how they go on.

@@ -41,6 +41,8 @@ pub struct RefusedFrom {
     pub watermark_ms: i64,
     /// The record as the source holds it, or why it cannot be had.
     pub record: Result<RecordBlock, String>,
+    /// Which of the partitions that had its name it is, from 1.
+    pub nth: u32,
     /// The step that made the row of several records, in place of one record. `partition` is named after it then.
     pub step: Option<String>,
 }
@@ -94,6 +96,7 @@ impl Refused {
             };
             std::mem::take(&mut message)
         };
+        let nth = source.as_ref().map_or(1, |from| from.nth);
         let reject = match source {
             Some(RefusedFrom { record: Ok(record), .. }) if is_of_several => {
                 message += "; `raw` is the row as it was sent, for its record has other rows too";
@@ -133,7 +136,7 @@ impl Refused {
                 raw: json.into_bytes(),
             },
         };
-        (refusal, reject.of_table(&table))
+        (refusal, reject.of_stream(nth).of_table(&table))
     }
 }
 

@@ -95,17 +95,39 @@ pub struct Letter {
     /// of a record's array the item's number and one; 0 for all others.
     #[prost(fixed64, tag = "4")]
     pub print: u64,
+    /// The position's era; 0 if it has none.
+    #[prost(uint64, tag = "5")]
+    pub era: u64,
+    /// Which of the streams that had its name it is of: 2 for a topic that was deleted and created again; 0 for the first.
+    #[prost(uint32, tag = "6")]
+    pub nth: u32,
+}
+
+impl Letter {
+    /// The letter at a place of the first stream of its name.
+    pub fn at(source: &str, partition: u32, position: u64) -> Self {
+        Self { source: source.to_owned(), partition, position, ..Self::default() }
+    }
 }
 
 impl std::fmt::Display for Letter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.source.as_str() {
-            "" => write!(f, "#{:016x}/{}", self.print, self.position),
-            source if self.print != 0 => {
-                write!(f, "{source}/{}/{}#{:016x}", self.partition, self.position, self.print)
-            }
-            source => write!(f, "{source}/{}/{}", self.partition, self.position),
+        let Self { source, partition, position, print, era, nth } = self;
+        if source.is_empty() {
+            return write!(f, "#{print:016x}/{position}");
         }
+        write!(f, "{source}/{partition}/")?;
+        if *era > 0 {
+            write!(f, "{era}:")?;
+        }
+        write!(f, "{position}")?;
+        if *nth > 0 {
+            write!(f, "~{nth}")?;
+        }
+        if *print != 0 {
+            write!(f, "#{print:016x}")?;
+        }
+        Ok(())
     }
 }
 

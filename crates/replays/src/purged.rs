@@ -131,7 +131,7 @@ mod tests {
         for (n, reason) in ["malformed", "refused", "late", "missing"].into_iter().enumerate() {
             let mut purged = Purged::default();
             for (source, partition, print) in [("e", 0, 0), ("e", 1, 0), ("e", 1, 3), ("", 0, 7)] {
-                let letter = Letter { source: source.into(), partition, position: n as u64 * 10, print };
+                let letter = Letter { print, ..Letter::at(source, partition, n as u64 * 10) };
                 purged.add(&letter, reason);
             }
             all.extend(&purged);
@@ -139,8 +139,11 @@ mod tests {
             assert_eq!(log.purged().await.expect("reads"), all);
         }
         assert_eq!((all.turned_down.count(), all.refused.count()), (6, 6));
-        let places: Vec<_> =
-            all.refused.places().map(|(source, n, print, runs)| (source, n, print, runs.len())).collect();
+        let places: Vec<_> = all
+            .refused
+            .places()
+            .map(|(at, runs)| (&*at.source, at.partition, at.print, runs.len()))
+            .collect();
         assert_eq!(places, [("e", 0, 0, 2), ("e", 1, 0, 2), ("e", 1, 3, 2)]);
         assert_eq!(log.numbers("purged").await.expect("lists"), [4], "older ones went");
     }

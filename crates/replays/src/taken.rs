@@ -18,8 +18,20 @@ pub const MAGIC: [u8; 4] = *b"FBT1";
 /// Bytes of the whole set at the most: some ten million scattered letters.
 pub const BYTES_MAX: u64 = 32 << 20;
 
-/// A stream's partition, or the print of letters without one.
-type Place = (String, u32, u64);
+/// All of a letter but its position: a stream's partition, or the print of letters without one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// As [`Letter::source`].
+    pub source: String,
+    /// As [`Letter::partition`].
+    pub partition: u32,
+    /// As [`Letter::print`].
+    pub print: u64,
+    /// As [`Letter::era`].
+    pub era: u64,
+    /// As [`Letter::nth`].
+    pub nth: u32,
+}
 
 /// Letters that a replay has taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +59,10 @@ struct PlaceImage {
     /// Positions left out before each run, and positions of the run, in turn.
     #[prost(uint64, repeated, tag = "4")]
     gaps_and_lengths: Vec<u64>,
+    #[prost(uint64, tag = "5")]
+    era: u64,
+    #[prost(uint32, tag = "6")]
+    nth: u32,
 }
 
 /// How far a table had been sealed at some moment.
@@ -73,11 +89,15 @@ pub struct Snapshot {
 }
 
 impl Taken {
-    /// True if a replay has taken the letter.
+    /// True if a replay has taken the letter. Earlier programs kept no eras: what they took at a place counts as taken in every era.
     pub fn holds(&self, letter: &Letter) -> bool {
-        let runs = self.runs.get(&place(letter));
-        runs.and_then(|runs| runs.range(..=letter.position).next_back())
-            .is_some_and(|(_, end)| letter.position < *end)
+        let holds = |place: &Place| {
+            let runs = self.runs.get(place);
+            let run = runs.and_then(|runs| runs.range(..=letter.position).next_back());
+            run.is_some_and(|(_, end)| letter.position < *end)
+        };
+        let place = place(letter);
+        holds(&place) || (place.era > 0 && holds(&Place { era: 0, ..place }))
     }
 
     /// Adds a letter; `false` if it was there.
@@ -91,18 +111,16 @@ impl Taken {
         true
     }
 
-    /// Streams, partitions and prints with the runs of positions of their letters; those without a place are left out.
-    pub fn places(&self) -> impl Iterator<Item = (&str, u32, u64, &BTreeMap<u64, u64>)> {
-        let placed = self.runs.iter().filter(|((source, ..), _)| !source.is_empty());
-        placed.map(|((source, partition, print), runs)| (source.as_str(), *partition, *print, runs))
+    /// Places with the runs of positions of their letters; those without a stream are left out.
+    pub fn places(&self) -> impl Iterator<Item = (&Place, &BTreeMap<u64, u64>)> {
+        self.runs.iter().filter(|(place, _)| !place.source.is_empty())
     }
 
     /// The letters under other prints, of which no two may be the same; those that get none are left out.
     #[must_use]
     pub fn under(&self, print: impl Fn(u64) -> Option<u64>) -> Self {
-        let runs = self.runs.iter().filter_map(|((source, partition, of), runs)| {
-            Some(((source.clone(), *partition, print(*of)?), runs.clone()))
-        });
+        let under = |place: &Place| Some(Place { print: print(place.print)?, ..place.clone() });
+        let runs = self.runs.iter().filter_map(|(place, runs)| Some((under(place)?, runs.clone())));
         Self { runs: runs.collect() }
     }
 
@@ -136,20 +154,22 @@ fn add_run(runs: &mut BTreeMap<u64, u64>, mut from: u64, mut end: u64) {
 }
 
 fn place(letter: &Letter) -> Place {
-    (letter.source.clone(), letter.partition, letter.print)
+    let Letter { source, partition, position: _, print, era, nth } = letter;
+    Place { source: source.clone(), partition: *partition, print: *print, era: *era, nth: *nth }
 }
 
 impl Snapshot {
     /// The bytes of the object.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let places = self.taken.runs.iter().map(|((source, partition, print), runs)| {
+        let places = self.taken.runs.iter().map(|(place, runs)| {
             let mut before = 0;
             let mut gaps_and_lengths = Vec::with_capacity(2 * runs.len());
             for (from, end) in runs {
                 gaps_and_lengths.extend([from - before, end - from]);
                 before = *end;
             }
-            PlaceImage { source: source.clone(), partition: *partition, print: *print, gaps_and_lengths }
+            let Place { source, partition, print, era, nth } = place.clone();
+            PlaceImage { source, partition, print, gaps_and_lengths, era, nth }
         });
         let image = Image { places: places.collect(), marks: self.marks.clone() };
         let mut bytes = Vec::with_capacity(HEAD_BYTES + 4 + image.encoded_len());
@@ -187,7 +207,8 @@ impl Snapshot {
                 runs.insert(from, end);
                 at = end;
             }
-            taken.runs.insert((place.source, place.partition, place.print), runs);
+            let PlaceImage { source, partition, print, era, nth, .. } = place;
+            taken.runs.insert(Place { source, partition, print, era, nth }, runs);
         }
         Ok(Self { taken, end, marks: image.marks })
     }

@@ -7,7 +7,7 @@ use super::*;
 /// Letters at these positions of `events/0`, at `first` of the log.
 pub(super) fn replay(first: u64, positions: impl IntoIterator<Item = u64>, nonce: u8) -> Replay {
     let record = |position: u64| Replayed {
-        letter: Some(Letter { source: "events".into(), partition: 0, position, print: 0 }),
+        letter: Some(Letter::at("events", 0, position)),
         origin: format!("events/0/{position}"),
         time_ms: 1_000 + position as i64,
         body: Some(position.to_string().into_bytes()),

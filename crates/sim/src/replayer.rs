@@ -121,7 +121,7 @@ fn letters(world: &Arc<World>) -> Vec<Replayed> {
             source: if is_again { STREAM } else { TOPIC }.into(),
             partition: if is_again { 0 } else { partition },
             position: *position,
-            print: 0,
+            ..Letter::default()
         };
         let id = id + AGAIN;
         let mended = Record { id, is_good: !(id / AGAIN + record.id).is_multiple_of(FAILS_ONE_IN), ..record };

@@ -2,7 +2,7 @@
 //!
 //! Owns the choice: oldest first, up to the limit, leaving out what an earlier replay has taken. Does not own the log.
 
-use dataflow::block::{ITEM_HEADER, TABLE_HEADER, TIME_UNKNOWN_MS, push_header};
+use dataflow::block::{ERA_HEADER, ITEM_HEADER, STREAM_HEADER, TABLE_HEADER, TIME_UNKNOWN_MS, push_header};
 use pipeline::replays::STREAM;
 use pipeline::replays::memory::Memory;
 use pipeline::replays::object::{BYTES_MAX, RECORDS_MAX, Replayed};
@@ -13,6 +13,9 @@ use super::letters::{Head, Whole, is_of_step};
 
 /// Letters that are named as replayed already; further ones are counted.
 const NAMED_MAX: usize = 10_000;
+
+/// Headers that say where a letter's record stood and what became of it: its record in the replay log stands elsewhere.
+const OF_LETTERS: [&str; 4] = [ERA_HEADER, ITEM_HEADER, STREAM_HEADER, TABLE_HEADER];
 
 /// What the filters name.
 #[derive(Debug, Default)]
@@ -92,7 +95,7 @@ pub fn record(whole: &Whole, input_of: &dyn Fn(&str) -> String) -> Replayed {
             origin = String::from_utf8_lossy(value).into_owned();
         } else if Some(at) == named {
             input = String::from_utf8_lossy(value).into_owned();
-        } else if ![ITEM_HEADER, TABLE_HEADER].map(str::as_bytes).contains(&name.as_slice()) {
+        } else if !OF_LETTERS.map(str::as_bytes).contains(&name.as_slice()) {
             push_header(&mut headers, &String::from_utf8_lossy(name), Some(value));
         }
     }

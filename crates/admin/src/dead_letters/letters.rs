@@ -66,11 +66,11 @@ impl Head {
     }
 }
 
-/// Where a page ends: time, source, partition, position, print.
-type Place = (i64, String, u32, u64, u64);
+/// Where a page ends: time, source, partition, which of the streams of that name, era, position, print.
+type Place = (i64, String, u32, u32, u64, u64, u64);
 
 /// A place, reason, column and the bytes of the body.
-type HeadRow = (i64, String, u32, u64, u64, String, String, u64);
+type HeadRow = (i64, String, u32, u32, u64, u64, u64, String, String, u64);
 
 /// The letters that a condition names, page after page, oldest first.
 pub struct Pages<'a> {
@@ -90,6 +90,24 @@ const PRINT: &str = "if(source = '' OR (startsWith(source, '@') AND source != '@
 /// Letters that are rows of items: their records have others.
 const OF_ITEMS: &str = "mapContains(headers, 'forebay.item')";
 const NO_PRINT: &str = "toUInt64(0)";
+/// Which of the streams that had the letter's name its record is of ([`dataflow::block::STREAM_HEADER`]).
+const NTH: &str = "toUInt32OrZero(headers['forebay.stream'])";
+/// The era of the letter's position ([`dataflow::block::ERA_HEADER`]). Earlier programs have left that of the first letter on records of the replay log.
+const ERA: &str = "if(source = '@replays', toUInt64(0), toUInt64OrZero(headers['forebay.era']))";
+
+/// [`Place`] as a tuple.
+fn place(print: &str) -> String {
+    format!("(toUnixTimestamp64Milli(time), source, partition, {NTH}, {ERA}, position, {print})")
+}
+
+/// A place in a statement.
+fn place_text(place: &Place) -> String {
+    let (time_ms, source, partition, nth, era, position, print) = place;
+    let source = clickhouse::types::quote(source);
+    format!(
+        "(toInt64({time_ms}), {source}, toUInt32({partition}), toUInt32({nth}), toUInt64({era}), toUInt64({position}), toUInt64({print}))"
+    )
+}
 
 /// Whether letters of this stream are told apart by what is in them.
 fn is_placeless(source: &str) -> bool {
@@ -101,12 +119,16 @@ pub fn is_of_step(source: &str) -> bool {
     source.starts_with('@') && source != STREAM
 }
 
-/// The condition for one letter: of those that a step made the one with this print, if the letter has one.
+/// The condition for one letter: of those at its place the one of this era, stream and print, if the letter names them.
 pub fn is_letter(letter: &Letter) -> String {
-    let Letter { source, partition, position, print } = letter;
+    let Letter { source, partition, position, print, era, nth } = letter;
     let source = clickhouse::types::quote(source);
-    let print = if *print == 0 { String::new() } else { format!(" AND {PRINT} = toUInt64({print})") };
-    format!("source = {source} AND partition = {partition} AND position = {position}{print}")
+    let mut all = format!("source = {source} AND partition = {partition} AND position = {position}");
+    let named = [(NTH, u64::from(*nth)), (ERA, *era), (PRINT, *print)];
+    for (expression, value) in named.iter().filter(|(_, value)| *value > 0) {
+        all += &format!(" AND {expression} = {value}");
+    }
+    all
 }
 
 impl Table {
@@ -151,15 +173,15 @@ impl Table {
         let names: Vec<String> = heads.iter().map(name).collect();
         let raw = if is_large { "''" } else { "hex(raw)" };
         let sql = format!(
-            "SELECT toUnixTimestamp64Milli(time), source, partition, position, {print} AS print, \
+            "SELECT toUnixTimestamp64Milli(time), source, partition, {NTH} AS nth, {ERA} AS era, position, {print} AS print, \
              toUnixTimestamp64Milli(record_time), hex(key), arrayMap(x -> hex(x), mapKeys(headers)), \
              arrayMap(x -> hex(x), mapValues(headers)), message, {raw} FROM {} \
-             WHERE {condition} AND time >= {} AND time <= {} AND \
-             (toUnixTimestamp64Milli(time), source, partition, position, {print}) IN ({}) \
-             LIMIT 1 BY time, source, partition, position, print",
+             WHERE {condition} AND time >= {} AND time <= {} AND {} IN ({}) \
+             LIMIT 1 BY time, source, partition, nth, era, position, print",
             self.quoted,
             time(first.time_ms),
             time(last.time_ms),
+            place(print),
             names.join(", ")
         );
         let rows: Vec<Row> = self.ask(&sql).await?;
@@ -182,18 +204,16 @@ impl Table {
 
     /// The record of a letter that leaves it to another one of the same record; `before` may have it already.
     async fn borrow(&self, bare: &mut Whole, before: Option<&Whole>) -> anyhow::Result<()> {
-        let Letter { source, partition, position, .. } = &bare.head.letter;
-        let place = |letter: &Letter| (letter.source.clone(), letter.partition, letter.position);
-        if let Some(before) = before.filter(|one| place(&one.head.letter) == place(&bare.head.letter)) {
+        let of_all = |letter: &Letter| Letter { print: 0, ..letter.clone() };
+        if let Some(before) = before.filter(|one| of_all(&one.head.letter) == of_all(&bare.head.letter)) {
             (bare.raw, bare.key, bare.headers) =
                 (before.raw.clone(), before.key.clone(), before.headers.clone());
             return Ok(());
         }
-        let source = clickhouse::types::quote(source);
-        let of_record = format!(
-            "{} AND source = {source} AND partition = {partition} AND position = {position} AND {OF_ITEMS}",
-            self.of
-        );
+        let Letter { nth, era, .. } = bare.head.letter;
+        let record = is_letter(&of_all(&bare.head.letter));
+        let of_record =
+            format!("{} AND {record} AND {NTH} = {nth} AND {ERA} = {era} AND {OF_ITEMS}", self.of);
         let sql = format!(
             "SELECT toUnixTimestamp64Milli(time), toUInt64OrZero(headers['forebay.item']) + 1, length(raw) FROM {} \
              WHERE {of_record} AND raw != '' ORDER BY length(raw) LIMIT 1",
@@ -222,11 +242,11 @@ impl Table {
         let mut raw = Vec::new();
         while (raw.len() as u64) < head.raw_bytes {
             let sql = format!(
-                "SELECT hex(substring(raw, {}, {PAGE_BYTES})) FROM {} WHERE {condition} AND time = {} AND \
-                 (toUnixTimestamp64Milli(time), source, partition, position, {print}) IN ({}) LIMIT 1",
+                "SELECT hex(substring(raw, {}, {PAGE_BYTES})) FROM {} WHERE {condition} AND time = {} AND {} IN ({}) LIMIT 1",
                 raw.len() + 1,
                 self.quoted,
                 time(head.time_ms),
+                place(print),
                 name(head)
             );
             let rows: Vec<(String,)> = self.ask(&sql).await?;
@@ -247,33 +267,27 @@ impl Pages<'_> {
             return Ok(Vec::new());
         }
         let print = self.print;
-        let place = format!("(toUnixTimestamp64Milli(time), source, partition, position, {print})");
         let after = match &self.after {
             None => String::new(),
-            Some((time_ms, source, partition, position, print)) => {
-                let source = clickhouse::types::quote(source);
-                format!(
-                    " AND time >= {} AND {place} > \
-                     (toInt64({time_ms}), {source}, toUInt32({partition}), toUInt64({position}), toUInt64({print}))",
-                    time(*time_ms)
-                )
+            Some(after) => {
+                format!(" AND time >= {} AND {} > {}", time(after.0), place(print), place_text(after))
             }
         };
         let sql = format!(
-            "SELECT toUnixTimestamp64Milli(time) AS at, source, partition, position, {print} AS print, reason, column, \
-             length(raw) FROM {} WHERE {}{after} ORDER BY at, source, partition, position, print LIMIT {PAGE_LETTERS} WITH TIES",
+            "SELECT toUnixTimestamp64Milli(time) AS at, source, partition, {NTH} AS nth, {ERA} AS era, position, {print} AS print, reason, column, \
+             length(raw) FROM {} WHERE {}{after} ORDER BY at, source, partition, nth, era, position, print LIMIT {PAGE_LETTERS} WITH TIES",
             self.table.quoted, self.condition
         );
         let rows: Vec<HeadRow> = self.table.ask(&sql).await?;
         self.is_over = rows.len() < PAGE_LETTERS;
         let mut heads: Vec<Head> = Vec::with_capacity(rows.len());
         let mut same = 0;
-        for (time_ms, source, partition, position, print, reason, column, raw_bytes) in rows {
-            let place = (time_ms, source.clone(), partition, position, print);
+        for (time_ms, source, partition, nth, era, position, print, reason, column, raw_bytes) in rows {
+            let place = (time_ms, source.clone(), partition, nth, era, position, print);
             same = if self.after.as_ref() == Some(&place) { same + 1 } else { 0 };
             self.after = Some(place);
             let position = if source.is_empty() { same } else { position };
-            let letter = Letter { source, partition, position, print };
+            let letter = Letter { source, partition, position, print, era, nth };
             heads.push(Head { letter, time_ms, reason, column, raw_bytes });
         }
         Ok(heads)
@@ -310,31 +324,48 @@ pub fn batches(heads: &[Head]) -> Vec<&[Head]> {
 
 /// A letter in a statement. A nameless one's position in the table is always 0.
 fn name(head: &Head) -> String {
-    let Letter { source, partition, position, print } = &head.letter;
-    let position = if source.is_empty() { &0 } else { position };
-    let source = clickhouse::types::quote(source);
-    format!("({}, {source}, {partition}, {position}, {print})", head.time_ms)
+    place_text(&place_of(head))
 }
 
+fn place_of(head: &Head) -> Place {
+    let Letter { source, partition, position, print, era, nth } = head.letter.clone();
+    let position = if source.is_empty() { 0 } else { position };
+    (head.time_ms, source, partition, nth, era, position, print)
+}
+
+/// A place, then the record's time and key, names and values of its headers, the message and the body.
 #[derive(Deserialize)]
-struct Row(i64, String, u32, u64, u64, Option<i64>, Option<String>, Vec<String>, Vec<String>, String, String);
+struct Row(
+    i64,
+    String,
+    u32,
+    u32,
+    u64,
+    u64,
+    u64,
+    Option<i64>,
+    Option<String>,
+    Vec<String>,
+    Vec<String>,
+    String,
+    String,
+);
 
 impl Row {
     fn is(&self, head: &Head) -> bool {
-        let Letter { source, partition, position, print } = &head.letter;
-        let position = if source.is_empty() { 0 } else { *position };
-        (self.0, &self.1, self.2, self.3, self.4) == (head.time_ms, source, *partition, position, *print)
+        let of_row = (self.0, self.1.clone(), self.2, self.3, self.4, self.5, self.6);
+        of_row == place_of(head)
     }
 
     fn whole(&self, head: &Head) -> anyhow::Result<Whole> {
-        let headers = self.7.iter().zip(&self.8).map(|(name, value)| Ok((unhex(name)?, unhex(value)?)));
+        let headers = self.9.iter().zip(&self.10).map(|(name, value)| Ok((unhex(name)?, unhex(value)?)));
         Ok(Whole {
             head: head.clone(),
-            record_time_ms: self.5,
-            key: self.6.as_deref().map(unhex).transpose()?,
+            record_time_ms: self.7,
+            key: self.8.as_deref().map(unhex).transpose()?,
             headers: headers.collect::<anyhow::Result<_>>()?,
-            message: self.9.clone(),
-            raw: unhex(&self.10)?,
+            message: self.11.clone(),
+            raw: unhex(&self.12)?,
         })
     }
 }

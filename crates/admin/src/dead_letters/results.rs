@@ -75,7 +75,7 @@ impl Results {
     /// The dead letter that the record is now, if it is one again.
     pub fn letter_again(&self) -> Option<String> {
         let position = self.position.filter(|_| matches!(self.outcome, Outcome::DeadLetter(_)))?;
-        Some(Letter { source: STREAM.into(), partition: 0, position, print: 0 }.to_string())
+        Some(Letter::at(STREAM, 0, position).to_string())
     }
 }
 

@@ -4,6 +4,8 @@
 //! not know their place). Does not own how letters are selected (`clickhouse::reconcile`), nor which differences there are before letters
 //! explain some (`verify::expect`).
 
+use std::collections::BTreeMap;
+
 use anyhow::Context;
 use clickhouse::reconcile::{self, KeyPlan, Letter};
 use dataflow::block::{BlockBuilder, TIME_UNKNOWN_MS};
@@ -12,7 +14,6 @@ use pipeline::replays::purged::{Purged, is_of_a_row};
 use pipeline::replays::taken::Taken;
 use pipeline::wiring::{self, sink};
 use protocol::Lane;
-use protocol::lane::PartitionState;
 
 use super::expect::{Differences, Rule};
 use super::place::{Place, Places};
@@ -57,13 +58,14 @@ pub struct Kept {
 
 impl Letters {
     /// Letters that `purge` has deleted count as if they were there. A letter that was replayed has its row from the replay log.
-    fn purged(&mut self, expected: &mut Places, lane: &Lane, ranges: &Ranges, kept: &Kept) {
+    fn purged(&mut self, expected: &mut Places, compared: &Compared<'_>, kept: &Kept) {
         let each = |taken: &Taken, each: &mut dyn FnMut(Place)| {
-            for (source, index, print, runs) in taken.places() {
-                let Some(n) = number(lane, source, index) else { continue };
+            for (at, runs) in taken.places() {
+                let Some(n) = compared.number(&at.source, at.partition, at.nth) else { continue };
                 let positions = runs.iter().flat_map(|(from, end)| *from..*end);
-                let positions = positions.filter(|at| is_in(ranges, n, *at));
-                positions.filter_map(|at| Place::of_print(n, at, print)).for_each(&mut *each);
+                let positions = positions.filter(|position| is_in(compared.ranges, n, *position));
+                let places = positions.filter_map(|position| Place::of_print(n, position, at.print));
+                places.for_each(&mut *each);
             }
         };
         each(&kept.purged.turned_down, &mut |place| {
@@ -131,6 +133,7 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
         hashes: Vec::new(),
     };
     let mut expected = seen.places.clone();
+    let compared = Compared::new(lane, ranges);
     let mut after: Option<Letter> = None;
     let mut count = 0;
     let mut is_content_needed = false;
@@ -139,7 +142,7 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
         count += page.len();
         for letter in &page {
             is_content_needed |= letter.source.is_empty();
-            judge(&mut letters, &mut expected, lane, ranges, letter);
+            judge(&mut letters, &mut expected, &compared, letter);
         }
         after = page.last().cloned().or(after);
         if page.len() < PAGE {
@@ -150,7 +153,7 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
             break;
         }
     }
-    letters.purged(&mut expected, lane, ranges, kept);
+    letters.purged(&mut expected, &compared, kept);
     if rule == Rule::EveryCopy && schemas.len() == 1 {
         // Every record stands for itself: no copy of a refused row was dropped. Of several tables another one may have taken its row.
         letters.not_rows.append(&mut letters.places);
@@ -198,13 +201,13 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
     Ok(letters)
 }
 
-fn judge(letters: &mut Letters, expected: &mut Places, lane: &Lane, ranges: &Ranges, letter: &Letter) {
+fn judge(letters: &mut Letters, expected: &mut Places, compared: &Compared<'_>, letter: &Letter) {
     if letter.reason == Reason::Refused.as_str() {
         letters.report.refused += letter.copies;
     }
-    let Some(n) = number(lane, &letter.source, letter.partition) else { return };
+    let Some(n) = compared.number(&letter.source, letter.partition, letter.nth) else { return };
     let Some(place) = Place::of_print(n, letter.position, letter.item) else { return };
-    if !is_in(ranges, n, letter.position) {
+    if !is_in(compared.ranges, n, letter.position) {
         return;
     }
     if is_of_a_row(&letter.reason) {
@@ -214,7 +217,7 @@ fn judge(letters: &mut Letters, expected: &mut Places, lane: &Lane, ranges: &Ran
         letters.not_rows.insert(place);
     }
     if letter.copies > 1 {
-        letters.report.duplicate.push(named(lane, place));
+        letters.report.duplicate.push(named(compared.lane, place));
     }
 }
 
@@ -222,10 +225,29 @@ fn is_in(ranges: &Ranges, n: u32, position: u64) -> bool {
     ranges.get(&n).is_some_and(|(from, to)| (*from..*to).contains(&position.into()))
 }
 
-/// The lane's number of the partition that a letter names. A topic or file belongs to one input, so its name is enough.
-fn number(lane: &Lane, source: &str, index: u32) -> Option<u32> {
-    let of = |p: &PartitionState| p.stream == source && p.index == index;
-    lane.partitions.iter().position(of).map(|n| n as u32)
+/// The partitions that are compared, by what letters call them.
+struct Compared<'a> {
+    lane: &'a Lane,
+    ranges: &'a Ranges,
+    /// The lane's number of each, by stream, number inside of it, and which of the partitions of that name it is. A topic or file belongs to one input, so
+    /// its name is enough.
+    numbers: BTreeMap<(&'a str, u32, u32), u32>,
+}
+
+impl<'a> Compared<'a> {
+    fn new(lane: &'a Lane, ranges: &'a Ranges) -> Self {
+        let nth = lane.nth_of_name();
+        let name = |n: &u32| {
+            let p = lane.partitions.get(*n as usize)?;
+            Some(((p.stream.as_str(), p.index, nth[*n as usize]), *n))
+        };
+        Self { lane, ranges, numbers: ranges.keys().filter_map(name).collect() }
+    }
+
+    fn number(&self, source: &str, index: u32, nth: u32) -> Option<u32> {
+        // A letter of the first of its name does not say so.
+        self.numbers.get(&(source, index, nth.max(1))).copied()
+    }
 }
 
 fn named(lane: &Lane, place: Place) -> String {

@@ -15,6 +15,8 @@ pub struct Letter {
     pub source: String,
     /// Number inside of it.
     pub partition: u32,
+    /// Which of the streams that had its name it is of; 0 for the first.
+    pub nth: u32,
     /// Position.
     pub position: u64,
     /// Of a row of an item of the record's array the item's number and one; otherwise 0.
@@ -28,6 +30,9 @@ pub struct Letter {
 /// [`Letter::item`] as an expression ([`dataflow::block::ITEM_HEADER`]).
 const ITEM: &str =
     "if(mapContains(headers, 'forebay.item'), toUInt64OrZero(headers['forebay.item']) + 1, toUInt64(0))";
+
+/// [`Letter::nth`] as an expression ([`dataflow::block::STREAM_HEADER`]).
+const NTH: &str = "toUInt32OrZero(headers['forebay.stream'])";
 
 /// The dead letters of a pipeline, for those who compare.
 pub struct Letters {
@@ -62,17 +67,18 @@ impl Letters {
         let behind = match after {
             None => String::new(),
             Some(l) => format!(
-                " AND (toString(source), partition, position, {ITEM}, toString(reason)) > ({}, {}, {}, {}, {})",
+                " AND (toString(source), partition, {NTH}, position, {ITEM}, toString(reason)) > ({}, {}, {}, {}, {}, {})",
                 quote(&l.source),
                 l.partition,
+                l.nth,
                 l.position,
                 l.item,
                 quote(&l.reason)
             ),
         };
         let sql = format!(
-            "SELECT toString(source) AS s, partition, position, {ITEM} AS i, toString(reason) AS r, count() FROM {} WHERE {of}{behind} \
-             GROUP BY s, partition, position, i, r ORDER BY s, partition, position, i, r LIMIT {limit}",
+            "SELECT toString(source) AS s, partition, {NTH} AS n, position, {ITEM} AS i, toString(reason) AS r, count() FROM {} WHERE {of}{behind} \
+             GROUP BY s, partition, n, position, i, r ORDER BY s, partition, n, position, i, r LIMIT {limit}",
             self.table
         );
         self.reader.rows(&sql, &[]).await

@@ -3,10 +3,12 @@
 //! Owns which partitions are read, that what is new becomes durable before its first record is sealed, and what an input that refuses or is away means for the
 //! others. Does not own whose turn it is ([`super::feed`]), nor what becomes of a block ([`super::absorb`]).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{Event, Partition, PartitionStart, Position, ReadFrom, RecordBlock, SourceFault, position};
+use protocol::Lane;
 use protocol::record::{Body, Genesis};
 
 use super::feed::Feed;
@@ -34,6 +36,7 @@ impl LaneTask {
                 let opened = if was_opened { Vec::new() } else { vec![number] };
                 let genesis = Genesis { partitions: new.clone(), opened, ..Default::default() };
                 journal.append(Body::Genesis(genesis)).await?;
+                self.builder.recreated(recreated(journal.lane()));
             }
         }
         for p in new {
@@ -190,7 +193,11 @@ impl LaneTask {
         let next = genesis.next();
         let pace = self.context.pace(genesis.input);
         let body = Genesis { partitions: vec![genesis], ..Default::default() };
-        self.context.journal.lock().await.append(Body::Genesis(body)).await?;
+        {
+            let mut journal = self.context.journal.lock().await;
+            journal.append(Body::Genesis(body)).await?;
+            self.builder.recreated(recreated(journal.lane()));
+        }
         self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed(), pace);
         let mut added = reading(&self.context.inputs, start.partition, next);
         // A drain that began before the partition was there owes it nothing.
@@ -204,6 +211,13 @@ impl LaneTask {
         self.readings.push(added);
         Ok(())
     }
+}
+
+/// The partitions that are read and are not the first of their name, and which of them each is.
+pub(super) fn recreated(lane: &Lane) -> BTreeMap<Partition, u32> {
+    let nth = lane.nth_of_name();
+    let again = lane.reading().filter(|(at, _)| nth[*at] > 1);
+    again.map(|(at, p)| (Partition::new(p.stream.as_str(), p.index).of_input(p.input), nth[at])).collect()
 }
 
 pub(super) fn reading(inputs: &[Arc<Inlet>], partition: Partition, next: Position) -> Reading {

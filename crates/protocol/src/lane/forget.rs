@@ -9,6 +9,8 @@
 //! | has another identity, or none is known  | where the pipeline file says                                |
 //! | was forgotten with its position         | where the pipeline file says                                |
 
+use std::collections::BTreeMap;
+
 use super::{Lane, PartitionState, Violation, violation};
 use crate::record::{Forget, Forgotten, PartitionGenesis, Record, shown};
 
@@ -47,6 +49,23 @@ impl Lane {
         let (at, last) = self.partitions.iter().enumerate().rfind(named)?;
         let from_start = *self.forgotten.get(&(at as u32))?;
         (!from_start).then_some(last)
+    }
+
+    /// For every partition which of those that had its name it is, counted by identity from 1. One that came back under its identity is the same;
+    /// without an identity nobody knows, so each is another.
+    pub fn nth_of_name(&self) -> Vec<u32> {
+        let mut identities = BTreeMap::<(&str, u32), Vec<&str>>::new();
+        let mut nth = Vec::with_capacity(self.partitions.len());
+        for PartitionState { stream, index, identity, .. } in &self.partitions {
+            let all = identities.entry((stream.as_str(), *index)).or_default();
+            let known = all.iter().position(|other| !identity.is_empty() && *other == identity);
+            if known.is_none() {
+                all.push(identity);
+            }
+            let place = known.map_or(all.len(), |at| at + 1);
+            nth.push(u32::try_from(place).unwrap_or(u32::MAX));
+        }
+        nth
     }
 
     /// A stream that comes back under its identity continues where it was left.

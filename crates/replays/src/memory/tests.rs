@@ -22,7 +22,7 @@ fn lane(next: u64, next_ordinal: u64, frontier: u64) -> Lane {
 }
 
 fn letter(position: u64) -> Letter {
-    Letter { source: "events".into(), partition: 0, position, print: 0 }
+    Letter::at("events", 0, position)
 }
 
 #[tokio::test]

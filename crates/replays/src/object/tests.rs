@@ -1,8 +1,8 @@
 use super::*;
 
 fn sample() -> Replay {
-    let letter = Letter { source: "events".into(), partition: 2, position: 1_234, print: 0 };
-    let nameless = Letter { source: String::new(), partition: 0, position: 1, print: 0xfeed };
+    let letter = Letter::at("events", 2, 1_234);
+    let nameless = Letter { print: 0xfeed, ..Letter::at("", 0, 1) };
     Replay {
         first: 7,
         made_at_ms: 1_700_000_000_000,
@@ -74,7 +74,7 @@ fn a_letter_without_a_stream_is_named_by_its_print() {
     let names: Vec<String> =
         sample().records.iter().filter_map(|r| r.letter.as_ref()).map(ToString::to_string).collect();
     assert_eq!(names, ["events/2/1234", "#000000000000feed/1"]);
-    let of_a_step = Letter { source: "@window".into(), partition: 0, position: 3, print: 0xfeed };
+    let of_a_step = Letter { print: 0xfeed, ..Letter::at("@window", 0, 3) };
     assert_eq!(of_a_step.to_string(), "@window/0/3#000000000000feed");
 }
 

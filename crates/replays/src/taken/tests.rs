@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn letter(source: &str, position: u64) -> Letter {
-    Letter { source: source.into(), partition: 1, position, print: 0 }
+    Letter::at(source, 1, position)
 }
 
 fn sample() -> Snapshot {
@@ -13,7 +13,7 @@ fn sample() -> Snapshot {
     for position in [5, 6, 7, 100, 9] {
         taken.add(&letter("events", position));
     }
-    taken.add(&Letter { source: String::new(), partition: 0, position: 0, print: u64::MAX });
+    taken.add(&Letter { print: u64::MAX, ..Letter::at("", 0, 0) });
     let marks = vec![Mark { table: "d.t".into(), next_ordinal: 77 }];
     Snapshot { taken, end: 42, marks }
 }
@@ -43,8 +43,24 @@ fn letters_of_other_places_are_others() {
     assert!(taken.holds(&letter("events", 6)) && !taken.holds(&letter("events", 8)));
     assert!(!taken.holds(&letter("other", 6)));
     assert!(!taken.holds(&Letter { partition: 2, ..letter("events", 6) }));
-    assert!(!taken.holds(&Letter { source: String::new(), partition: 0, position: 0, print: 1 }));
+    assert!(!taken.holds(&Letter { print: 1, ..Letter::at("", 0, 0) }));
     assert_eq!(taken.count(), 6);
+}
+
+#[test]
+fn letters_at_one_position_of_two_streams_of_a_name_or_of_two_eras_are_two() {
+    let mut taken = Taken::default();
+    let (first, again) = (letter("events", 1), Letter { nth: 2, ..letter("events", 1) });
+    assert!(taken.add(&first) && !taken.holds(&again) && taken.add(&again));
+    let of_era = |era| Letter { era, ..letter("pulsar", 1) };
+    assert!(taken.add(&of_era(3)) && !taken.holds(&of_era(4)) && taken.add(&of_era(4)));
+    assert!(!taken.holds(&of_era(5)) && !taken.holds(&letter("pulsar", 1)));
+    let snapshot = Snapshot { taken, ..Snapshot::default() };
+    assert_eq!(Snapshot::from_bytes(0, &snapshot.to_bytes()), Ok(snapshot));
+    // A letter that an earlier program took, without its era, is not taken once more.
+    let mut earlier = Taken::default();
+    earlier.add(&letter("pulsar", 1));
+    assert!(earlier.holds(&of_era(3)) && !earlier.holds(&Letter { position: 2, ..of_era(3) }));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use pipeline::replays::object::Letter;
 use super::*;
 
 fn whole(source: &str, reason: &str, raw: &[u8], headers: &[(&[u8], &[u8])]) -> Whole {
-    let letter = Letter { source: source.into(), partition: 1, position: 5, print: 0 };
+    let letter = Letter::at(source, 1, 5);
     let head = Head {
         letter,
         time_ms: 9,

@@ -269,7 +269,8 @@ impl Filter {
     }
 }
 
-/// Reads `stream/partition/position`, and `#` with the print of a row that a step made.
+/// Reads `stream/partition/position`, where the position may have an era (`3:17`), and behind it `~` with which of the streams of that name is meant, and `#`
+/// with the print of a row that a step made.
 ///
 /// # Errors
 /// When the text is no such place.
@@ -281,14 +282,22 @@ pub fn place(text: &str) -> Result<Letter, String> {
     };
     let mut parts = text.rsplitn(3, '/');
     let (position, partition, source) = (parts.next(), parts.next(), parts.next());
-    let position = position.and_then(|text| text.parse().ok());
+    let position = position.and_then(place_in_partition);
     let partition = partition.and_then(|text| text.parse().ok());
     match (source, partition, position, print) {
-        (Some(source), Some(partition), Some(position), Some(print)) if !source.is_empty() => {
-            Ok(Letter { source: source.to_owned(), partition, position, print })
+        (Some(source), Some(partition), Some((era, position, nth)), Some(print)) if !source.is_empty() => {
+            Ok(Letter { era, nth, print, ..Letter::at(source, partition, position) })
         }
         _ => Err(how.to_owned()),
     }
+}
+
+/// The era, the position in it, and which of the streams of the name is meant.
+fn place_in_partition(text: &str) -> Option<(u64, u64, u32)> {
+    let (place, nth) =
+        text.rsplit_once('~').map_or((text, Some(0)), |(place, nth)| (place, nth.parse().ok()));
+    let (era, position) = place.split_once(':').unwrap_or(("0", place));
+    Some((era.parse().ok()?, position.parse().ok()?, nth?))
 }
 
 #[cfg(test)]

@@ -106,6 +106,16 @@ fn c1_another_stream_of_a_forgotten_name_begins_where_it_likes() {
 }
 
 #[test]
+fn streams_of_one_name_are_counted_by_their_identities() {
+    let mut w = Writer::new();
+    for (at, identity) in ["id", "other", "id", "", ""].into_iter().enumerate() {
+        w.push(genesis_of("f", identity, 5)).expect("a stream of that name");
+        w.push(forget(at as u32 + 1, true)).expect("it was read");
+    }
+    assert_eq!(w.lane.nth_of_name(), [1, 1, 2, 1, 3, 4]);
+}
+
+#[test]
 fn a_checkpoint_remembers_what_was_forgotten() {
     let mut w = Writer::new();
     w.push(genesis_of("f", "id", 5)).expect("a new stream");

@@ -131,9 +131,17 @@ fn a_place_may_hold_slashes_in_its_stream() {
     let letter = place("/var/log/a.jsonl/0/17").expect("a place");
     assert_eq!((letter.source.as_str(), letter.partition, letter.position), ("/var/log/a.jsonl", 0, 17));
     assert_eq!(place(&letter.to_string()), Ok(letter));
-    let of_a_step = Letter { source: "@window".into(), partition: 0, position: 3, print: u64::MAX };
+    let of_a_step = Letter { print: u64::MAX, ..Letter::at("@window", 0, 3) };
     assert_eq!(place(&of_a_step.to_string()), Ok(of_a_step));
     assert!(place("@window/0/3#no").is_err());
+    let recreated = Letter { nth: 2, ..Letter::at("a~3/b", 0, 17) };
+    assert_eq!((recreated.to_string().as_str(), place("a~3/b/0/17~2")), ("a~3/b/0/17~2", Ok(recreated)));
+    let of_era = Letter { era: 3, ..Letter::at("persistent://p/n/t", 0, 17) };
+    assert_eq!(
+        (of_era.to_string().as_str(), place("persistent://p/n/t/0/3:17")),
+        ("persistent://p/n/t/0/3:17", Ok(of_era))
+    );
+    assert!(place("a/0/17~no").is_err() && place("a/0/x:17").is_err());
     // A file may have any name.
     assert_eq!(place("/a#b/0/17").expect("a place").print, 0);
     assert!(place("events/17").is_err() && place("a/b/c").is_err());
