@@ -162,6 +162,19 @@ fn fault(error: LogError) -> SourceError {
     SourceError::new(fault, error.to_string())
 }
 
+/// The same of one partition, with the way out.
+fn fault_at(error: LogError, partition: &Partition) -> SourceError {
+    let way_out = match &error {
+        LogError::Truncated { .. } => format!(
+            "; records were deleted before they were read. To give them up, run `forebay reset FILE --to earliest --partition {partition}` and start \
+             again: reading continues at the oldest record that is left"
+        ),
+        _ => String::new(),
+    };
+    let error = fault(error);
+    SourceError::new(error.fault, error.message + &way_out).at(partition)
+}
+
 /// The queue that an identity in the journal names.
 fn queue_of(identity: &str) -> Option<QueueId> {
     u128::from_str_radix(identity, 16).ok().map(QueueId)
@@ -222,11 +235,11 @@ impl Source for LogSource {
                     None => log.root().await.map_err(fault)?.root.queue_id(),
                 };
                 let claimed = Acknowledger::claim(log, &self.options.consumer, queue).await;
-                vacant.insert(claimed.map_err(|error| fault(error).at(partition))?);
+                vacant.insert(claimed.map_err(|error| fault_at(error, partition))?);
             }
             let acknowledger = acknowledgers.get_mut(&index).expect("just claimed");
             if let Err(error) = acknowledger.acknowledge(position::low(*at)).await {
-                return Err(fault(error).at(partition));
+                return Err(fault_at(error, partition));
             }
         }
         Ok(())

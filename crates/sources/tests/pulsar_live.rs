@@ -332,7 +332,7 @@ async fn what_is_lost_or_cannot_be_read_stops_the_reader_by_name() {
     send(&mut producer(&pulsar, &truncated, None), 5..9, 1, Compression::None);
     let mut watch = Watch::start(&fixture, vec![at(&start, third)]).await.expect("starts");
     let error = refused(&mut watch).await;
-    assert!(error.message.contains("truncated") && error.message.contains("--from-start"), "{error}");
+    assert!(error.message.contains("truncated") && error.message.contains("--to earliest"), "{error}");
 
     let packed = topic(&pulsar, "packed", 0);
     let mut producer = producer(&pulsar, &packed, None);

@@ -34,7 +34,7 @@ Examples:
 
 Stop the pipeline first, and remove the topic or file from the pipeline file. Rows that are already sealed are delivered by the next \
 run. The position is remembered: if the same topic or file is added again, reading continues where it stopped. With --from-start the \
-position is forgotten too: reading then begins where `start` says, and rows that are already in the table are written a second time, \
+position is forgotten too: reading then begins where `start` says (`latest` skips what was not read yet), and rows that are already in the table are written a second time, \
 unless `dedup` still knows their keys.
 
 Exit codes: 0; 2 if the pipeline does not read what is named, or if the command cannot ask for confirmation (no terminal, no --yes); \

@@ -75,11 +75,21 @@ pub(super) fn out_of_range(partition: &Partition, next: Position, range: Option<
         Some((low, high)) => format!("it holds `{low}` to `{high}`"),
         None => "its range cannot be asked for at the moment".into(),
     };
-    let message = format!(
-        "offset `{}` of `{partition}` is not held any more: {held}; records were deleted by retention before they were \
-         read, or the log was cut. To give them up, run `forebay forget FILE --partition {partition} --from-start` and start again: the \
-         partition is then read from where `start` says",
-        position::shown(next)
-    );
+    let to = |to: &str| format!("`forebay reset FILE --to {to} --partition {partition}`");
+    let why = match range {
+        Some((_, high)) if next > high.into() => format!(
+            "the log was cut, or the topic's records were lost. To read all that it holds again, run {}; to read only what comes from now on, \
+             run {}; then start again",
+            to("earliest"),
+            to("latest")
+        ),
+        _ => format!(
+            "records were deleted by retention before they were read, or the log was cut. To give them up, run {} and start again: reading \
+             continues at the oldest record that is left",
+            to("earliest")
+        ),
+    };
+    let message =
+        format!("offset `{}` of `{partition}` is not held any more: {held}; {why}", position::shown(next));
     SourceError::new(SourceFault::Refused, message).at(partition)
 }

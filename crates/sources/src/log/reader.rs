@@ -19,7 +19,7 @@ use object_log::{LogPartition, LogReader};
 use store::{Prefix, Store};
 use tokio::sync::{mpsc, watch};
 
-use super::{Identities, LogOptions, TRIES_MAX, fault, queue_of};
+use super::{Identities, LogOptions, TRIES_MAX, fault, fault_at, queue_of};
 
 /// Blocks of a partition that wait for `next`, besides what the log's reader holds.
 const BLOCKS_AHEAD: usize = 2;
@@ -95,12 +95,12 @@ impl LogSourceReader {
         let log = log_partition(&self.store, &self.runtime, partition.index);
         let log = log.map_err(|error| error.at(&partition))?;
         let Some(queue) = queue_of(&from.identity) else {
-            let seen = log.root().await.map_err(|error| fault(error).at(&partition))?;
+            let seen = log.root().await.map_err(|error| fault_at(error, &partition))?;
             let (was, is) = (&from.identity, seen.root.queue_id());
             return Err(refuse(format!("partition `{partition}` was recorded as `{was}`, and is `{is}`")));
         };
         let opened = LogReader::open(log, partition.clone(), queue, from.plain()?).await;
-        let reader = opened.map_err(|error| fault(error).at(&partition))?.with_ahead_bytes(ahead_bytes_max);
+        let reader = opened.map_err(|error| fault_at(error, &partition))?.with_ahead_bytes(ahead_bytes_max);
         self.identities.lock().unwrap_or_else(PoisonError::into_inner).insert(partition.index, queue);
         let (sender, events) = mpsc::channel(BLOCKS_AHEAD);
         let (paused, is_paused) = watch::channel(false);
@@ -156,7 +156,7 @@ async fn follow(
                 pause = (pause * 2).min(PAUSE_MAX);
                 continue;
             }
-            Err(error) => Err(fault(error).at(&partition)),
+            Err(error) => Err(fault_at(error, &partition)),
         };
         let is_over = event.as_ref().is_err_and(|error| error.fault != SourceFault::Away);
         // A block that was read before the pause is handed out after it.

@@ -322,8 +322,8 @@ pub(super) fn refusal(partition: &Partition, next: Position, trouble: Trouble) -
         Trouble::NotHeld(why) => (
             SourceFault::Refused,
             format!(
-                "`{partition}`: {why}. To give up what may be missing, run `forebay forget FILE --partition {partition} --from-start` and start \
-                 again: the partition is then read from where `start` says"
+                "`{partition}`: {why}. To give up what may be missing, run `forebay reset FILE --to earliest --partition {partition}` and start \
+                 again: reading continues at the oldest message that is left"
             ),
         ),
         Trouble::Unreadable(why) => (

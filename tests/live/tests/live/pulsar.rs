@@ -105,7 +105,12 @@ fn every_pulsar_message_is_in_the_table_once_whatever_is_killed() {
     }
     let (exit, log) = ended(pipeline.run());
     assert_eq!(exit.status.code(), Some(PERSON), "{log}");
-    assert!(log.contains("is not held any more") && log.contains("forebay forget FILE --partition"), "{log}");
+    let way_out = "forebay reset FILE --to earliest --partition";
+    assert!(log.contains("is not held any more") && log.contains(way_out), "{log}");
+    send(&pulsar, "events", all + 30..all + 60);
+    pipeline.tool(&["reset"], &["--to", "earliest", "--yes", "--json"], 0);
+    pipeline.drain();
+    assert_eq!(table.count_and_distinct("id"), (all + 30, all + 30));
 }
 
 #[test]

@@ -330,6 +330,10 @@ fn what_a_source_remembers_of_a_reader_is_told_before_a_reset() {
     has(&shell.says("log truncate ./log --before 900", 0), "900 to 1200");
     assert!(append().success());
     has(&shell.says("log truncate ./log --before 1500 --force", 0), "1500 to 1800");
+    let said = shell.says("run log.yaml --drain", PERSON);
+    has(&said, "position 1200 is no longer held");
+    has(&shell.takes(&said, "forebay reset", "log.yaml"), "from 1200 to 1500: 300 positions are never read");
+    has(&shell.says("run log.yaml --drain", 0), "300");
     table.ask("TRUNCATE TABLE {t}");
 
     if !available(&[Service::Pulsar]) {

@@ -24,17 +24,23 @@ fn every_way_out_of_what_a_kafka_source_refuses_is_one() {
     let [cut, gone, stays] = ["cut", "gone", "stays"].map(|name| format!("ways_kafka_{name}"));
     kafka.create_topic(&cut, 1, &[]).expect("a topic");
     let feed = Feed::new(kafka, &cut);
-    let table = pipeline("cut", &format!("[{cut}]"));
     feed.send(ids(0..30));
-    runs("cut");
+    // Wherever the file says that a first start begins: what is left was never read.
+    let [earliest, latest] = ["earliest", "latest"].map(|start| {
+        let table = pipeline(start, &format!("[{cut}], start: {start}"));
+        runs(start);
+        table
+    });
     feed.send(ids(30..60));
     kafka.delete_records(&cut, 0, 50).expect("deletes");
-    let said = shell.says("run cut.yaml --drain", PERSON);
-    has(&said, "is not held any more: it holds `50` to `60`");
-    let taken = shell.takes(&said, "forebay forget", "cut.yaml");
-    has(&taken, &format!("{cut}/0"));
-    runs("cut");
-    assert_eq!(table.count_and_distinct("id"), (40, 40));
+    for (start, table, rows) in [("earliest", earliest, 40), ("latest", latest, 10)] {
+        let said = shell.says(&format!("run {start}.yaml --drain"), PERSON);
+        has(&said, "is not held any more: it holds `50` to `60`");
+        let taken = shell.takes(&said, "forebay reset", &format!("{start}.yaml"));
+        has(&taken, &format!("{cut}/0 from 30 to 50: 20 positions are never read"));
+        runs(start);
+        assert_eq!(table.count_and_distinct("id"), (rows, rows), "{start}");
+    }
 
     // A topic is deleted for good, and the other one goes on.
     for topic in [&gone, &stays] {
