@@ -37,6 +37,7 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::{Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError, Swap, Tag};
 use dataflow::Effect;
 use disk::{Disk, Way};
+pub(crate) use disk::{is_used, objection};
 
 /// Operations of one store that run or wait in the pool at once; more wait their turn. Enough to keep a fast disk's
 /// queue busy, far below the threads of tokio's pool.

@@ -52,7 +52,7 @@ pub fn open_to_read(url: &str, remote: &Remote) -> Result<Option<Arc<dyn Store>>
 const ROOM_MIN: u64 = 1 << 20;
 
 /// Whether a store on local disk at `url` could be written now, as far as that can be seen without writing: the folder, or the nearest one
-/// above it that exists, may be written and has room. Object storage and memory are not checked.
+/// above it that exists, may be written and has room, and a folder that is there would be opened. Object storage and memory are not checked.
 ///
 /// # Errors
 /// When it could not, with the way out.
@@ -61,11 +61,21 @@ pub fn could_write(url: &str) -> Result<(), StoreError> {
     if scheme != "file" || rest.is_empty() || rest.contains('\0') {
         return Ok(());
     }
+    let root = Path::new(rest).components().as_path();
+    if let Some(why) = crate::file::objection(root) {
+        return Err(StoreError::new(ErrorKind::NotSupported, Operation::Open, rest, why));
+    }
     let failed = |what: &str, error: io::Error| Err(StoreError::io(Operation::Put, rest, what, error));
     let above = Path::new(rest).ancestors().find(|path| path.exists() && !path.as_os_str().is_empty());
     let folder = above.unwrap_or(Path::new("."));
     if let Err(error) = access(folder, Access::WRITE_OK | Access::EXEC_OK) {
-        return failed("write to its folder", error.into());
+        let error = StoreError::io(Operation::Put, rest, "write to its folder", error.into());
+        // A store that others have filled, and that cannot be written now, is not waited for.
+        return Err(if crate::file::is_used(root) {
+            error.with_kind(ErrorKind::NotSupported)
+        } else {
+            error
+        });
     }
     match statvfs(folder) {
         // Some file systems count no files.

@@ -402,8 +402,8 @@ impl Disk {
                     found.uid()
                 ));
             }
-            if found.mode() & 0o002 != 0 {
-                return Err(format!("everybody may write to `{shown}`; forbid that: `chmod o-w {shown}`"));
+            if let Some(why) = open_to_all(&folder, &found) {
+                return Err(why);
             }
         }
         Ok(())
@@ -494,6 +494,24 @@ pub(super) fn read(key: &Key, file: File, bytes: u64) -> Result<Bytes, StoreErro
 
 pub(super) fn not_a_file(operation: Operation, key: &Key) -> StoreError {
     StoreError::new(ErrorKind::Corrupt, operation, key, "its place is taken by a link or a special file")
+}
+
+/// What a start would have against a root that may be there already, as far as that can be seen without writing.
+pub(crate) fn objection(root: &Path) -> Option<String> {
+    let of_folder = |folder: PathBuf| open_to_all(&folder, &folder.symlink_metadata().ok()?);
+    link_target(root).or_else(|| [root.to_owned(), root.join(temp::FOLDER)].into_iter().find_map(of_folder))
+}
+
+/// Whether a store was made at this root.
+pub(crate) fn is_used(root: &Path) -> bool {
+    root.join(temp::FOLDER).is_dir()
+}
+
+/// Why a folder that everybody may write to is refused; `None` if it is none.
+fn open_to_all(folder: &Path, found: &fs::Metadata) -> Option<String> {
+    let shown = folder.display();
+    let is_open = found.mode() & 0o002 != 0;
+    is_open.then(|| format!("everybody may write to `{shown}`; forbid that: `chmod o-w {shown}`"))
 }
 
 /// Why a root that is a link is refused; `None` if it is none.

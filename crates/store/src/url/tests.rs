@@ -74,6 +74,19 @@ fn a_folder_that_cannot_be_written_or_has_no_room_is_seen_without_a_trace() {
     assert!(!folder.path().join("not").exists(), "nothing was made");
     could_write("memory://").expect("not looked at");
     could_write("s3://bucket/prefix").expect("not looked at");
+    // What a start would refuse.
+    let open = folder.path().join("open");
+    std::fs::create_dir(&open).expect("a folder");
+    std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("ours");
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&open, &link).expect("links");
+    for (refused, why) in [(open, "everybody may write"), (link, "it is a symbolic link")] {
+        let url = format!("file://{}", refused.display());
+        let error = could_write(&url).expect_err(why);
+        let at_start = crate::url::open(&url, &Remote::default()).expect_err(why);
+        assert_eq!((error.kind, error.kind), (at_start.kind, ErrorKind::NotSupported));
+        assert!(error.to_string().contains(why) && at_start.to_string().contains(why), "{error}");
+    }
     // The kernel's own file system has no byte free; who is not root may not write there either.
     let error = could_write("/proc/forebay").expect_err("nothing can be stored there");
     assert!(matches!(error.kind, ErrorKind::Full | ErrorKind::Permission), "{error}");

@@ -9,7 +9,7 @@ use dataflow::{Schema, Table};
 use engine::change::{self, Composition};
 use engine::{EngineError, segment, start};
 use pipeline::config::model::Pipeline;
-use pipeline::wiring;
+use pipeline::wiring::{self, WiringError};
 use protocol::Lane;
 use protocol::doubt::StopReason;
 use serde_json::json;
@@ -37,7 +37,7 @@ pub async fn look(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Fo
         }
     };
     if let Err(error) = store::url::could_write(&pipeline.store.to_string()) {
-        found.engine("store", &EngineError::from(error));
+        found.wiring("store", &WiringError::Store(error));
     }
     let lane = match &store {
         None => Lane::new(),
