@@ -111,6 +111,12 @@ impl Options {
             Ok(planned) => planned,
             Err(error) => return refuse(&error),
         };
+        let is_nothing = planned.moves.is_empty() && planned.emptied.is_empty();
+        if !call.yes && is_nothing {
+            let words = words(pipeline, &lane, &planned, &left_out)?;
+            let told = Told { rewind: &planned, left_out: &left_out, done: false };
+            return tell(pipeline, &lane, &told, call, &words, Exit::Done);
+        }
         if !call.yes {
             let words = words(pipeline, &lane, &planned, &left_out)?;
             let again = "Nothing was changed. To do it, add `--yes`\n";

@@ -47,6 +47,8 @@ fn a_stopped_pipeline_is_moved_by_time_by_positions_and_to_both_ends() {
         after.extend(more);
         pipeline.tool(&["reset"], &after, code)
     };
+    // Where it stands already there is nothing to agree to.
+    assert_eq!(moves(&reset("latest", &[], 0)), []);
     // Nothing is changed without a word.
     assert_eq!(moves(&reset("earliest", &[], PERSON)), [(0, 30, 0), (1, 30, 0), (2, 30, 0)]);
     pipeline.drain();
