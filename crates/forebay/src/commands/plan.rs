@@ -97,6 +97,10 @@ fn text(pipeline: &Pipeline, lane: &Lane, items: &[Item], found: &Found) -> anyh
     let name = pipeline.pipeline.as_str();
     match lane.pipeline.is_empty() {
         true => writeln!(out, "pipeline `{name}` has never run with this store: everything is new")?,
+        // Also where nothing of the file has changed: the store or a table asks.
+        false if found.exit() == Exit::Person => {
+            writeln!(out, "pipeline `{name}`: the next run cannot start before you have decided")?;
+        }
         false if !items.iter().any(Item::is_change) => {
             writeln!(out, "pipeline `{name}`: the next run changes nothing")?;
         }
