@@ -192,7 +192,7 @@ fn escape_texts(value: &mut serde_json::Value) {
 }
 
 /// Whether an address could not be had because somebody else has it.
-fn is_taken(error: &anyhow::Error) -> bool {
+pub fn is_taken(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<std::io::Error>();
     error.is_some_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use admin::running;
 use anyhow::Context;
 use clap::Args;
 use dataflow::{Effect, Runtime, SourceFault};
@@ -25,10 +26,16 @@ use crate::logging::LogOptions;
 use crate::recorder::Metrics;
 use crate::signals::Signals;
 use crate::status_view::LaneView;
-use crate::{logging, open_files, progress};
+use crate::{http, logging, open_files, progress};
 
 /// How often a line tells how far the pipeline is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+
+/// Pause between two tries to listen at the address of the process that is taken over.
+const ADDRESS_PAUSE: Duration = Duration::from_millis(500);
+
+/// How long that address may be taken while that process no longer answers there: it ends within 10 s.
+const ADDRESS_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Pause between two polls of a table that somebody is changing.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -121,19 +128,63 @@ impl Run {
         tokio::select! {
             exit = lane => Ok(exit),
             exit = obey(&mut signals, &stop) => Ok(exit),
-            error = serve(server, metrics, LaneView::new(&pipeline, status.clone())) => Err(error),
+            error = serve(&pipeline, server, metrics, LaneView::new(&pipeline, status.clone())) => Err(error),
             () = progress::tell(&status, PROGRESS_EVERY) => Ok(Exit::Failed),
         }
     }
 }
 
-/// Listens before anything else starts, so that a taken address is reported at once.
-async fn listen(pipeline: &Pipeline) -> anyhow::Result<Option<Server>> {
-    let server = bind_http(pipeline).await?;
-    if let Some(server) = &server {
-        tracing::info!(address = %server.address(), "metrics, health and status over HTTP");
+/// Where metrics, health and status are told.
+enum Served {
+    /// The file asks for no address.
+    Nowhere,
+    /// Here.
+    At(Server),
+    /// At the address that the process has which is being taken over, once that one has ended.
+    Later,
+}
+
+/// Listens before anything else starts, so that an address that another program has is reported at once.
+async fn listen(pipeline: &Pipeline) -> anyhow::Result<Served> {
+    match bind_http(pipeline).await {
+        Ok(None) => Ok(Served::Nowhere),
+        Ok(Some(server)) => {
+            tell_address(&server);
+            Ok(Served::At(server))
+        }
+        Err(error) if http::is_taken(&error) && running::ask(pipeline).await.is_ok() => {
+            tracing::info!(
+                "a process that runs this pipeline listens at `http.listen`; this one takes over, and listens there once that one has ended"
+            );
+            Ok(Served::Later)
+        }
+        Err(error) => Err(error),
     }
-    Ok(server)
+}
+
+fn tell_address(server: &Server) {
+    tracing::info!(address = %server.address(), "metrics, health and status over HTTP");
+}
+
+/// Waits for the address of the process that is taken over. That one may have it as long as it runs the pipeline: until this one has claimed the journal.
+async fn bind_later(pipeline: &Pipeline) -> anyhow::Result<Option<Server>> {
+    let mut silent = Duration::ZERO;
+    loop {
+        match bind_http(pipeline).await {
+            Err(error) if http::is_taken(&error) && silent < ADDRESS_WAIT_MAX => {
+                silent = if running::ask(pipeline).await.is_ok() {
+                    Duration::ZERO
+                } else {
+                    silent + ADDRESS_PAUSE
+                };
+                tokio::time::sleep(ADDRESS_PAUSE).await;
+            }
+            bound => {
+                bound.as_ref().ok().and_then(Option::as_ref).inspect(|server| tell_address(server));
+                return bound;
+            }
+        }
+    }
 }
 
 /// A server at the address of `http.listen`, which nobody is answered by yet; `None` if the file asks for none.
@@ -150,7 +201,15 @@ pub(super) async fn bind_http(pipeline: &Pipeline) -> anyhow::Result<Option<Serv
 }
 
 /// Ends only by failing.
-async fn serve(server: Option<Server>, metrics: Metrics, view: LaneView) -> anyhow::Error {
+async fn serve(pipeline: &Pipeline, server: Served, metrics: Metrics, view: LaneView) -> anyhow::Error {
+    let server = match server {
+        Served::Nowhere => None,
+        Served::At(server) => Some(server),
+        Served::Later => match bind_later(pipeline).await {
+            Ok(server) => server,
+            Err(error) => return error,
+        },
+    };
     match server {
         None => std::future::pending().await,
         Some(server) => match server.serve(metrics, Arc::new(view)).await {

@@ -59,6 +59,24 @@ fn of_two_runs_the_newer_wins_and_an_idle_older_one_ends_by_itself() {
     an_idle_owner_ends(&case, &pipeline);
 }
 
+/// As a service that is started twice on one machine: the newer one cannot listen yet where the older one does.
+#[test]
+fn of_two_runs_at_one_address_the_newer_wins_and_listens_there_afterwards() {
+    let Some(case) = Case::begin("fence_address") else { return };
+    let table = case.table("id UInt32", "id");
+    let (feed, pipeline) = (case.feed(), case.pipeline());
+    feed.send(ids(0..100));
+    let older = pipeline.run();
+    table.wait_for(100);
+    let newer = pipeline.run();
+    is_fenced(older);
+    feed.send(ids(100..200));
+    table.wait_for(200);
+    pipeline.wait_for_live("the newer one to listen", |live| live["phase"] == "running");
+    term(newer);
+    assert_eq!(table.count_and_distinct("id"), (200, 200));
+}
+
 #[test]
 fn of_two_runs_on_s3_the_newer_wins_and_an_idle_older_one_ends_by_itself() {
     let (Some(case), Some(s3)) = (Case::begin("fence_idle_s3"), s3()) else { return };
