@@ -86,8 +86,10 @@ impl ClickHouseTable {
         let Some(found) = found else {
             return match now.plan.others.iter().find(|other| other.name == *name) {
                 // Every row has a name there.
-                None if column.is_required || name == PROVENANCE => Fit::No { words: self.is_gone(column) },
-                None => Fit::Without { words: self.is_gone(column) },
+                None if column.is_required || name == PROVENANCE => {
+                    Fit::No { words: self.is_gone(column, "hold") }
+                }
+                None => Fit::Without { words: self.is_gone(column, "may hold") },
                 Some(other) => Fit::No { words: self.is_not_sent(column, other) },
             };
         };
@@ -129,7 +131,8 @@ impl ClickHouseTable {
                         gone = words;
                         continue;
                     }
-                    Fit::No { words } | Fit::Without { words } => return Err(differs(words)),
+                    Fit::No { words } => return Err(differs(words)),
+                    Fit::Without { .. } => return Err(differs(self.is_gone(was, "hold"))),
                     _ => return Err(self.encode_error(format!("column `{name}` has no place"))),
                 }
             };
@@ -223,10 +226,10 @@ impl ClickHouseTable {
     }
 
     /// What to do about a column that the table has no more.
-    fn is_gone(&self, was: &LayoutColumn) -> String {
+    fn is_gone(&self, was: &LayoutColumn, hold: &str) -> String {
         let statement = self.alter("ADD COLUMN", was) + &default_clause(was);
         format!(
-            "column `{}` is gone from table `{}`, and rows that wait hold values of it; rename it back, or give it back with: {statement}",
+            "column `{}` is gone from table `{}`, and rows that wait {hold} values of it; rename it back, or give it back with: {statement}",
             was.name, self.name
         )
     }
