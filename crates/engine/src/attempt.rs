@@ -251,6 +251,12 @@ impl Sending<'_> {
                 && error.effect == Effect::None
                 && !self.target.takes_dead_letters;
             let is_misfit = error.kind == TableFault::Differs && error.effect == Effect::None;
+            // Nothing is to be done about rows that were made for columns of before: they are made again for those of now.
+            let is_of_before = (is_refused || is_misfit) && !self.in_doubt && !self.is_unchanged().await;
+            if is_of_before {
+                continue;
+            }
+            self.tell_state(&error);
             // An earlier attempt's rows may be in the table, so nothing is split or encoded again before that is known.
             if is_refused && self.in_doubt && !self.refused {
                 self.refused = true;
@@ -262,9 +268,6 @@ impl Sending<'_> {
             }
             // Rows are blamed only while the table is the one that they were made for.
             if is_refused && !self.in_doubt {
-                if !self.is_unchanged().await {
-                    continue;
-                }
                 let (context, layout) = (self.context, self.layout.as_ref());
                 let refused = refuse::refuse(
                     context,
@@ -287,9 +290,6 @@ impl Sending<'_> {
                         continue;
                     }
                 }
-            }
-            if is_misfit && !self.in_doubt && !self.is_unchanged().await {
-                continue;
             }
             self.after(error).await?;
         }
@@ -372,11 +372,10 @@ impl Sending<'_> {
 
     /// Waits for the operator to give the table columns that the piece fits.
     async fn wait_for_columns(&mut self, words: &str) -> Result<(), EngineError> {
+        // Logged once for all frames that wait.
         self.tell_problem(State::TableDiffers, words, Effect::None);
-        if self.backoff.should_log() {
-            let table = self.target.table.name();
-            tracing::warn!(table, frame = self.ordinal, words, "a frame waits for the table's columns");
-        }
+        let table = self.target.table.name();
+        tracing::debug!(table, frame = self.ordinal, words, "a frame waits for the table's columns");
         // Counts the tries for the log, and lets other frames go first.
         self.backoff.pause(&*self.context.runtime).await;
         self.check_owner().await?;
@@ -495,9 +494,12 @@ impl Sending<'_> {
             tracing::warn!(table, frame = self.ordinal, kind = error.kind.word(), effect = ?error.effect, error = %message,
                 "an insert has no positive answer");
         }
+    }
+
+    fn tell_state(&self, error: &InsertError) {
         // An insert that was held back ran into nothing at the table: the next append tells whether there is another owner.
         if let Some(state) = State::of_table(error.kind) {
-            self.tell_problem(state, &message, error.effect);
+            self.tell_problem(state, &error.redacted(), error.effect);
         }
     }
 

@@ -258,6 +258,30 @@ fn rows_in_doubt_that_no_column_holds_wait_for_the_one_that_did() {
 }
 
 #[test]
+fn a_column_that_is_widened_while_running_is_nothing_that_is_waited_for() {
+    run(async {
+        let mut bench = bench(AB.to_vec());
+        // Only the refused insert shows it.
+        bench.settings.facts_every = Duration::from_secs(3_600);
+        bench.push(0..50);
+        let (_stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 50).await;
+        alter(&bench, vec![("id", "UInt64"), ("c", "String")]);
+        bench.push(50..100);
+        while !running.is_finished() {
+            assert_eq!(bench.status.snapshot().problems, BTreeMap::new());
+            tokio::task::yield_now().await;
+        }
+        let outcome = running.await.expect("no panic").expect("it ends in order");
+        assert_eq!(outcome, Outcome::Reopen { claimed: true, added: BTreeMap::new() });
+        bench.table = bench.table.open_again(&[]);
+        drain(&mut bench).await.expect("drains");
+        bench.assert_holds(0..100);
+    });
+}
+
+#[test]
 fn a_column_that_is_dropped_while_running_holds_the_rows_until_it_is_back() {
     run(async {
         let mut bench = bench(AB.to_vec());
