@@ -58,7 +58,10 @@ mod tests {
             // SAFETY: reads a number.
             let set = unsafe { mi_option_get(choice.option) };
             let said = std::env::var(name).is_ok();
-            assert!(set == choice.here || said, "`{set}` in `{name}`: mimalloc numbers its options in another way now");
+            assert!(
+                set == choice.here || said,
+                "`{set}` in `{name}`: mimalloc numbers its options in another way now"
+            );
         }
     }
 }
