@@ -496,6 +496,7 @@ impl Sending<'_> {
         }
     }
 
+    /// The problem of the table that an attempt ran into, for `status` and `/readyz`.
     fn tell_state(&self, error: &InsertError) {
         // An insert that was held back ran into nothing at the table: the next append tells whether there is another owner.
         if let Some(state) = State::of_table(error.kind) {

@@ -170,6 +170,7 @@ impl Sending<'_> {
             Err(Unsent::Failed(error)) => error,
         };
         self.tell_error(&error);
+        self.tell_state(&error);
         let wrote_nothing = error.effect == Effect::None;
         if wrote_nothing && error.remedy == Remedy::Divert && !self.target.takes_dead_letters {
             self.refused = true;
