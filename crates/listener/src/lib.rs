@@ -9,6 +9,7 @@
 //! | `serve`    | accepts connections; bounds their number and every wait for a client |
 //! | `requests` | counts the requests of a connection of HTTP/2                        |
 //! | `stall`    | ends a connection whose client no longer takes its answer            |
+//! | `stopping` | how the parts of a connection learn that the server stops             |
 //! | `unread`   | throws away what comes of a request that was answered before it was read |
 //! | `tls`      | certificates from files, read again when they change                 |
 //! | `admit`    | refuses foreign host names and cross-site requests                   |
@@ -19,6 +20,7 @@ mod admit;
 mod requests;
 mod serve;
 mod stall;
+mod stopping;
 mod tls;
 mod unread;
 

@@ -41,6 +41,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::requests::{Answer, Requests};
 use crate::stall::Stalling;
+use crate::stopping::{LAST_READ, asked};
 use crate::tls::Tls;
 use crate::unread::{Drained, Followed, Unread};
 
@@ -52,9 +53,6 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/pla
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The time between two log lines about that, at least.
 const TELL_EVERY: Duration = Duration::from_secs(10);
-
-/// How long a connection is read on after the server was asked to stop: long enough for a request that has come before, on a busy machine too.
-pub(crate) const LAST_READ: Duration = Duration::from_millis(100);
 
 /// Bounds on what clients may take.
 #[derive(Debug, Clone, Copy)]
@@ -346,12 +344,6 @@ async fn of_http1<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             serving.await
         }
     }
-}
-
-/// Ends when the server is asked to. An error means that whoever asks is gone, and with it the server. The receiver stays with the connection: the
-/// server waits until no one has any.
-pub(crate) async fn asked(stopping: &mut watch::Receiver<bool>) {
-    let _ = stopping.wait_for(|stopped| *stopped).await;
 }
 
 /// Says why, as far as the socket takes it at once, and closes. What the client has sent is not read.

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::serve::{LAST_READ, asked};
+use crate::stopping::{LAST_READ, asked};
 use crate::unread::{self, Unread};
 
 /// Bytes that are thrown away at a time.

@@ -22,7 +22,7 @@ use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::serve::asked;
+use crate::stopping::asked;
 
 /// Bytes that are thrown away: four of the largest bodies that a service here takes. Who sends still more wastes less if it is stopped.
 pub(crate) const BYTES_MAX: usize = 64 << 20;
