@@ -279,7 +279,7 @@ fn full_time(bytes: &[u8]) -> Option<Time<'_>> {
         b"Z" => true,
         [b'+' | b'-', zone @ ..] => match zone {
             [a, b, b':', c, d] if [a, b, c, d].iter().all(|byte| byte.is_ascii_digit()) => {
-                zone < &b"24"[..] && &zone[3..] < &b"60"[..]
+                *zone < b"24"[..] && zone[3..] < b"60"[..]
             }
             _ => return None,
         },

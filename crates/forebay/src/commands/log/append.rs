@@ -133,7 +133,7 @@ impl Append {
                         let (appender, rows) = (appender.clone(), records.len() as u64);
                         let producer = self.producer.map(|id| (id, last));
                         let digest = self.producer.map(|_| digest);
-                        let append = Records { producer, records, packed: None, digest };
+                        let append = Records { producer, records: *records, packed: None, digest };
                         under_way.push_back(async move { (rows, appender.append(append).await) });
                     }
                 },
@@ -161,7 +161,7 @@ enum Piece {
     /// So many lines are in the log already.
     InLog(u64),
     /// The next lines: the number of the last one, from 0, and the digest of all up to it.
-    Lines { records: RecordBlock, last: u64, digest: u32 },
+    Lines { records: Box<RecordBlock>, last: u64, digest: u32 },
 }
 
 /// Lines, counted.
@@ -204,7 +204,7 @@ impl<R: BufRead> Input<R> {
             let mut block = BlockBuilder::new(Partition::new("stdin", 0), 0);
             more = self.fill(&mut block, is_named, clock.wall_ms());
             if !block.is_empty() {
-                let (records, last) = (block.take(), self.count - 1);
+                let (records, last) = (Box::new(block.take()), self.count - 1);
                 let piece = Piece::Lines { records, last, digest: self.digest };
                 is_taken = pieces.blocking_send(Ok(piece)).is_ok();
             }
