@@ -76,8 +76,7 @@ fn each_input_has_the_time_that_it_says() {
     let refused = "time: the column `note` is of type String; use a Date, DateTime, DateTime64, or an Int64 or UInt64 of unix milliseconds\n";
     assert_eq!(planned(", time: note", "", dedup), format!("`inputs.a.time`: {refused}"));
     let by_step = "steps: [{ filter: amount > 3 }, { dedup: { key: [id], window: 8h, time: note } }]";
-    let of_each = format!("`steps[1].dedup.time`: {refused}");
-    assert_eq!(planned("", "", by_step), of_each.repeat(2));
+    assert_eq!(planned("", "", by_step), format!("`steps[1].dedup.time`: {refused}"));
 }
 
 #[test]
