@@ -24,7 +24,7 @@ fn enums_are_found_at_any_depth_and_their_names_stand_by_number() {
         ColumnType::LowCardinality(boxed(&nullable)),
         ColumnType::Array(boxed(&nullable)),
     ] {
-        assert_eq!(within(&around), [names.clone()], "{around:?}");
+        assert_eq!(within(&around), std::slice::from_ref(&names), "{around:?}");
     }
     let wide = ColumnType::Enum16([(Arc::from("x"), 300)].into());
     let map = ColumnType::Map(boxed(&level), Box::new(ColumnType::Array(Box::new(wide))));
