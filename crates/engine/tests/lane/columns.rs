@@ -55,6 +55,27 @@ async fn seal(bench: &Bench, ids: std::ops::Range<u64>) {
     away(bench, false);
 }
 
+/// Sends records, whose insert ends as `fault` says, and kills the process.
+async fn attempt(bench: &Bench, fault: Fault, ids: std::ops::Range<u64>) {
+    bench.table.world.lock().expect("no panic").faults.push_back(fault);
+    bench.push(ids);
+    let running = Process::start(bench.pipeline(false));
+    wait_until(|| bench.table.world.lock().expect("no panic").attempts > 0).await;
+    running.kill().await;
+}
+
+/// Whatever was sent or sealed before, and these records, are in the table once after a column of [`AB`] has become wider.
+async fn arrive_in_wider_columns(bench: &mut Bench, ids: std::ops::Range<u64>) {
+    alter(bench, vec![("id", "UInt64"), ("c", "String"), ("d", "Nullable(UInt8)")]);
+    bench.table = bench.table.open_again(&[]);
+    let all = ids.end;
+    bench.push(ids);
+    drain(bench).await.expect("drains");
+    bench.assert_holds(0..all);
+    let lane = bench.lane().await;
+    assert_eq!((lane.counts.passed, lane.tables[1].rows.sealed), (all, 0));
+}
+
 const AB: [(&str, &str); 2] = [("id", "UInt32"), ("c", "String")];
 
 #[test]
@@ -186,21 +207,11 @@ fn frames_that_wait_go_out_under_new_tokens_for_a_wider_column() {
         for fault in [None, Some(Fault::LostBefore), Some(Fault::LostAfter)] {
             let mut bench = bench(AB.to_vec());
             if let Some(fault) = fault {
-                bench.table.world.lock().expect("no panic").faults.push_back(fault);
-                bench.push(0..50);
-                let running = Process::start(bench.pipeline(false));
-                wait_until(|| bench.table.world.lock().expect("no panic").attempts > 0).await;
-                running.kill().await;
+                attempt(&bench, fault, 0..50).await;
             } else {
                 seal(&bench, 0..50).await;
             }
-            alter(&bench, vec![("id", "UInt64"), ("c", "String"), ("d", "Nullable(UInt8)")]);
-            bench.table = bench.table.open_again(&[]);
-            bench.push(50..100);
-            drain(&mut bench).await.expect("drains");
-            bench.assert_holds(0..100);
-            let lane = bench.lane().await;
-            assert_eq!((lane.counts.passed, lane.tables[1].rows.sealed), (100, 0), "{fault:?}");
+            arrive_in_wider_columns(&mut bench, 50..100).await;
         }
     });
 }
@@ -211,22 +222,9 @@ fn rows_that_cannot_be_looked_for_go_out_under_their_token_for_a_wider_column() 
     run(async {
         for fault in [Fault::LostBefore, Fault::LostAfter] {
             let mut bench = bench(AB.to_vec());
-            {
-                let mut world = bench.table.world.lock().expect("no panic");
-                world.cannot_tell = true;
-                world.faults.push_back(fault);
-            }
-            bench.push(0..50);
-            let running = Process::start(bench.pipeline(false));
-            wait_until(|| bench.table.world.lock().expect("no panic").attempts > 0).await;
-            running.kill().await;
-            alter(&bench, vec![("id", "UInt64"), ("c", "String"), ("d", "Nullable(UInt8)")]);
-            bench.table = bench.table.open_again(&[]);
-            bench.push(50..100);
-            drain(&mut bench).await.expect("drains");
-            bench.assert_holds(0..100);
-            let lane = bench.lane().await;
-            assert_eq!((lane.counts.passed, lane.tables[1].rows.sealed), (100, 0), "{fault:?}");
+            bench.table.world.lock().expect("no panic").cannot_tell = true;
+            attempt(&bench, fault, 0..50).await;
+            arrive_in_wider_columns(&mut bench, 50..100).await;
         }
     });
 }
