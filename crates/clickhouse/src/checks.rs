@@ -19,6 +19,7 @@
 //! | one node, if the table or a target is not replicated      | each node has a log of its own                            |
 //! | with `upsert`: what [`upsert`] asks                       | rows must replace each other as the pipeline means it     |
 
+mod chosen;
 mod columns;
 mod engine;
 mod literal;
@@ -238,7 +239,7 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     let mut notes = Vec::new();
     let schema = columns::written(table, config, &mut faults, &mut notes);
     let provenance = columns::check_provenance(table, config, &mut faults);
-    let unique_key = columns::check_unique_key(&schema, config, &mut faults);
+    let unique_key = columns::check_unique_key(table, &schema, config, &mut faults);
     let upsert = upsert::check(table, &engine, &schema, config, &mut faults);
     // Of two rows with the same version of their own the one stays that was inserted last.
     order_dependent |= upsert.as_ref().is_some_and(|places| places.version.is_some());

@@ -79,6 +79,8 @@ pub struct TableConfig {
     pub table: String,
     /// The columns to write, in order; `None` takes every column that can be written.
     pub columns: Option<Vec<String>>,
+    /// The columns that the pipeline fills by name: EPHEMERAL ones are sent only then, and a DEFAULT is not left to the server.
+    pub named: Vec<String>,
     /// Columns that were added to the table after it was written: if they have neither NULL nor a DEFAULT, a record without them
     /// gets the type's own zero value, as the rows before have.
     pub added: Vec<String>,
@@ -121,6 +123,7 @@ impl TableConfig {
             database: database.into(),
             table: table.into(),
             columns: None,
+            named: Vec::new(),
             added: Vec::new(),
             leaves_out: false,
             compression: Method::Lz4,
@@ -138,6 +141,11 @@ impl TableConfig {
             asks_if_filled: false,
             upsert: None,
         }
+    }
+
+    /// True if the pipeline fills that column by name.
+    pub fn is_named(&self, column: &str) -> bool {
+        self.named.iter().any(|named| named == column)
     }
 
     /// `database.table`, for messages.

@@ -65,6 +65,7 @@ enum Meaning {
     BadContent,
     TableMissing,
     Table,
+    Expression,
     Access,
     Forbidden,
     Request,
@@ -167,6 +168,13 @@ fn of_code(code: i32, text: &str, views: bool) -> InsertError {
         Meaning::BadContent => (E::None, R::Divert, F::BadContent, "the server refused the rows"),
         Meaning::TableMissing => (E::None, R::Stop, F::TableMissing, "the table is not there; bring it back"),
         Meaning::Table => (E::None, R::Stop, F::Differs, "the table is not the one that was checked; fix it"),
+        Meaning::Expression => (
+            E::None,
+            R::Stop,
+            F::Differs,
+            "a DEFAULT or constraint of the table, or one of its views, reads a column that the insert does not have; fix the one that the \
+             server names",
+        ),
         Meaning::Access => {
             (E::None, R::Stop, F::Access, "the server refuses this user; fix the user's password or grants")
         }
@@ -242,8 +250,10 @@ fn meaning(code: i32) -> Meaning {
         10 => Meaning::Table, // a column is not in the block
         20 => Meaning::Table, // the numbers of columns differ
         44 => Meaning::Table, // a column cannot be inserted into
-        47 => Meaning::Table, // an identifier is not known
         48 => Meaning::Table, // the engine does not take inserts
+
+        // Something that it computes at an insert reads what is not there.
+        47 => Meaning::Expression, // an identifier is not known
 
         // The user may not.
         164 => Meaning::Access, // the user or the query is read-only

@@ -5,7 +5,8 @@
 use dataflow::{Column, ColumnType, Schema, TYPE_DEFAULT};
 use jiff::tz::TimeZone;
 
-use super::read::{Server, TableRow};
+use super::chosen::Chosen;
+use super::read::{ColumnRow, Server, TableRow};
 use super::{Engine, Fault, PROVENANCE, literal};
 use crate::config::TableConfig;
 use crate::partition::{Computed, PartitionKey};
@@ -18,12 +19,10 @@ pub(super) fn written(
     faults: &mut Vec<Fault>,
     notes: &mut Vec<String>,
 ) -> Schema {
-    let names: Vec<&str> = match &config.columns {
-        Some(names) => names.iter().map(String::as_str).collect(),
-        None => table.columns.iter().filter(|c| c.is_stored_as_sent()).map(|c| c.name.as_str()).collect(),
-    };
+    refuse_computed(table, config, faults);
+    let chosen = Chosen::of(table, config, notes);
     let mut columns = Vec::new();
-    for name in names.into_iter().filter(|n| *n != PROVENANCE) {
+    for name in chosen.names.iter().copied().filter(|n| *n != PROVENANCE) {
         let Some(found) = table.columns.iter().find(|c| c.name == name) else {
             let known: Vec<&str> = table.columns.iter().map(|c| c.name.as_str()).take(20).collect();
             faults.push(Fault::stop(format!(
@@ -33,18 +32,18 @@ pub(super) fn written(
             )));
             continue;
         };
-        if !found.is_stored_as_sent() {
-            faults.push(Fault::stop(format!(
-                "column `{name}` is {}: the server computes it",
-                found.default_kind
-            )));
+        if found.is_computed() {
+            faults.push(is_computed(found));
             continue;
         }
         match types::parse(name, &found.type_name) {
             Ok(column_type) => {
                 let of_rows = config.upsert.as_ref().map(|upsert| upsert.of_rows(name, column_type.clone()));
                 let Some(column_type) = of_rows.unwrap_or(Some(column_type)) else { continue };
-                let mut default = default_of(name, &column_type, &found.default_expression, notes);
+                let mut default = match chosen.have_no_default.contains(&name) {
+                    true => None,
+                    false => default_of(name, &column_type, &found.default_expression, notes),
+                };
                 let is_added = config.added.iter().any(|added| added == name);
                 if is_added && default.is_none() && !column_type.is_nullable() {
                     default = Some(TYPE_DEFAULT.to_owned());
@@ -71,6 +70,17 @@ pub(super) fn written(
         faults.push(Fault::stop(format!("table `{}` has no column to write", config.name())));
     }
     Schema::new(columns)
+}
+
+/// The pipeline may not fill a column that the server computes.
+fn refuse_computed(table: &TableRow, config: &TableConfig, faults: &mut Vec<Fault>) {
+    let is_named = |column: &&ColumnRow| column.is_computed() && config.is_named(&column.name);
+    faults.extend(table.columns.iter().filter(is_named).map(is_computed));
+}
+
+fn is_computed(column: &ColumnRow) -> Fault {
+    let (name, kind) = (&column.name, &column.default_kind);
+    Fault::stop(format!("column `{name}` is {kind}: the server computes it; take it out of `columns`"))
 }
 
 /// The DEFAULT that a null may stand for. Arrays and maps cannot be sent as NULL: their DEFAULT must be empty, or a literal that is sent.
@@ -169,10 +179,18 @@ pub(super) fn note_what_cannot_be_found(
     ));
 }
 
-pub(super) fn check_unique_key(schema: &Schema, config: &TableConfig, faults: &mut Vec<Fault>) -> Vec<usize> {
+pub(super) fn check_unique_key(
+    table: &TableRow,
+    schema: &Schema,
+    config: &TableConfig,
+    faults: &mut Vec<Fault>,
+) -> Vec<usize> {
     let mut key = Vec::new();
     for name in &config.unique_key {
         match schema.index_of(name) {
+            Some(_) if table.columns.iter().any(|c| c.name == *name && c.is_ephemeral()) => faults.push(Fault::stop(
+                format!("column `{name}` of the unique key is EPHEMERAL: the table does not keep it, so rows cannot be found by it"),
+            )),
             Some(index) if crate::table::can_probe(&schema.columns()[index].column_type) => key.push(index),
             Some(index) => faults.push(Fault::stop(format!(
                 "column `{name}` of the unique key has the type `{}`; integers, text, UUID, dates and times can be probed for",
@@ -184,10 +202,10 @@ pub(super) fn check_unique_key(schema: &Schema, config: &TableConfig, faults: &m
     key
 }
 
-/// The columns that the server computes.
-pub(super) fn computed(table: &TableRow) -> Vec<Computed> {
-    let computed =
-        table.columns.iter().filter(|c| matches!(c.default_kind.as_str(), "MATERIALIZED" | "ALIAS"));
+/// The columns that the server computes: also those whose DEFAULT is left to it.
+pub(super) fn computed(table: &TableRow, schema: &Schema) -> Vec<Computed> {
+    let is_left = |c: &ColumnRow| c.default_kind == "DEFAULT" && schema.index_of(&c.name).is_none();
+    let computed = table.columns.iter().filter(|c| c.is_computed() || is_left(c));
     computed.map(|c| Computed { name: c.name.clone(), expression: c.default_expression.clone() }).collect()
 }
 
@@ -204,7 +222,7 @@ pub(super) fn check_partition(
             return None;
         }
     };
-    match PartitionKey::new(&table.partition_key, schema, &computed(table), &zone) {
+    match PartitionKey::new(&table.partition_key, schema, &computed(table, schema), &zone) {
         Ok(key) => Some(key),
         Err(error) => {
             faults.push(Fault::stop(error.to_string()));

@@ -32,7 +32,7 @@ pub(super) fn check(
     let before = faults.len();
     check_columns(table, upsert, config, faults);
     check_engine(table, engine, upsert, config, faults);
-    check_keys(table, upsert, config, faults);
+    check_keys(table, schema, upsert, config, faults);
     let key = upsert.key.iter().filter_map(|name| place(schema, name, "key", config, faults)).collect();
     let version = upsert.version.as_ref().and_then(|name| {
         let place = place(schema, name, "version", config, faults)?;
@@ -163,7 +163,13 @@ fn check_engine(
 }
 
 /// The sorting key is the key, in any order, and the partition key is computed from it.
-fn check_keys(table: &TableRow, upsert: &Upsert, config: &TableConfig, faults: &mut Vec<Fault>) {
+fn check_keys(
+    table: &TableRow,
+    schema: &Schema,
+    upsert: &Upsert,
+    config: &TableConfig,
+    faults: &mut Vec<Fault>,
+) {
     let (name, key) = (config.name(), upsert.key.join("`, `"));
     let sorted = partition::plain_columns(&table.sorting_key);
     let is_key = |column: &String| upsert.key.contains(column);
@@ -177,7 +183,7 @@ fn check_keys(table: &TableRow, upsert: &Upsert, config: &TableConfig, faults: &
             table.sorting_key
         )));
     }
-    match partition::columns_of(&table.partition_key, &columns::computed(table)) {
+    match partition::columns_of(&table.partition_key, &columns::computed(table, schema)) {
         // Reported as a key that rows cannot be cut by.
         None => {}
         Some(columns) => {

@@ -236,17 +236,23 @@ impl ClickHouseTable {
 
     /// What to do about a column that no insert may name any more, or whose type cannot be written.
     fn is_not_sent(&self, was: &LayoutColumn, now: &ColumnRow) -> String {
+        // A type that rows were written with is one that can be written.
+        let is_left = now.is_stored_as_sent() && now.type_name == was.type_name;
         let what = match now.is_stored_as_sent() {
+            true if is_left => format!(
+                "has the DEFAULT `{}` now, which reads columns that are not sent: the server computes it",
+                now.default_expression
+            ),
             true => format!("has the type `{}` now, which cannot be written", now.type_name),
             false => format!("is {} now: the server computes it", now.default_kind),
         };
         let default = default_clause(was);
         let statement = match now.default_kind.as_str() {
-            "MATERIALIZED" | "ALIAS" if default.is_empty() => format!(
+            kind if default.is_empty() && (now.is_computed() || (is_left && kind == "DEFAULT")) => format!(
                 "ALTER TABLE {} MODIFY COLUMN {} REMOVE {}",
                 self.config.quoted(),
                 identifier(&was.name),
-                now.default_kind
+                kind
             ),
             // It has no statement that takes this off alone.
             "EPHEMERAL" if default.is_empty() => {

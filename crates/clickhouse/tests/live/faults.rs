@@ -126,7 +126,8 @@ async fn every_fault_comes_at_once_and_its_statement_mends_it() {
 #[tokio::test]
 async fn a_column_that_is_not_sent_any_more_is_given_back_by_the_statement_that_is_printed() {
     let server = server_or_skip!();
-    let changes = ["MATERIALIZED 3", "ALIAS 3", "EPHEMERAL 3"].map(|kind| format!("UInt8 {kind}"));
+    let kinds = ["MATERIALIZED 3", "ALIAS 3", "EPHEMERAL 3", "DEFAULT w + 1"];
+    let changes = kinds.map(|kind| format!("UInt8 {kind}"));
     let changes = changes.into_iter().chain(["Variant(UInt8, String)".to_owned()]);
     for (number, (change, default)) in changes.flat_map(|c| [(c.clone(), ""), (c, " DEFAULT 7")]).enumerate()
     {
@@ -136,7 +137,11 @@ async fn a_column_that_is_not_sent_any_more_is_given_back_by_the_statement_that_
         }
         let name = format!("given_back_{number}");
         let order = "ENGINE = MergeTree ORDER BY id";
-        server.query(&format!("CREATE TABLE {name} (id Int32, d UInt8{default}) {order} {WINDOW}")).unwrap();
+        server
+            .query(&format!(
+                "CREATE TABLE {name} (id Int32, w Int32 ALIAS id, d UInt8{default}) {order} {WINDOW}"
+            ))
+            .unwrap();
         let table = open(&server, &name).await;
         let layout = table.layout();
         assert_eq!(table.fit(&layout), Fit::AsIs);

@@ -120,6 +120,7 @@ pub fn targets(pipeline: &Pipeline) -> Result<Vec<TableConfig>, WiringError> {
 pub fn target(pipeline: &Pipeline, target: &Target) -> Result<TableConfig, WiringError> {
     let sink = &target.clickhouse;
     let mut config = TableConfig::new(sink.database.as_str(), sink.table_name());
+    config.named = target.columns.keys().map(ToString::to_string).collect();
     config.compression = compression(sink.compression);
     config.sort = sink.sort;
     config.provenance = sink.provenance;

@@ -157,3 +157,40 @@ fn dead_letters_are_listed_and_replayed_by_the_table_that_did_not_take_the_row()
     assert_eq!(letters.value(again), "15\t1");
     assert_eq!(large.count_and_distinct("id"), (45, 45));
 }
+
+/// An EPHEMERAL column takes a field for the DEFAULTs that read it, and a DEFAULT that reads what no insert has is left to the server, also
+/// where the pipeline has a field of its name.
+#[test]
+fn columns_that_are_not_kept_are_filled_by_name_and_defaults_of_computed_ones_are_the_servers() {
+    let Some(case) = Case::begin("tables_computed") else { return };
+    let columns = "id UInt32, raw String EPHEMERAL, digest UInt64 DEFAULT length(raw), twice UInt64 ALIAS id * 2, \
+                   next UInt64 MATERIALIZED id + 1, x UInt64 DEFAULT twice + 1, y UInt64 DEFAULT x + id + 1";
+    let table = case.table(columns, "id");
+    let record = |id: usize| match id % 3 {
+        0 => format!(r#"{{"id":{id},"x":7}}"#),
+        1 => format!(r#"{{"id":{id},"text":null}}"#),
+        _ => format!(r#"{{"id":{id},"text":"{}"}}"#, "t".repeat(id)),
+    };
+    case.feed().spread((0..60).map(record));
+    let pipeline = case.pipeline().more("columns: { raw: text }").batch("{ rows: 20, age: 100ms }");
+    let seen = pipeline.run_tool(&["check"], &["--connect"]).success().expect("nothing to refuse");
+    let seen = seen.stdout + &seen.stderr;
+    for (column, read, kind) in [("x", "twice", "ALIAS"), ("y", "x", "left to the server")] {
+        let what = format!("column `{column}` has the DEFAULT");
+        let line =
+            seen.lines().find(|line| line.contains(&what)).unwrap_or_else(|| panic!("{column}: {seen}"));
+        assert!(line.contains(&format!("reads `{read}`, and that is {kind}: the server computes")), "{line}");
+    }
+    pipeline.drain();
+    let rows = table.rows(
+        "SELECT id, toUInt32(digest) AS digest, toUInt32(x) AS x, toUInt32(y) AS y FROM {t} ORDER BY id",
+    );
+    assert_eq!(rows.len(), 60);
+    for (id, row) in rows.iter().enumerate() {
+        let digest = if id % 3 == 2 { id } else { 0 };
+        assert_eq!(*row, json!({ "id": id, "digest": digest, "x": id * 2 + 1, "y": id * 3 + 2 }));
+    }
+
+    let why = "column `next` is MATERIALIZED: the server computes it; take it out of `columns`";
+    case.pipeline().more("columns: { next: id }").tool_fails(&["check"], &["--connect"], 4, why);
+}

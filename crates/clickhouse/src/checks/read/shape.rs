@@ -154,6 +154,16 @@ impl ColumnRow {
     pub fn is_stored_as_sent(&self) -> bool {
         matches!(self.default_kind.as_str(), "" | "DEFAULT")
     }
+
+    /// True if an insert may name the column and the value is not kept: only the DEFAULTs of other columns read it.
+    pub fn is_ephemeral(&self) -> bool {
+        self.default_kind == "EPHEMERAL"
+    }
+
+    /// True if no insert may name the column.
+    pub fn is_computed(&self) -> bool {
+        matches!(self.default_kind.as_str(), "MATERIALIZED" | "ALIAS")
+    }
 }
 
 /// A materialized view and its target.
