@@ -13,6 +13,7 @@
 //! | is compressed in an unknown way, or twice | 415                                        |
 //! | is not what its encoding says, or goes on behind a stream of zlib | 400                |
 
+use std::cell::RefCell;
 use std::io::Read;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout, timeout_at};
+use zstd::bulk::Decompressor;
 
 use crate::budget::Held;
 use crate::refusal::{Kind, Refusal};
@@ -207,6 +209,11 @@ impl Raw {
     }
 }
 
+thread_local! {
+    /// What zstd needs to unpack, about 160 KB: one for each compute thread instead of one for each body.
+    static UNPACKER: RefCell<Decompressor<'static>> = RefCell::new(Decompressor::default());
+}
+
 /// The content of a compressed body.
 fn inflate(
     bytes: &[u8],
@@ -249,7 +256,8 @@ fn zstd_at_once(bytes: &[u8], bytes_max: usize, held: &mut Held) -> Result<Optio
     let mut own = held.another();
     own.take(said)?;
     // Another frame behind it needs more room than was said; what is damaged is named by the pieces.
-    let out = zstd::bulk::decompress(bytes, said).ok().filter(|out| out.len() == said);
+    let out = UNPACKER.with_borrow_mut(|unpacker| unpacker.decompress(bytes, said));
+    let out = out.ok().filter(|out| out.len() == said);
     if out.is_some() {
         held.merge(own);
     }

@@ -14,8 +14,10 @@
 //! The stored bytes of a frame are one zstd frame or several, one after the other. So a body that its sender has compressed with zstd goes into the
 //! object as it came, between two that are made here: compressing it again would be more than half of a gateway's work.
 
+mod records;
+
 use bytes::Bytes;
-use dataflow::block::{NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
+use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{BlockBuilder, Partition, RecordBlock, position};
 
 use crate::entry::Entry;
@@ -267,8 +269,7 @@ pub fn decode(
         if raw_len as usize > FRAME_RAW_MAX || raw_bytes > 2 * OBJECT_RAW_MAX {
             return Err(damaged("a frame is longer than any"));
         }
-        let raw = zstd::bulk::decompress(stored, raw_len as usize).map_err(|e| damaged(e.to_string()))?;
-        let block = block(&raw, frame_rows as usize, flags, next, partition)?;
+        let block = records::block((stored, raw_len as usize), frame_rows as usize, flags, next, partition)?;
         next += u64::from(frame_rows);
         object.blocks.push(block);
     }
@@ -325,66 +326,6 @@ fn head(queue: QueueId, entry: &Entry, rest: &mut &[u8]) -> Result<([u32; 3], Ve
         marks.push(AppendMark { producer: (id != 0).then_some((id, ordinal)), rows });
     }
     Ok((counts, marks))
-}
-
-/// The records of one frame, straight into the layout of a block.
-fn block(
-    raw: &[u8],
-    rows: usize,
-    flags: u8,
-    first: u64,
-    partition: &Partition,
-) -> Result<RecordBlock, FormatError> {
-    let mut rest = raw;
-    if rows == 0 || rows > BlockBuilder::RECORDS_MAX {
-        return Err(damaged("a frame has no record, or too many"));
-    }
-    let times = take(&mut rest, 8 * rows)?.chunks_exact(8);
-    let times_ms = times.map(|time| i64::from_le_bytes(time.try_into().expect("eight bytes"))).collect();
-    let kept = [true, flags & HAS_KEYS != 0, flags & HAS_HEADERS != 0];
-    let mut lengths: [&[u8]; 3] = [&[]; 3];
-    for (list, _) in lengths.iter_mut().zip(kept).filter(|(_, kept)| *kept) {
-        *list = take(&mut rest, 4 * rows)?;
-    }
-    let mut absent = Vec::new();
-    let mut spans = [None, None, None];
-    for (at, list) in lengths.into_iter().enumerate().filter(|(at, _)| kept[*at]) {
-        let mut ends = Vec::with_capacity(rows);
-        let mut end = 0u64;
-        for (row, length) in list.chunks_exact(4).enumerate() {
-            match u32::from_le_bytes(length.try_into().expect("four bytes")) {
-                ABSENT if at == 0 => absent.push(row as u32),
-                length => end += u64::from(length),
-            }
-            // More than the frame has is found out below, and none has 4 GiB.
-            ends.push(end as u32);
-        }
-        let bytes = take(&mut rest, usize::try_from(end).map_err(|_| damaged("a length"))?)?.to_vec();
-        spans[at] = Some(dataflow::block::Spans { bytes, ends });
-    }
-    if !rest.is_empty() {
-        return Err(damaged("a frame has bytes that belong to no record"));
-    }
-    let [payloads, keys, headers] = spans;
-    let end = first + rows as u64;
-    Ok(RecordBlock {
-        item: None,
-        partition: partition.clone(),
-        payloads: payloads.unwrap_or_default(),
-        absent,
-        cut: Vec::new(),
-        keys,
-        headers,
-        head: None,
-        schema: None,
-        era: 0,
-        positions: (first..end).collect(),
-        times_ms,
-        next: position::position(0, end),
-        leader_epoch: NO_LEADER_EPOCH,
-        leader_epoch_within: NO_LEADER_EPOCH,
-        found: Default::default(),
-    })
 }
 
 /// The rows of a block from position `from` on; `None` if there is none.
