@@ -324,6 +324,17 @@ pub fn create_statement(config: &TableConfig, create: &CreateTable) -> String {
     )
 }
 
+/// How many tokens the table and its views' targets remember now, the smallest of them, whatever else is wrong with them; `None` if that cannot be read.
+pub fn remembered(facts: &Facts) -> Option<u64> {
+    let targets = facts.views.iter().map(|view| view.target.as_ref());
+    let windows = std::iter::once(facts.table.as_ref()).chain(targets).flatten().map(|table| {
+        let engine = Engine::read(&table.engine, &table.engine_full).ok()?;
+        // The faults are those of `judge`.
+        Some(check_window(&engine, "", "", &facts.server, &mut Vec::new()).window)
+    });
+    windows.collect::<Option<Vec<u64>>>()?.into_iter().min()
+}
+
 fn check_version(facts: &Facts, faults: &mut Vec<Fault>) {
     let version = facts.server.version;
     let mut need = |min: (u32, u32), why: &str| {

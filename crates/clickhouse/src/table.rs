@@ -6,6 +6,7 @@
 mod columns;
 mod given;
 mod probe;
+mod remembered;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -31,6 +32,7 @@ use crate::upsert;
 use columns::Now;
 use given::Given;
 use probe::Question;
+use remembered::Remembered;
 
 pub use probe::check_sample;
 pub(crate) use probe::{can_probe, uuid_text};
@@ -59,6 +61,8 @@ pub struct ClickHouseTable {
     home: OnceLock<String>,
     /// The table as it was seen last.
     now: Mutex<Arc<Now>>,
+    /// The tokens that it remembers, by the polls so far.
+    remembered: Remembered,
     /// Bytes of the newest frame's body for 64 of its rows: how much memory the next one is given at once.
     body_bytes_per_64: AtomicUsize,
     /// Memory of frames that are settled.
@@ -111,6 +115,7 @@ impl ClickHouseTable {
         };
         let body_bytes_per_64 = AtomicUsize::new(0);
         let plan = Arc::new(plan);
+        let remembered = Remembered::new(plan.token_window);
         let now = Now::new(plan.clone());
         Self {
             client,
@@ -122,6 +127,7 @@ impl ClickHouseTable {
             insert: Mutex::new(Arc::new(insert)),
             home: OnceLock::new(),
             now: Mutex::new(Arc::new(now)),
+            remembered,
             body_bytes_per_64,
             spares: Spares::default(),
         }
@@ -238,6 +244,9 @@ impl ClickHouseTable {
         let facts = read::facts(&self.client, &self.config).await.map_err(fault_error)?;
         // Frames of other columns need not wait for a column of a type that cannot be written.
         let config = TableConfig { leaves_out: true, ..self.config.clone() };
+        if let Some(tokens) = checks::remembered(&facts) {
+            self.remembered.see(tokens, self.client.steady_ms());
+        }
         let plan = checks::judge(&facts, &config).map_err(|faults| self.all_faults(&faults))?;
         self.unchanged(&plan)?;
         let plan = Arc::new(plan);
@@ -333,6 +342,11 @@ impl ClickHouseTable {
             asked_ms: sight.asked_ms,
             answered_ms: sight.answered_ms,
             zone: plan.zone.clone(),
+            altered_ms: sight.altered.0.saturating_mul(1_000),
+            declaration: sight.altered.1,
+            engine: sight.altered.2,
+            names_rows: plan.provenance || !plan.unique_key.is_empty(),
+            narrowed_ms: self.remembered.narrowed_ms(),
         };
         Ok(facts.seen(table_uuid))
     }

@@ -254,3 +254,44 @@ async fn a_copy_of_an_insert_that_still_runs_leaves_the_effect_unknown() {
     );
     assert_eq!(table.probe(frame.id, 10, &frame.probe).await.unwrap(), Presence::All);
 }
+
+/// `non_replicated_deduplication_window` is made small and large again: the table has forgotten every token, and is declared as it was. A poll that
+/// comes in between sees it, and one that does not sees when the metadata were written.
+#[tokio::test]
+async fn a_token_is_not_trusted_beyond_a_window_that_was_closed_and_opened_again() {
+    let Some(server) = start() else { return };
+    server.query("CREATE DATABASE atomic ENGINE = Atomic").unwrap();
+    for (database, is_polled) in [("atomic", false), ("default", true)] {
+        let name = format!("{database}.w");
+        let window = |tokens| {
+            let sql =
+                format!("ALTER TABLE {name} MODIFY SETTING non_replicated_deduplication_window = {tokens}");
+            server.query(&sql).unwrap();
+        };
+        server.query(&format!("CREATE TABLE {name} (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 100")).unwrap();
+        let config = TableConfig::new(database, "w");
+        let server_config = ServerConfig::new(server.url());
+        let table = ClickHouseTable::open(server_config, config, RealTime::shared()).await.unwrap();
+        // The server of a test has not run for long, so that alone would be no run to trust.
+        let start_ms = tokens::Facts::of(&table.see().await.unwrap()).unwrap().seen_ms - 600_000;
+        let old = |seen: &dataflow::Sighting| {
+            let facts = tokens::Facts::of(seen).unwrap();
+            tokens::Facts { start_ms, ..facts }.seen(seen.table_uuid.clone())
+        };
+        let lapse = |since, now| tokens::ClickHouseTokens.lapse(Basis::Token, &old(since), &old(now));
+        // Metadata are dated to the second.
+        tokio::time::sleep(Duration::from_millis(2_100)).await;
+        let (since, again) = (table.see().await.unwrap(), table.see().await.unwrap());
+        assert_eq!(lapse(&since, &again), None, "{database}");
+        window(0);
+        if is_polled {
+            assert!(table.see().await.is_err());
+        }
+        window(100);
+        let now = table.see().await.unwrap();
+        assert_eq!(lapse(&since, &now), Some("table_altered"), "{database}");
+        tokio::time::sleep(Duration::from_millis(2_100)).await;
+        let (since, now) = (table.see().await.unwrap(), table.see().await.unwrap());
+        assert_eq!(lapse(&since, &now), None, "{database}: what is sent from then on");
+    }
+}

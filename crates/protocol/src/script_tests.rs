@@ -138,7 +138,7 @@ impl Table {
             tokens_per_block_max: self.tokens_per_block,
             asked_ms: self.now_ms,
             answered_ms: self.now_ms,
-            zone: String::new(),
+            ..tokens::Facts::default()
         };
         facts.seen(self.uuid.to_string())
     }

@@ -231,6 +231,7 @@ impl Drive {
                 | Fault::ServerAway { at_us, .. }
                 | Fault::TableAway { at_us, .. }
                 | Fault::OtherWriters { at_us, .. }
+                | Fault::Narrowed { at_us }
                 | Fault::ReplicaLags { at_us, .. }
                 | Fault::Expiry { at_us, .. }
                 | Fault::Damage { at_us, .. }

@@ -92,6 +92,8 @@ pub struct Server {
     pub run: u64,
     is_up: bool,
     away_until_us: u64,
+    /// When its tables were altered last, by its clock at that time, to the second; 0 if they never were.
+    pub altered_ms: i64,
     started_us: u64,
     clock_ms: i64,
     running: BTreeMap<String, Running>,
@@ -123,6 +125,7 @@ impl Server {
             run: 0,
             is_up: true,
             away_until_us: 0,
+            altered_ms: 0,
             started_us: 0,
             clock_ms: 0,
             running: BTreeMap::new(),

@@ -344,6 +344,11 @@ impl SimTable {
             asked_ms: ours_ms - (ASKED_US_MAX / 1_000) as i64,
             answered_ms: ours_ms + (ANSWERED_US_MAX / 1_000) as i64,
             zone: String::new(),
+            altered_ms: state.server.altered_ms,
+            declaration: 1,
+            engine: 1,
+            names_rows: true,
+            narrowed_ms: 0,
         };
         facts.seen(state.server.uuid(place))
     }

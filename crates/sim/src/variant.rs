@@ -36,6 +36,7 @@ pub enum Variant {
     FrameOfManyPartitions,
     WrittenInPlace,
     TokenAgeIgnored,
+    AlterIgnored,
     AnotherTableIgnored,
     ViewsIgnored,
     LeaderEpochForgotten,
@@ -107,7 +108,7 @@ pub enum Variant {
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 90] = [
+    pub const ALL: [Self; 91] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -131,6 +132,7 @@ impl Variant {
         Self::FrameOfManyPartitions,
         Self::WrittenInPlace,
         Self::TokenAgeIgnored,
+        Self::AlterIgnored,
         Self::AnotherTableIgnored,
         Self::ViewsIgnored,
         Self::LeaderEpochForgotten,

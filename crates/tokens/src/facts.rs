@@ -48,6 +48,22 @@ pub struct Facts {
     /// The time zone of the inserts, by which their rows fall into partitions; each partition remembers its own tokens.
     #[prost(string, tag = "12")]
     pub zone: String,
+    /// When the metadata of the table, or of a view's target, was written last, by the server's clock, Unix milliseconds of a whole second: each
+    /// ALTER writes them. 0 where the database does not say.
+    #[prost(sint64, tag = "13")]
+    pub altered_ms: i64,
+    /// A hash of the declarations of the table and its views' targets; 0 in a sighting that an earlier version made.
+    #[prost(fixed64, tag = "14")]
+    pub declaration: u64,
+    /// A hash of what those say of their engines, with keys and settings.
+    #[prost(fixed64, tag = "15")]
+    pub engine: u64,
+    /// True if rows can be looked for, because a column names their insert or their key never repeats.
+    #[prost(bool, tag = "16")]
+    pub names_rows: bool,
+    /// When a poll last found that fewer tokens are remembered than the poll before, by our own clock, milliseconds; 0 if none did.
+    #[prost(sint64, tag = "17")]
+    pub narrowed_ms: i64,
 }
 
 impl Facts {

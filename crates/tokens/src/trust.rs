@@ -5,11 +5,13 @@
 //!
 //! | a decision rests on   | it lapses when                                                                                        |
 //! |-----------------------|-------------------------------------------------------------------------------------------------------|
-//! | the token (resend)    | the token does not certainly stand any more: another table or run of the server, another time zone of the inserts, half of the tokens used, half of the age |
-//! | absence (confirm)     | the table is another, or since the look half of the tokens were used or half of the age has passed: a late copy could have come and been forgotten |
+//! | the token (resend)    | the token does not certainly stand any more: another table or run of the server, another time zone of the inserts, half of the tokens used, half of the age, or an ALTER that may have emptied the memory |
+//! | absence (confirm)     | the table is another or was altered, or since the look half of the tokens were used or half of the age has passed: a late copy could have come and been forgotten |
 //!
 //! How many tokens others use is bounded from above ([`tokens_since`]): a block may cost two tokens, and a block of asynchronous
 //! inserts one for each of them. Where nothing bounds it, no token is trusted by count.
+//!
+//! A memory that is made smaller forgets at once, and remembers no more when it is made larger again ([`may_have_forgotten`]).
 
 use dataflow::{Basis, Sighting};
 
@@ -18,6 +20,9 @@ use crate::Facts;
 /// A server's start, told by its own clock in whole seconds, may seem to move by this much without a restart; and so may its time since
 /// the start, beside our clock.
 pub const START_SLACK_MS: i64 = 2_000;
+
+/// How exactly a server says when metadata were written.
+const ALTERED_STEP_MS: i64 = 1_000;
 
 /// Of the tokens within which a resend is trusted, our own frames in doubt may use one in so many. The rest is for the frames that
 /// were sent between the look at the server and the first attempt, and for everybody else.
@@ -38,6 +43,8 @@ pub enum Lapse {
     TokensUsed,
     /// Half of the time is over that the table remembers a token for.
     TooOld,
+    /// The table was altered, so that its memory may have been made smaller for a while.
+    Altered,
 }
 
 impl Lapse {
@@ -50,6 +57,7 @@ impl Lapse {
             Self::OtherZone => "time_zone_changed",
             Self::TokensUsed => "tokens_used",
             Self::TooOld => "token_too_old",
+            Self::Altered => "table_altered",
         }
     }
 }
@@ -70,8 +78,33 @@ pub fn lapse(basis: Basis, since: &Sighting, now: &Sighting) -> Option<Lapse> {
     if tokens_since(&since, &now).is_none_or(|n| n >= trusted_tokens(now.token_window)) {
         return Some(Lapse::TokensUsed);
     }
-    let is_old = now.token_age_ms_max.is_some_and(|age_ms_max| age_ms >= trusted_age_ms(age_ms_max));
-    is_old.then_some(Lapse::TooOld)
+    if now.token_age_ms_max.is_some_and(|age_ms_max| age_ms >= trusted_age_ms(age_ms_max)) {
+        return Some(Lapse::TooOld);
+    }
+    may_have_forgotten(basis, &since, &now).then_some(Lapse::Altered)
+}
+
+/// True if the memory may have been made smaller in between, and then larger again.
+///
+/// | since the earlier sighting                                  | the rows can be looked for | they cannot |
+/// |--------------------------------------------------------------|----------------------------|-------------|
+/// | a poll saw that fewer tokens are remembered                  | yes                        | yes         |
+/// | the metadata were written, and declare the same, or another engine | yes                  | yes         |
+/// | the metadata were written, and declare other columns alone   | yes                        | no          |
+///
+/// The last line weighs one against another: who adds a column to a table without names for its rows, while an answer is lost, would otherwise be asked
+/// what became of it. A window that is closed and opened again *beside* that, within the same doubt, is not seen there.
+fn may_have_forgotten(basis: Basis, since: &Facts, now: &Facts) -> bool {
+    if now.narrowed_ms > since.narrowed_ms {
+        return true;
+    }
+    // It is known to a second, so what was written in the second of the sighting may have been written after it.
+    let is_same = now.altered_ms == since.altered_ms && since.altered_ms + ALTERED_STEP_MS <= since.seen_ms;
+    if now.altered_ms == 0 || since.declaration == 0 || is_same {
+        return false;
+    }
+    let is_known = now.engine == since.engine && now.declaration != since.declaration;
+    basis == Basis::Absence || now.names_rows || !is_known
 }
 
 /// How old a token is at the most, milliseconds: by the server's clock, or by ours if the server's was set back.

@@ -56,6 +56,8 @@ pub struct Sight {
     pub parts: Vec<(String, String, u64, u64)>,
     /// Asynchronous inserts of the server since its start.
     pub asyncs: u64,
+    /// When metadata of the places were written last, Unix seconds, and hashes of what they declare: all of it, and the engines.
+    pub altered: (i64, u64, u64),
     /// When it was asked, by our own clock without steps ([`Client::steady_ms`](crate::Client::steady_ms)); no part of the answer.
     #[serde(skip)]
     pub asked_ms: i64,
@@ -109,10 +111,16 @@ impl Question<'_> {
         };
         let count = self.count.map_or("NULL".to_owned(), |count| format!("({count})"));
         let asyncs = if self.counts_async { ASYNC_COUNT } else { "0" };
+        let altered = format!(
+            "(SELECT (toInt64(max(toUnixTimestamp(metadata_modification_time))), \
+             groupBitXor(cityHash64(database, name, create_table_query)), groupBitXor(cityHash64(database, name, engine_full))) \
+             FROM system.tables WHERE (database, name) IN ({}))",
+            self.list(|_| true).unwrap_or_default()
+        );
         format!(
             "SELECT toUnixTimestamp64Milli(now64(3)), toInt64(uptime()), toString(serverUUID()), \
              (SELECT groupArray((toString(uuid), toString(data_paths))) FROM system.tables WHERE database = {} AND name = {}), \
-             {}, {count}, {}, {parts}, {asyncs}",
+             {}, {count}, {}, {parts}, {asyncs}, {altered}",
             quote(&table.database),
             quote(&table.table),
             replicas(1),

@@ -219,7 +219,7 @@ impl Table for TokenTable {
             tokens_per_block_max: Some(1),
             asked_ms: world.now_ms,
             answered_ms: world.now_ms,
-            zone: String::new(),
+            ..Facts::default()
         };
         Ok(facts.seen(format!("{}-{}", self.name, world.exchanged)))
     }

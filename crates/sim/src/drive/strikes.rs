@@ -140,6 +140,12 @@ impl Drive {
                     self.after_ms(OTHERS_WAIT_MS, Act::Strike(again));
                 }
             }
+            Fault::Narrowed { .. } => {
+                // Between the judgement at a gate and the insert lies a moment that nobody sees: with it nothing could be shown.
+                if !world.state().server.forget_all(now_us) {
+                    self.after_ms(OTHERS_WAIT_MS, Act::Strike(Fault::Narrowed { at_us: now_us }));
+                }
+            }
             Fault::ReplicaLags { node, for_ms, .. } => world.state().server.lag(node, until(for_ms)),
             Fault::SyncFails { .. } => world.state().objects.break_sync(),
             Fault::ClockJump { by_ms, .. } => {

@@ -233,6 +233,7 @@ impl LyingTable {
             Variant::TokensCountedAsBlocks => {
                 Facts { tokens_per_block_max: Some(1), ..facts }.seen(seen.table_uuid)
             }
+            Variant::AlterIgnored => Facts { altered_ms: 0, ..facts }.seen(seen.table_uuid),
             Variant::ViewsIgnored => Facts { view_blocks: Vec::new(), ..facts }.seen(seen.table_uuid),
             Variant::AnotherTableIgnored => Sighting { table_uuid: "the only one".into(), ..seen },
             _ => seen,

@@ -110,6 +110,8 @@ pub enum Fault {
     TableAway { at_us: u64, place: usize, for_ms: u64 },
     /// Others insert into the same table, one by one or as one block: asynchronous inserts that the server writes together.
     OtherWriters { at_us: u64, inserts: u64, at_once: bool },
+    /// Somebody makes the memory for tokens of a table and its view's target smaller, and large again at once.
+    Narrowed { at_us: u64 },
     /// A replica falls behind what is in the table.
     ReplicaLags { at_us: u64, node: u64, for_ms: u64 },
     /// From then on fsync fails, until the process has stopped and the disk is another.

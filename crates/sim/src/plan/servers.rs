@@ -68,6 +68,15 @@ impl Plan {
         if self.is_local && r.percent(10) {
             self.faults.push(Fault::SyncFails { at_us: r.below(length_us) });
         }
+        if r.percent(8) {
+            // The answer is lost, and the memory of the table with it.
+            for _ in 0..r.between(1, 3) {
+                let how =
+                    r.one_of(&[InsertFault::LostAfter, InsertFault::LostAfter, InsertFault::LostBefore]);
+                self.faults.push(Fault::Insert { nth: r.below(ops / 2), how });
+                self.faults.push(Fault::Narrowed { at_us: r.below(length_us) });
+            }
+        }
     }
 
     /// Record times that are far ahead, and a partition that yields nothing but rejects.

@@ -48,6 +48,23 @@ impl Server {
         open.filter_map(slack).min().unwrap_or(u64::MAX)
     }
 
+    /// The memory of every table is made small and large again; false while an insert is judged at its gate, or has passed it and is still worked on.
+    pub fn forget_all(&mut self, now_us: u64) -> bool {
+        self.give_up_halves(now_us);
+        if self.running.values().any(|running| running.is_at_gate && !running.is_killed) {
+            return false;
+        }
+        for table in &mut self.tables {
+            let tokens = std::mem::take(&mut table.tokens);
+            // A token without its rows is none that an insert meets again.
+            table.pushed_out.extend(tokens.into_keys().map(|token| (token, now_us)));
+            table.order.clear();
+        }
+        let (_, now_ms) = self.times_ms(now_us);
+        self.altered_ms = now_ms / 1_000 * 1_000;
+        true
+    }
+
     pub(super) fn remember(&mut self, place: usize, token: String, now_us: u64) {
         let parts = if place == VIEW { VIEW_TOKENS } else { 1 };
         let table = &mut self.tables[place];

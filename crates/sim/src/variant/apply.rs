@@ -45,6 +45,7 @@ impl Variant {
             | Self::ProbeSaysNone
             | Self::ProbeSaysAll
             | Self::TokenAgeIgnored
+            | Self::AlterIgnored
             | Self::AnotherTableIgnored
             | Self::ViewsIgnored
             | Self::NoJudgementAtTheGate

@@ -54,6 +54,9 @@ impl Variant {
                 ("written-in-place", "the store writes an object under its own name, piece by piece", 20)
             }
             Self::TokenAgeIgnored => ("token-age-ignored", "tokens are taken to stand for ever", 600),
+            Self::AlterIgnored => {
+                ("alter-ignored", "a table is taken to remember all that it did before an ALTER", 600)
+            }
             Self::AnotherTableIgnored => {
                 ("another-table-ignored", "every table of that name is taken for the first", 400)
             }

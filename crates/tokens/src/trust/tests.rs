@@ -153,3 +153,49 @@ fn the_least_memory_lets_every_insert_under_way_be_sent_again_after_all_others()
     assert_eq!(tokens_min(2, 1), 8);
     assert_eq!(tokens_min(u64::MAX, 2), u64::MAX);
 }
+
+/// A memory that was made small and large again is empty, and looks as before.
+#[test]
+fn what_may_have_been_forgotten_at_an_alter_is_not_trusted() {
+    let (named, unnamed) = (true, false);
+    let of = |seen_s: i64, altered_s: i64, declaration, engine, names_rows| {
+        let facts =
+            Facts { altered_ms: altered_s * 1_000, declaration, engine, names_rows, ..server(0, 0, 100) };
+        let ms = seen_s * 1_000;
+        Facts { seen_ms: ms, asked_ms: ms, answered_ms: ms, ..facts }.seen("t")
+    };
+    let since = |names_rows| of(60, 10, 1, 1, names_rows);
+    let altered = Some(Lapse::Altered);
+    for (what, since, now, of_token, of_absence) in [
+        ("nothing was altered", since(named), of(70, 10, 1, 1, named), None, None),
+        ("the same is declared", since(named), of(70, 65, 1, 1, named), altered, altered),
+        ("the same is declared", since(unnamed), of(70, 65, 1, 1, unnamed), altered, altered),
+        ("another window", since(unnamed), of(70, 65, 2, 2, unnamed), altered, altered),
+        (
+            "another column, and rows can be looked for",
+            since(named),
+            of(70, 65, 2, 1, named),
+            altered,
+            altered,
+        ),
+        ("another column, and they cannot", since(unnamed), of(70, 65, 2, 1, unnamed), None, altered),
+        (
+            "within the second of the sighting",
+            of(60, 60, 1, 1, named),
+            of(70, 60, 1, 1, named),
+            altered,
+            altered,
+        ),
+        ("in the second before it", of(60, 59, 1, 1, named), of(70, 59, 1, 1, named), None, None),
+        ("the database does not say", of(60, 0, 1, 1, named), of(70, 0, 1, 1, named), None, None),
+        ("an earlier version did not ask", of(60, 0, 0, 0, false), of(70, 65, 1, 1, named), None, None),
+    ] {
+        assert_eq!(lapse(Basis::Token, &since, &now), of_token, "{what}");
+        assert_eq!(lapse(Basis::Absence, &since, &now), of_absence, "{what}");
+    }
+    let narrowed = |ms| Facts { narrowed_ms: ms, ..server(0, 70_000, 100) }.seen("t");
+    let before = server(0, 60_000, 100).seen("t");
+    assert_eq!(lapse(Basis::Token, &before, &narrowed(65_000)), altered, "a poll has seen fewer tokens");
+    assert_eq!(lapse(Basis::Token, &narrowed(65_000), &narrowed(65_000)), None, "before the sighting");
+    assert_eq!(lapse(Basis::Token, &narrowed(65_000), &before), None, "a process that has not seen it");
+}
