@@ -21,6 +21,8 @@ pub use settings::{COLUMNS_MAX, JoinColumn, JoinConfig, JoinKind, JoinSide, KEY_
 pub(super) struct Stored {
     pub name: String,
     pub form: DataType,
+    /// What its type is known by in the state.
+    pub words: String,
     /// The Enums within, whose numbers the state keeps.
     pub enums: Vec<KeptEnum>,
     /// Whether it may be null.
@@ -327,7 +329,7 @@ fn deleted_at(right: &Schema, name: &str, stored: &mut Vec<Stored>) -> Result<us
         return Err(ConfigError::ColumnKind {
             setting: SETTING,
             name: name.to_owned(),
-            found: forms::words(&form),
+            found: forms::words(&column.column_type),
             wanted: "a condition, which is true or false",
         });
     }
@@ -370,7 +372,8 @@ fn stored_at(stored: &mut Vec<Stored>, column: &Column) -> usize {
     known.unwrap_or_else(|| {
         let (name, is_optional) = (column.name.clone(), column.is_optional());
         let enums = KeptEnum::within(&name, &column.column_type);
-        stored.push(Stored { name, form: column.column_type.arrow(), enums, is_optional });
+        let (form, words) = (column.column_type.arrow(), forms::words(&column.column_type));
+        stored.push(Stored { name, form, words, enums, is_optional });
         stored.len() - 1
     })
 }
@@ -425,7 +428,7 @@ fn output_column(
         return Err(ConfigError::ColumnKind {
             setting: SETTING,
             name: column.from.clone(),
-            found: forms::words(&found.column_type.arrow()),
+            found: forms::words(&found.column_type),
             wanted: "a column that can be NULL where its side has no row, or a kind of join in which its side always has one",
         });
     }
@@ -440,12 +443,12 @@ fn nullable(column_type: &ColumnType) -> ColumnType {
     }
 }
 
-/// The words that the state of a side is known by: its key's kinds and the forms of what it keeps.
+/// The words that the state of a side is known by: its key's kinds and the types of what it keeps.
 fn side_words(side: &SidePlan) -> String {
     let key: Vec<String> = side.keyer.columns().iter().map(|c| format!("{} {}", c.name, c.kind)).collect();
     let stored = |c: &Stored| {
         let null = if c.is_optional { " or null" } else { "" };
-        format!("{} {}{null}", c.name, forms::words(&c.form))
+        format!("{} {}{null}", c.name, c.words)
     };
     let columns: Vec<String> = side.columns.iter().map(stored).collect();
     format!("key `{}` columns `{}`", key.join(", "), columns.join(", "))

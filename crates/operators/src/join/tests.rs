@@ -348,6 +348,46 @@ fn rows_that_were_held_before_go_beside_the_output_too() {
     assert_eq!(wider.shape(), before.shape());
 }
 
+/// The state holds the same bytes for types of one form, and rows that it holds would come out with other values.
+#[test]
+fn types_of_one_form_that_mean_something_else_are_not_one_state() {
+    let shape = |of: &ColumnType| {
+        let left = Schema::new(vec![
+            Column::new("order_id", nullable(ColumnType::Int64)),
+            Column::new("number", ColumnType::Int64),
+            Column::new("name", ColumnType::String),
+            Column::new("id", of.clone()),
+            Column::new("paid", nullable(ColumnType::Bool)),
+        ]);
+        let mut step = Join::new(&left, &right(), &config(JoinKind::Inner)).expect("the settings are valid");
+        step.state().expect("it has state").shape()
+    };
+    let json = ColumnType::Json { parameters: None };
+    let array = |of: &ColumnType| ColumnType::Array(Box::new(of.clone()));
+    let map = |of: &ColumnType| ColumnType::Map(Box::new(ColumnType::String), Box::new(of.clone()));
+    let forms: [&[ColumnType]; 3] = [
+        &[ColumnType::Uuid, ColumnType::Ipv6, ColumnType::FixedString(16)],
+        &[ColumnType::UInt32, ColumnType::Ipv4],
+        &[ColumnType::String, json],
+    ];
+    for types in forms {
+        for (n, one) in types.iter().enumerate() {
+            for other in &types[n + 1..] {
+                assert_eq!(one.arrow(), other.arrow());
+                assert_ne!(shape(one), shape(other));
+                assert_ne!(shape(&array(one)), shape(&array(other)));
+                assert_ne!(shape(&map(one)), shape(&map(other)));
+            }
+            assert_eq!(shape(one), shape(&ColumnType::LowCardinality(Box::new(one.clone()))));
+        }
+    }
+    // The words of most states are those of before.
+    let uuid = shape(&ColumnType::Uuid);
+    assert!(uuid.contains("id bytes(16)"), "{uuid}");
+    let several = shape(&map(&ColumnType::Int32));
+    assert!(several.contains("id map(string, int32)"), "{several}");
+}
+
 #[test]
 fn a_null_in_the_key_matches_nothing() {
     let mut step = join(JoinKind::Full);
