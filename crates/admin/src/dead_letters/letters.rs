@@ -122,6 +122,8 @@ pub fn is_of_step(source: &str) -> bool {
 /// The condition for one letter: of those at its place the one of this era, stream and print, if the letter names them.
 pub fn is_letter(letter: &Letter) -> String {
     let Letter { source, partition, position, print, era, nth } = letter;
+    // That of a letter without a stream is its number among equal ones.
+    let position = if source.is_empty() { &0 } else { position };
     let source = clickhouse::types::quote(source);
     let mut all = format!("source = {source} AND partition = {partition} AND position = {position}");
     let named = [(NTH, u64::from(*nth)), (ERA, *era), (PRINT, *print)];

@@ -120,6 +120,15 @@ fn a_refused_row_is_a_dead_letter_of_its_item_and_replayed_without_the_rows_besi
             wanted.insert(2, letter("2", "1", 3));
         }
         assert_eq!(letters(&table), wanted, "{name}");
+        let listed = pipeline.dead_letters("list", &["--json"]).stdout;
+        let listed: Vec<Value> =
+            listed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        for letter in &listed {
+            let id = letter["id"].as_str().expect("a name");
+            let shown = pipeline.dead_letters("show", &["--json", id]).stdout;
+            assert_eq!(&serde_json::from_str::<Value>(&shown).expect("JSON"), letter, "{name}: `{id}`");
+        }
+        assert_eq!(listed.len(), wanted.len());
         // Refused again while nothing is mended: a letter of the replay's own record, of that item still.
         let again = replay(&pipeline, &["--where", "position = 0"], 1);
         assert_eq!(again, ["dead_letter"], "{name}");

@@ -270,14 +270,20 @@ impl Filter {
 }
 
 /// Reads `stream/partition/position`, where the position may have an era (`3:17`), and behind it `~` with which of the streams of that name is meant, and `#`
-/// with the print of a row that a step made.
+/// with the print of a row that a step made. Or `#print/number`, of a letter without a place.
 ///
 /// # Errors
 /// When the text is no such place.
 pub fn place(text: &str) -> Result<Letter, String> {
     let how = "write `stream/partition/position`, as `list` shows it";
+    if let Some((print, position)) = text.strip_prefix('#').and_then(|text| text.split_once('/'))
+        && let (Some(print), Ok(position)) = (hexadecimal(print), position.parse())
+    {
+        return Ok(Letter { print, ..Letter::at("", 0, position) });
+    }
     let (text, print) = match text.rsplit_once('#') {
-        Some((place, print)) if text.starts_with('@') => (place, u64::from_str_radix(print, 16).ok()),
+        // Behind a `#` of the stream's own name are the partition and the position.
+        Some((place, print)) if !print.contains('/') => (place, hexadecimal(print)),
         _ => (text, Some(0)),
     };
     let mut parts = text.rsplitn(3, '/');
@@ -290,6 +296,12 @@ pub fn place(text: &str) -> Result<Letter, String> {
         }
         _ => Err(how.to_owned()),
     }
+}
+
+/// A letter's print as it is shown, in 16 digits.
+fn hexadecimal(text: &str) -> Option<u64> {
+    let is_whole = text.len() == 16 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u64::from_str_radix(text, 16).ok().filter(|_| is_whole)
 }
 
 /// The era, the position in it, and which of the streams of the name is meant.

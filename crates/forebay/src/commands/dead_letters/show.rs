@@ -13,7 +13,7 @@ use pipeline::replays::object::Letter;
 use super::filter::{Filter, place};
 use super::output;
 use crate::console::{Exit, PipelineFile, print, say};
-use admin::dead_letters::letters::{Whole, is_letter};
+use admin::dead_letters::letters::{Head, Whole, is_letter};
 use admin::dead_letters::{Table, clock, memory};
 
 /// Shows one complete dead letter: where it comes from, why it could not be written, and every byte of the record.
@@ -63,7 +63,11 @@ impl Show {
             write!(condition, " AND {}", is_letter(letter))?;
         }
         let heads = table.pages(&condition).await?.next().await?;
-        let Some(first) = heads.first() else {
+        // Letters without a place that are equal in everything are told apart by their number alone.
+        let is_meant = |head: &&Head| {
+            self.letter.as_ref().is_none_or(|letter| !letter.source.is_empty() || *letter == head.letter)
+        };
+        let Some(first) = heads.iter().find(is_meant) else {
             say(&format!("forebay: no such dead letter in `{}`", table.name));
             return Ok(Exit::Failed);
         };

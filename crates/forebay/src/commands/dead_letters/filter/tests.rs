@@ -134,6 +134,17 @@ fn a_place_may_hold_slashes_in_its_stream() {
     let of_a_step = Letter { print: u64::MAX, ..Letter::at("@window", 0, 3) };
     assert_eq!(place(&of_a_step.to_string()), Ok(of_a_step));
     assert!(place("@window/0/3#no").is_err());
+    // The row of an item of a record's array.
+    let of_item = Letter { era: 3, nth: 2, print: 0x17, ..Letter::at("a#b/c", 0, 17) };
+    assert_eq!(
+        (of_item.to_string().as_str(), place("a#b/c/0/3:17~2#0000000000000017")),
+        ("a#b/c/0/3:17~2#0000000000000017", Ok(of_item))
+    );
+    assert!(place("t/0/17#17").is_err() && place("t/0/17#").is_err());
+    // An early program's letter of a row, and a stream of the same look.
+    let of_no_place = Letter { print: 0x9f, ..Letter::at("", 0, 4) };
+    assert_eq!(place(&of_no_place.to_string()), Ok(of_no_place));
+    assert_eq!(place("#000000000000009f/0/17"), Ok(Letter::at("#000000000000009f", 0, 17)));
     let recreated = Letter { nth: 2, ..Letter::at("a~3/b", 0, 17) };
     assert_eq!((recreated.to_string().as_str(), place("a~3/b/0/17~2")), ("a~3/b/0/17~2", Ok(recreated)));
     let of_era = Letter { era: 3, ..Letter::at("persistent://p/n/t", 0, 17) };
