@@ -42,6 +42,24 @@ async fn starts(inputs: &[DryInput], lane: &Lane) -> anyhow::Result<Vec<Partitio
     Ok(all)
 }
 
+/// That the messages of a partition of Pulsar are not compared, and what of the pipeline can be.
+fn not_compared(lane: &Lane, partition: &Partition) -> String {
+    let what = format!(
+        "`verify` does not compare messages of Pulsar with the table, as those of `{partition}`: their positions have ledgers"
+    );
+    // All partitions of an input are of one source.
+    let other = lane.reading().find(|(_, p)| p.input != partition.input && position::plain(p.next).is_some());
+    match other {
+        Some((_, p)) => format!(
+            "{what}; name the partitions of the other inputs, and only they are compared: `--from {}/{}:0`",
+            p.stream, p.index
+        ),
+        None => format!(
+            "{what}; `forebay status FILE` has the counts of all records that were read, and what became of them"
+        ),
+    }
+}
+
 impl Work<'_> {
     /// Reads up to where the pipeline has sealed, and again what it has sealed meanwhile, until it is hardly ahead.
     pub(super) async fn read(
@@ -132,9 +150,7 @@ impl Work<'_> {
             let to = to.map_or(p.next, |to| p.next.min(to.into()));
             let from = from.map_or(first, Position::from);
             if position::plain(from).and(position::plain(to)).is_none() {
-                bail!(
-                    "`{partition}` has positions with eras, which are not compared yet; compare the other inputs with `--from` and `--to`"
-                );
+                bail!("{}", not_compared(lane, &partition));
             }
             ranges.insert(n as u32, (from, to));
         }
