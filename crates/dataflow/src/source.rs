@@ -95,12 +95,24 @@ pub enum Event {
 pub enum SourceFault {
     /// The source is unavailable: try again with back-off, for ever.
     Away,
+    /// The source has records, but the rows that a `lookup` step finds for them cannot be read or used: try again as for [`Away`](Self::Away).
+    Lookup,
     /// To continue would lose or repeat records (recreated topic, offset out of range): stop.
     Refused,
     /// The configuration cannot work (unknown property, wrong password): stop.
     Config,
     /// What is read lies in the pipeline's own store, and that fails for good: stop as for any other failure of it.
     Store,
+}
+
+impl SourceFault {
+    /// Whether it may pass: whoever meets it asks again, with back-off.
+    pub fn may_pass(self) -> bool {
+        match self {
+            Self::Away | Self::Lookup => true,
+            Self::Refused | Self::Config | Self::Store => false,
+        }
+    }
 }
 
 /// Why a source failed.

@@ -365,12 +365,12 @@ impl LaneTask {
                     taken => taken?,
                 }
             }
-            Came::Event(place, Err(error)) if error.fault == SourceFault::Away => {
+            Came::Event(place, Err(error)) if error.fault.may_pass() => {
                 self.turn = place + 1;
                 let (input, now_ms) = (self.feeds[place].inlet.name.clone(), self.context.runtime.wall_ms());
-                self.context.status.source_away(&input, &error.message, now_ms);
+                self.context.status.source_away(&input, &error, now_ms);
                 if self.feeds[place].pause(&*self.context.runtime) {
-                    tracing::warn!(input = &*input, %error, "the source is unavailable; trying again");
+                    tracing::warn!(input = &*input, %error, "no records can be read now; trying again");
                 }
                 self.set_away(place, true);
             }

@@ -9,6 +9,7 @@
 //! | an insert without a positive answer             | the next frame that is settled in that table |
 //! | a look at the table that fails                  | the next look that does not                 |
 //! | a source that does not answer                   | the next record or position from it         |
+//! | a lookup's other side that cannot be read       | the next record or position from the input  |
 //! | a store that does not answer a read             | the next good answer                        |
 //! | a store that does not take an object            | the next object of that size that it takes  |
 //!
@@ -16,7 +17,7 @@
 //! |-------------------|------------------|----------------------------------------------------------------|
 //! | `forebay_problem` | `place`, `state` | 1 while it stands, 0 once it has ended                         |
 
-use dataflow::{Effect, TableFault};
+use dataflow::{Effect, SourceFault, TableFault};
 use metrics::gauge;
 use store::ErrorKind;
 
@@ -66,6 +67,8 @@ pub enum State {
     Asks,
     /// The source does not answer.
     SourceAway,
+    /// The rows that a lookup reads cannot be read or used.
+    LookupAway,
     /// The source refuses, and the process ends once all that is sealed is in the table.
     SourceRefuses,
     /// The source of one input refuses, and the others are read on.
@@ -80,7 +83,7 @@ pub enum State {
 
 impl State {
     /// Every state.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Access,
         Self::TableMissing,
         Self::TableDiffers,
@@ -98,6 +101,7 @@ impl State {
         Self::Unclear,
         Self::Asks,
         Self::SourceAway,
+        Self::LookupAway,
         Self::SourceRefuses,
         Self::InputRefuses,
         Self::StoreAway,
@@ -151,6 +155,15 @@ impl State {
         }
     }
 
+    /// The state behind the fault of a source that may pass.
+    pub fn of_source(fault: SourceFault) -> Self {
+        match fault {
+            SourceFault::Lookup => Self::LookupAway,
+            SourceFault::Away => Self::SourceAway,
+            SourceFault::Refused | SourceFault::Config | SourceFault::Store => Self::SourceRefuses,
+        }
+    }
+
     /// The word in status, metrics and documents.
     pub fn word(self) -> &'static str {
         match self {
@@ -171,6 +184,7 @@ impl State {
             Self::Unclear => "unclear",
             Self::Asks => "asks",
             Self::SourceAway => "source_away",
+            Self::LookupAway => "lookup_away",
             Self::SourceRefuses => "source_refuses",
             Self::InputRefuses => "input_refuses",
             Self::StoreAway => "store_away",
@@ -216,6 +230,10 @@ impl State {
                 "answer the question with `forebay answer`; until then the other tables are written, and this process continues with the answer"
             }
             Self::SourceAway => "start the source, or check the network",
+            Self::LookupAway => {
+                "make the other side of the step that the message names readable (start its server, restore its table or file), or correct its rows as the \
+                 message says; records wait until then, and the source needs nothing"
+            }
             Self::SourceRefuses => {
                 "nothing more is read: the process ends once what is sealed is in the table; follow the message, then start it again"
             }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use dataflow::{
     Event, FrameId, Intake, Partition, Prepared, ReadFrom, RecordBlock, Runtime, Selected, Source,
-    SourceError, SourceFault, Table,
+    SourceError, Table,
 };
 use protocol::Lane;
 use protocol::record::{Frame, Made, Run};
@@ -86,7 +86,7 @@ impl Remaker {
             let read = read(&*self.inputs[place].source, from, end.into()).await;
             let blocks = match read {
                 Ok(blocks) => blocks,
-                Err(error) if error.fault == SourceFault::Away => {
+                Err(error) if error.fault.may_pass() => {
                     if backoff.should_log() {
                         tracing::warn!(%error, "an insert that was not written to the store cannot be made again yet; trying again");
                     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::{Partition, ReadFrom, RecordBlock, Runtime, Source, SourceError, SourceFault};
+use dataflow::{Partition, ReadFrom, RecordBlock, Runtime, Source, SourceError};
 use protocol::Lane;
 
 use crate::inputs::Inlet;
@@ -91,7 +91,7 @@ impl Reread {
                     Ok(record) => {
                         return record.ok_or_else(|| "the source holds no record there any more".into());
                     }
-                    Err(error) if error.fault == SourceFault::Away => {
+                    Err(error) if error.fault.may_pass() => {
                         tracing::debug!(%error, "a refused row's record cannot be read again yet");
                         newest = Some(error.message);
                         backoff.pause(&*self.runtime).await;

@@ -55,7 +55,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use dataflow::position::{self, Position};
-use dataflow::{Budget, Effect, TableFault};
+use dataflow::{Budget, Effect, SourceError, TableFault};
 use protocol::record::Counts;
 
 use crate::problem::{self, Noticed, Problem, STORE, State};
@@ -282,16 +282,18 @@ impl Status {
         self.1.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The source of an input does not answer. One that refuses is no longer waited for, so that stays what is told of it.
-    pub fn source_away(&self, input: &str, words: &str, now_ms: i64) {
+    /// An input gives no records at the moment, because of what `error` says. One that refuses is no longer waited for, so that stays what is told of it.
+    pub fn source_away(&self, input: &str, error: &SourceError, now_ms: i64) {
+        let state = State::of_source(error.fault);
         if !self.refuses(input) {
-            self.met(input, State::SourceAway, words, Effect::None, Noticed::Asking, now_ms);
+            self.met(input, state, &error.message, Effect::None, Noticed::Asking, now_ms);
         }
     }
 
-    /// The source of an input answers again. One that refuses is not read for all that.
+    /// The source of an input answers again. Only a record shows that a lookup's other side does too.
     pub fn source_is_back(&self, input: &str) {
-        if !self.refuses(input) {
+        let state = self.lock().problems.get(input).map(|problem| problem.state);
+        if state == Some(State::SourceAway) {
             self.ended(input, Noticed::Asking);
         }
     }

@@ -16,7 +16,7 @@
 //! |-----------------------------------------------|------------------------------------------------------------------|
 //! | was read less than `refresh` ago              | goes on with it                                                   |
 //! | was read before that                          | waits until it is read again; a file that has not changed is not  |
-//! | cannot be read, or not used                   | is kept, and the read fails as for a source that is away, with the reason |
+//! | cannot be read, or not used                   | is kept, and the read fails with [`SourceFault::Lookup`] and the reason |
 //! | is still held by blocks as it was *two* reads ago | waits until these have gone their way: memory holds two states, never three |
 //!
 //! All inputs of a pipeline, and the records of the replay log, share one state of each other side. A block keeps the one that it was handed out with, so its records find the same
@@ -82,7 +82,13 @@ pub fn reports(step: usize) -> Unmatched {
 
 /// What records wait for.
 fn away(message: String) -> SourceError {
-    SourceError::new(SourceFault::Away, message)
+    SourceError::new(SourceFault::Lookup, message)
+}
+
+/// The step that an [error of a lookup](SourceFault::Lookup) names, which is a key of the pipeline file.
+pub fn step_of(error: &SourceError) -> Option<&str> {
+    let is_of_lookup = error.fault == SourceFault::Lookup;
+    error.message.split('`').nth(1).filter(|_| is_of_lookup)
 }
 
 fn name(number: u32) -> String {
@@ -135,8 +141,8 @@ impl Lookups {
         Ok(Found::of(all))
     }
 
-    /// Reads each of them once, whether it is too old or not: its key in the file, with the number of its rows, or why it cannot be used. Of one that is asked for keys, whether
-    /// it can be.
+    /// Reads each of them once, whether it is too old or not: its key in the file, with the number of its rows, or, as a whole sentence, why it cannot be used. Of one that is
+    /// asked for keys, whether it can be.
     pub async fn try_each(&self, runtime: &Arc<dyn Runtime>) -> Vec<(String, Result<Option<usize>, String>)> {
         let mut all = Vec::with_capacity(self.whole.len());
         for side in &self.whole {
@@ -144,10 +150,11 @@ impl Lookups {
                 Rows::Same => Some(0),
                 Rows::New(table, _) => Some(table.len()),
             });
-            all.push((name(side.number), rows));
+            all.push((side.load.rules.step.clone(), rows.map_err(|why| side.load.rules.sentence(&why))));
         }
         for side in &self.keyed {
-            all.push((side.name().to_owned(), side.check(runtime).await.map(|()| None)));
+            let checked = side.check(runtime).await.map(|()| None);
+            all.push((side.rules().step.clone(), checked.map_err(|why| side.rules().sentence(&why))));
         }
         all
     }
@@ -155,7 +162,7 @@ impl Lookups {
     /// Reads what is too old, and gives all of it.
     ///
     /// # Errors
-    /// When one of them cannot be read, or what was read not be used: away.
+    /// When one of them cannot be read, or what was read not be used: [`SourceFault::Lookup`].
     async fn read(&self, runtime: &Arc<dyn Runtime>) -> Result<Found, SourceError> {
         let mut all = Vec::with_capacity(self.whole.len());
         for side in &self.whole {
@@ -187,9 +194,7 @@ impl Side {
         let known = before.as_ref().and_then(|now| now.version);
         // What was read is as old as the moment at which it was asked for.
         let read_at = runtime.elapsed();
-        let away = |message: String| {
-            away(format!("`{}`: {message}; records wait until it can be read", name(self.number)))
-        };
+        let away = |why: String| away(self.load.rules.sentence(&why));
         let (table, version) = match self.load.load(runtime, known).await.map_err(away)? {
             Rows::Same => (before.expect("only what was read before can be the same").table, known),
             Rows::New(table, version) => {

@@ -13,7 +13,7 @@ use clickhouse::reconcile::{self, KeyPlan, Value, Values};
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{
     Batch, Event, Intake, OperatorError, Partition, Position, Prepared, ReadFrom, RecordBlock, Reject,
-    Router, Runtime, Selected, Source, SourceFault,
+    Router, Runtime, Selected, Source,
 };
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, StreamExt};
@@ -172,7 +172,7 @@ impl DryRun {
                     if !open.is_empty() && decoding.len() < ahead_max => {
                     let event = match event {
                         Err(_) => bail!("the source gave nothing for {} s", SILENCE_MAX.as_secs()),
-                        Ok(Err(error)) if error.fault == SourceFault::Away => {
+                        Ok(Err(error)) if error.fault.may_pass() => {
                             tracing::warn!(%error, "the source is unavailable; trying again");
                             tokio::time::sleep(Duration::from_secs(1)).await;
                             continue;

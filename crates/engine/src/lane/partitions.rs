@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Event, Partition, PartitionStart, Position, ReadFrom, RecordBlock, SourceFault, position};
+use dataflow::{Event, Partition, PartitionStart, Position, ReadFrom, RecordBlock, position};
 use protocol::Lane;
 use protocol::record::{Body, Genesis};
 
@@ -182,7 +182,7 @@ impl LaneTask {
         let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
         // It is told of only once. Where it waits for a source that is away, it waits no longer than a stop does.
         while let Err(error) = reader.add(from.clone()).await {
-            if error.fault != SourceFault::Away {
+            if !error.fault.may_pass() {
                 return Err(error.into());
             }
             if backoff.should_log() {

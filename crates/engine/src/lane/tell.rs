@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use dataflow::{Partition, Position, SourceFault, position};
+use dataflow::{Partition, Position, position};
 use metrics::{counter, gauge};
 
 use super::LaneTask;
@@ -41,9 +41,9 @@ pub(super) async fn watch_lag(context: Arc<Context>, inlet: Arc<Inlet>) {
                 }
                 times_before = times;
             }
-            Some(Err(error)) if error.fault == SourceFault::Away => {
+            Some(Err(error)) if error.fault.may_pass() => {
                 is_away = true;
-                context.status.source_away(&inlet.name, &error.message, context.runtime.wall_ms());
+                context.status.source_away(&inlet.name, &error, context.runtime.wall_ms());
             }
             // What the source refuses, its reader finds out too and stops with; a slow answer comes the next time.
             Some(Err(_)) | None => {}

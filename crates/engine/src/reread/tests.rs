@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use dataflow::{BlockBuilder, PartitionStart, Position, Reader, Streams};
+use dataflow::{BlockBuilder, PartitionStart, Position, Reader, SourceFault, Streams};
 
 use super::*;
 

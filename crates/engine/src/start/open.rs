@@ -225,8 +225,8 @@ impl Asking {
                     self.status.ended(&self.input.name, Noticed::Asking);
                     return Ok(answer);
                 }
-                Err(error) if error.fault == SourceFault::Away => {
-                    self.status.source_away(&self.input.name, &error.message, self.runtime.wall_ms());
+                Err(error) if error.fault.may_pass() => {
+                    self.status.source_away(&self.input.name, &error, self.runtime.wall_ms());
                     if backoff.should_log() {
                         tracing::warn!(input = &*self.input.name, %error, "the source is unavailable; trying again");
                     }
@@ -260,7 +260,7 @@ impl Asking {
                         events.push_back(event);
                     }
                     // It was there a moment ago; the lane waits for it.
-                    Err(error) if error.fault == SourceFault::Away => break,
+                    Err(error) if error.fault.may_pass() => break,
                     Err(error) if has_given(&events, &error) => {
                         refusal = Some(error);
                         break;

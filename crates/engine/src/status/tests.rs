@@ -1,3 +1,5 @@
+use dataflow::SourceFault;
+
 use super::*;
 
 #[test]
@@ -21,12 +23,17 @@ fn a_problem_that_comes_and_goes_is_logged_once_a_minute() {
 fn an_input_that_refuses_is_told_of_until_the_process_ends_though_its_source_goes_and_comes_back() {
     let status = Status::default();
     let told = || status.snapshot().problems.get("orders").map(|problem| problem.state);
-    status.source_away("orders", "no answer", 1_000);
+    let away = SourceError::new(SourceFault::Away, "no answer");
+    status.source_away("orders", &away, 1_000);
     assert_eq!(told(), Some(State::SourceAway));
     status.source_is_back("orders");
     assert_eq!(told(), None);
+    status.source_away("orders", &SourceError::new(SourceFault::Lookup, "no table"), 1_500);
+    assert_eq!(told(), Some(State::LookupAway));
+    status.source_is_back("orders");
+    assert_eq!(told(), Some(State::LookupAway), "the source alone is asked for its ends");
     status.source_refuses("orders", true, "the topic was made anew", 2_000);
-    status.source_away("orders", "no answer", 3_000);
+    status.source_away("orders", &away, 3_000);
     assert_eq!(told(), Some(State::InputRefuses));
     status.source_is_back("orders");
     assert_eq!(told(), Some(State::InputRefuses));

@@ -67,6 +67,7 @@ struct RefusingReader {
     first: Option<SourceError>,
     found: Vec<SourceError>,
     now: Arc<AtomicBool>,
+    fault: SourceFault,
 }
 
 #[async_trait]
@@ -111,7 +112,7 @@ impl Source for Refusing {
         let found = if self.at == At::Found { vec![self.refusal(), self.refusal()] } else { Vec::new() };
         let inner = self.inner.read(from).await?;
         let now = if self.at == At::Slow { Arc::default() } else { self.now.clone() };
-        Ok(Box::new(RefusingReader { inner, first, found, now }))
+        Ok(Box::new(RefusingReader { inner, first, found, now, fault: self.fault }))
     }
 
     async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
@@ -131,7 +132,7 @@ impl Reader for RefusingReader {
         }
         loop {
             if self.now.load(Ordering::SeqCst) {
-                return Err(SourceError::new(SourceFault::Refused, "the topic was deleted"));
+                return Err(SourceError::new(self.fault, "the topic was deleted"));
             }
             let next = tokio::time::timeout(Duration::from_millis(5), self.inner.next());
             if let Ok(event) = next.await {

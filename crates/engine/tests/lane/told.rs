@@ -1,15 +1,17 @@
 //! What people are told of a lane: problems, lag, and which records this process has read.
 
 use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dataflow::Partition;
+use dataflow::{Partition, SourceFault};
 use engine::problem::{SOURCE, STORE, State};
 use engine::totals::Totals;
 use store::MemoryStore;
 use tokio::sync::watch;
 
+use crate::start::{At, Refusing, with};
 use crate::support::{Bench, Process, TokenTable};
 use crate::{run, wait_until};
 
@@ -84,6 +86,33 @@ fn what_a_reader_has_met_is_over_once_the_source_answers_though_nothing_is_read(
         bench.feed.fail(1);
         wait_until(|| bench.status.snapshot().problems.contains_key(SOURCE)).await;
         wait_until(|| bench.status.snapshot().problems.is_empty()).await;
+        stop.send(true).expect("it runs");
+        running.await.expect("no panic").expect("drains");
+    });
+}
+
+/// The source is well all the while, and says so: only a record shows that what it waited for is there again.
+#[test]
+fn a_lookup_whose_other_side_is_away_is_a_state_of_its_own_until_a_record_comes() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.lag_every = Duration::from_millis(5);
+        bench.settings.retry_pause_max = Duration::from_millis(200);
+        let source = Refusing { fault: SourceFault::Lookup, ..Refusing::at(&bench.source, At::Nowhere) };
+        let is_away = source.now.clone();
+        is_away.store(true, Ordering::SeqCst);
+        bench.push(0..10);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(with(&bench, source, false), asked));
+        let state = || bench.status.snapshot().problems.get(SOURCE).map(|problem| problem.state);
+        wait_until(|| state().is_some()).await;
+        for _ in 0..100 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            assert_eq!(state(), Some(State::LookupAway));
+        }
+        is_away.store(false, Ordering::SeqCst);
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 10).await;
+        assert_eq!(state(), None);
         stop.send(true).expect("it runs");
         running.await.expect("no panic").expect("drains");
     });

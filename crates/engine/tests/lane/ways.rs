@@ -323,6 +323,9 @@ fn every_state_that_is_waited_in_has_a_test_that_takes_its_way_out() {
         State::RowsRefused => Some("a_refused_dead_letter_waits_for_its_table_to_be_mended"),
         State::Asks => Some("a_question_about_one_table_leaves_the_others_to_go_on"),
         State::SourceAway => Some("what_is_sealed_is_delivered_while_the_source_is_away_and_reading_follows"),
+        State::LookupAway => {
+            Some("a_lookup_whose_other_side_is_away_is_a_state_of_its_own_until_a_record_comes")
+        }
         State::SourceRefuses => {
             Some("a_source_that_refuses_while_it_is_read_ends_the_pipeline_once_all_is_delivered")
         }

@@ -321,7 +321,7 @@ pub(super) fn exit_of(error: &EngineError) -> Exit {
     match error {
         EngineError::Fenced { .. } => Exit::Fenced,
         EngineError::Source(error) => match error.fault {
-            SourceFault::Away | SourceFault::Store => Exit::Failed,
+            SourceFault::Away | SourceFault::Lookup | SourceFault::Store => Exit::Failed,
             SourceFault::Refused | SourceFault::Config => Exit::Person,
         },
         EngineError::Delivered { error, .. } | EngineError::LeftAlone { error, .. } => exit_of(error),

@@ -7,7 +7,7 @@
 //! | has its rows              | hands it out, once there is room for them beside those of earlier blocks                  |
 //! | is on its way             | waits, and reads further blocks meanwhile                                                 |
 //! | needs too many rows       | makes two of it; and of the next ones from the start, until they need few                 |
-//! | has failed                | fails as a source that is away, and asks again when it is asked again; so do all behind it |
+//! | has failed                | fails with the reason, and asks again when it is asked again; so do all behind it          |
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

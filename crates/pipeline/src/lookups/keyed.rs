@@ -118,6 +118,11 @@ impl Keyed {
         &self.name
     }
 
+    /// What becomes of its rows.
+    pub fn rules(&self) -> &Rules {
+        &self.load
+    }
+
     /// Whether twice as many bytes of rows would be far from too many for a block.
     pub fn is_few(&self, bytes: u64) -> bool {
         bytes < self.load.bytes_max / 32

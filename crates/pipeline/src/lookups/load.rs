@@ -7,7 +7,7 @@ use std::fs::{File, Metadata};
 use std::io::{BufReader, Read};
 #[cfg(unix)]
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -17,6 +17,8 @@ use dataflow::{BlockBuilder, Decoded, Decoder, Partition, RecordBlock, Runtime, 
 use operators::LookupTable;
 use operators::lookup::LookupKeyer;
 use sources::file::Csv;
+
+use super::asked::Place;
 
 /// Settings by which an answer has all of its rows.
 pub(super) const WHOLE: [(&str, &str); 2] = [("limit", "0"), ("offset", "0")];
@@ -55,8 +57,8 @@ pub enum From {
     ClickHouse {
         /// The server.
         server: ServerConfig,
-        /// The question, whose answer is JSON, an object a line.
-        sql: String,
+        /// The table.
+        place: Place,
     },
     /// In PostgreSQL.
     #[cfg(feature = "postgres")]
@@ -66,12 +68,23 @@ pub enum From {
 /// What becomes of rows that were read.
 #[derive(Clone)]
 pub struct Rules {
+    /// The step's key in the pipeline file.
+    pub step: String,
+    /// Where its rows are, for people: the table and the kind of its server, or the file.
+    pub side: String,
     /// Decodes them.
     pub decoder: Arc<dyn Decoder>,
     /// Knows their keys.
     pub keyer: LookupKeyer,
     /// Memory that they may take, as text and as rows.
     pub bytes_max: u64,
+}
+
+impl Rules {
+    /// Why the rows cannot be read or used, as a whole sentence.
+    pub fn sentence(&self, why: &str) -> String {
+        format!("`{}`, {}: {why}; records wait until it can be read", self.step, self.side)
+    }
 }
 
 /// How the rows are read.
@@ -122,11 +135,11 @@ impl Load {
         let own = self.clone();
         let text = match &*self.from {
             From::File { .. } => None,
-            From::ClickHouse { server, sql } => {
+            From::ClickHouse { server, place } => {
                 let client =
                     Client::new(server.clone(), runtime.clone()).map_err(|error| error.to_string())?;
                 let bytes_max = usize::try_from(self.rules.bytes_max).unwrap_or(usize::MAX);
-                let answer = client.query_bytes(sql, &EXACT, bytes_max).await;
+                let answer = client.query_bytes(&place.question(), &EXACT, bytes_max).await;
                 Some(answer.map_err(|error| match error.kind == TableFault::TooLong {
                     true => too_long(bytes_max),
                     false => error.to_string(),
@@ -150,7 +163,7 @@ impl Load {
 
     fn file(&self, known: Option<Version>) -> Result<Rows, String> {
         let From::File { path, .. } = &*self.from else { unreachable!("it is asked of files alone") };
-        let unread = |error: std::io::Error| format!("`{}` cannot be read: {error}", path.display());
+        let unread = |error: std::io::Error| format!("it cannot be read: {error}");
         let file = File::open(path).map_err(unread)?;
         let metadata = file.metadata().map_err(unread)?;
         let version = Version::of(&metadata);
@@ -158,16 +171,15 @@ impl Load {
             return Ok(Rows::Same);
         }
         if metadata.len() > self.rules.bytes_max {
-            return Err(too_large(&shown(path), metadata.len(), self.rules.bytes_max));
+            return Err(too_large("it", metadata.len(), self.rules.bytes_max));
         }
         let mut text = Vec::with_capacity(metadata.len() as usize);
         // It may grow while it is read.
         BufReader::new(file).take(self.rules.bytes_max + 1).read_to_end(&mut text).map_err(unread)?;
         if text.len() as u64 > self.rules.bytes_max {
-            return Err(too_large(&shown(path), text.len() as u64, self.rules.bytes_max));
+            return Err(too_large("it", text.len() as u64, self.rules.bytes_max));
         }
-        let table = self.table(text).map_err(|why| format!("`{}`: {why}", path.display()))?;
-        Ok(Rows::New(table, version))
+        Ok(Rows::New(self.table(text)?, version))
     }
 
     /// The rows of a text, which is dropped before they are decoded.
@@ -199,7 +211,7 @@ impl Load {
             format!("{repeated}, so the match would be ambiguous; keep one row per key, as a view with `FINAL` or `GROUP BY` does")
         })?;
         if table.memory_bytes() > self.rules.bytes_max {
-            return Err(too_large("the other side", table.memory_bytes(), self.rules.bytes_max));
+            return Err(too_large("it", table.memory_bytes(), self.rules.bytes_max));
         }
         Ok(table)
     }
@@ -207,10 +219,6 @@ impl Load {
 
 /// What to do about a side that is too large.
 const LESS: &str = "raise it (and `memory` of the pipeline, of which it is at most a quarter), or leave out columns and rows";
-
-fn shown(path: &Path) -> String {
-    format!("`{}`", path.display())
-}
 
 fn too_long(bytes_max: usize) -> String {
     format!("its rows as JSON take more than `{bytes_max}` bytes, and that is `memory` of the step; {LESS}")

@@ -20,9 +20,10 @@ use operators::{Lookup, LookupConfig};
 use sources::file::Csv;
 use sources::memory::{MemoryHandle, MemorySource};
 
+use super::asked::Place;
 use super::source::{Looks, WithLookups};
 use super::walk::Walks;
-use super::{From, Load, Lookups, Rules};
+use super::{From, Load, Lookups, Rules, step_of};
 
 const NUMBER: u32 = 2;
 
@@ -43,6 +44,8 @@ fn of_file(path: PathBuf, bytes_max: u64) -> Load {
 
 fn rules(bytes_max: u64) -> Rules {
     Rules {
+        step: "steps[2].lookup".to_owned(),
+        side: "file `shops.json`".to_owned(),
         decoder: Arc::new(JsonDecoder::new(side(), JsonOptions::default()).expect("a decoder")),
         keyer: LookupKeyer::new(&side(), &["shop".to_owned()]).expect("a key"),
         bytes_max,
@@ -129,8 +132,12 @@ async fn a_block_waits_while_the_other_side_is_away_and_finds_it_when_it_is_back
     let mut reader = world.reader().await;
     for _ in 0..2 {
         let error = next(&mut *reader).await.expect_err("there is no file");
-        assert_eq!(error.fault, SourceFault::Away);
-        assert!(error.message.contains("steps[2].lookup") && error.message.contains("shops.json"), "{error}");
+        assert_eq!(error.fault, SourceFault::Lookup);
+        assert!(
+            error.message.starts_with("`steps[2].lookup`, file `shops.json`: it cannot be read"),
+            "{error}"
+        );
+        assert_eq!(step_of(&error), Some("steps[2].lookup"));
     }
     world.writes("{\"shop\":1,\"rank\":\"5\"}\n\n{\"shop\":9007199254740993,\"rank\":6}\n");
     let block = next(&mut *reader).await.expect("it is there");
@@ -262,6 +269,8 @@ async fn csv_is_read_with_its_header_and_quotes() {
     let load = Load {
         from: Arc::new(From::File { path, csv: Some(csv) }),
         rules: Rules {
+            step: "steps[2].lookup".to_owned(),
+            side: "file `shops.csv`".to_owned(),
             decoder: Arc::new(CsvDecoder::new(side.clone(), options).expect("a decoder")),
             keyer: LookupKeyer::new(&side, &["name".to_owned()]).expect("a key"),
             bytes_max: 1 << 20,
@@ -278,7 +287,13 @@ async fn a_server_that_is_away_is_waited_for() {
     let load = Load {
         from: Arc::new(From::ClickHouse {
             server: ServerConfig::new("http://127.0.0.1:1"),
-            sql: "SELECT shop, rank FROM shops FORMAT JSONEachRow".to_owned(),
+            place: Place {
+                database: "shop".to_owned(),
+                name: "shops".to_owned(),
+                is_dictionary: false,
+                columns: side(),
+                keys: vec!["shop".to_owned()],
+            },
         }),
         ..of_file(PathBuf::new(), 1 << 20)
     };

@@ -104,7 +104,7 @@ impl Walk {
             match side.table(runtime, needs, keys).await {
                 Ok(table) => taken.push(take(&mut block, side, table)),
                 Err(why) => {
-                    let named = |why| format!("`{}`: {why}; records wait until it can be asked", side.name());
+                    let named = |why: String| side.rules().sentence(&why);
                     let why = match why {
                         Why::TooMuch(why) => Why::TooMuch(named(why)),
                         Why::Away(why) => Why::Away(named(why)),

@@ -73,17 +73,40 @@ pub(super) fn looks(pipeline: &Pipeline, chains: &[InputChain]) -> Result<Option
 }
 
 /// What becomes of the rows of a side with these columns, which are JSON.
-fn rules(lookup: &LookupStep, path: &str, schema: &Schema, bytes_max: u64) -> Result<Rules, WiringError> {
+fn rules(
+    pipeline: &Pipeline,
+    lookup: &LookupStep,
+    path: &str,
+    schema: &Schema,
+    bytes_max: u64,
+) -> Result<Rules, WiringError> {
     let settings = |error: &dyn std::fmt::Display| WiringError::Settings(format!("`{path}`: {error}"));
     let keys: Vec<String> = lookup.pairs().into_iter().map(|(_, theirs)| theirs).collect();
     let keyer = LookupKeyer::new(schema, &keys).map_err(|error| settings(&error))?;
     let (decoder, _) = source::of_file(&Format::default(), &format!("{path}.fields"), schema.clone())?;
-    Ok(Rules { decoder, keyer, bytes_max })
+    Ok(Rules { step: path.to_owned(), side: shown(pipeline, lookup), decoder, keyer, bytes_max })
+}
+
+/// The other side for people.
+fn shown(pipeline: &Pipeline, lookup: &LookupStep) -> String {
+    match lookup {
+        LookupStep { file: Some(file), .. } => format!("file `{}`", file.path),
+        LookupStep { clickhouse: Some(of), .. } => {
+            let place = place(pipeline, lookup, of, Schema::new(Vec::new()));
+            let what = if place.is_dictionary { "dictionary" } else { "table" };
+            format!("{what} `{}.{}` in ClickHouse", place.database, place.name)
+        }
+        LookupStep { postgres: Some(of), .. } => match &of.table {
+            Some(table) => format!("table `{}` in PostgreSQL", table.as_str()),
+            None => "query of PostgreSQL".to_owned(),
+        },
+        _ => "the other side".to_owned(),
+    }
 }
 
 fn load(pipeline: &Pipeline, lookup: &LookupStep, path: &str, bytes_max: u64) -> Result<Load, WiringError> {
     let schema = side(lookup);
-    let mut rules = rules(lookup, path, &schema, bytes_max)?;
+    let mut rules = rules(pipeline, lookup, path, &schema, bytes_max)?;
     let from = match lookup {
         LookupStep { file: Some(file), .. } => {
             let (decoder, csv) = source::of_file(&file.format, &format!("{path}.file.format"), schema)?;
@@ -92,7 +115,7 @@ fn load(pipeline: &Pipeline, lookup: &LookupStep, path: &str, bytes_max: u64) ->
         }
         LookupStep { clickhouse: Some(table), .. } => {
             let server = sink::server(&pipeline.sink.clickhouse)?;
-            From::ClickHouse { server, sql: place(pipeline, lookup, table, schema).question() }
+            From::ClickHouse { server, place: place(pipeline, lookup, table, schema) }
         }
         #[cfg(feature = "postgres")]
         LookupStep { postgres: Some(postgres), .. } => From::Postgres(postgres_side(postgres, schema)),
@@ -109,7 +132,7 @@ fn asked(
     bytes_max: u64,
 ) -> Result<(Server, Rules), WiringError> {
     let schema = side(lookup);
-    let rules = rules(lookup, path, &schema, bytes_max)?;
+    let rules = rules(pipeline, lookup, path, &schema, bytes_max)?;
     let server = match lookup {
         LookupStep { clickhouse: Some(table), .. } => Server::ClickHouse {
             server: Box::new(sink::server(&pipeline.sink.clickhouse)?),

@@ -58,12 +58,13 @@ fn no_record_goes_on_without_what_it_looks_up_whatever_is_killed_or_away() {
         }
         let mut running = pipeline.run();
         if is_away {
-            let problem = pipeline.wait_for_problem("source", "source_away");
+            let problem = pipeline.wait_for_problem("source", "lookup_away");
             let why = problem.to_string();
             assert!(why.contains("steps[0].lookup") && why.contains("lookup_shops"), "{why}");
             let checked = pipeline.run_tool(&["check"], &["--connect", "--json"]);
             let said = &checked.stdout;
             assert!(!checked.exit.status.success() && said.contains("steps[0].lookup"), "{said}");
+            assert!(said.contains("\"faults\": 1"), "the fault is told once: {said}");
             shops.ask("RENAME TABLE lookup_shops_away TO {t}");
         }
         std::thread::sleep(Duration::from_millis(300 + random.below(900)));
@@ -121,7 +122,7 @@ fn a_side_that_is_too_large_is_named_and_waited_for() {
     }
     feed.flush();
     let mut running = pipeline.run();
-    let problem = pipeline.wait_for_problem("source", "source_away").to_string();
+    let problem = pipeline.wait_for_problem("source", "lookup_away").to_string();
     assert!(problem.contains("`1048576` bytes") && problem.contains("`memory` of the step"), "{problem}");
     assert_eq!(table.count(), 0);
     // So do many that are small. Tables are exchanged, for one that is empty for a moment is a side without any row.

@@ -106,11 +106,12 @@ fn tables_and_dictionaries_that_do_not_fit_are_asked_for_the_keys_of_records() {
         }
         let mut running = pipeline.run();
         if is_away {
-            let why = pipeline.wait_for_problem("source", "source_away").to_string();
+            let why = pipeline.wait_for_problem("source", "lookup_away").to_string();
             assert!(why.contains("steps[1].lookup") && why.contains("keyed_shops"), "{why}");
             let checked = pipeline.run_tool(&["check"], &["--connect", "--json"]);
             let said = &checked.stdout;
             assert!(!checked.exit.status.success() && said.contains("steps[1].lookup"), "{said}");
+            assert!(said.contains("\"faults\": 1"), "the fault is told once: {said}");
             shops.ask("RENAME TABLE keyed_shops_away TO {t}");
         }
         std::thread::sleep(Duration::from_millis(300 + random.below(1_500)));
@@ -219,11 +220,11 @@ fn a_postgresql_table_that_does_not_fit_is_asked_for_the_keys_of_records() {
 
     server.stop().expect("it stops");
     price_orders(&orders, 2, &mut random);
-    let problem = pipeline.wait_for_problem("source", "source_away").to_string();
+    let problem = pipeline.wait_for_problem("source", "lookup_away").to_string();
     assert!(problem.contains("steps[0].lookup") && problem.contains("PostgreSQL at `127.0.0.1"), "{problem}");
     running.kill9().expect("a kill");
     let mut running = pipeline.run();
-    pipeline.wait_for_problem("source", "source_away");
+    pipeline.wait_for_problem("source", "lookup_away");
     server.restart().expect("it is back");
     std::thread::sleep(Duration::from_millis(200 + random.below(1_500)));
     running.kill9().expect("a kill");
@@ -232,7 +233,7 @@ fn a_postgresql_table_that_does_not_fit_is_asked_for_the_keys_of_records() {
 
     ask(&server, "REVOKE SELECT ON prices FROM reader");
     price_orders(&orders, 3, &mut random);
-    let problem = pipeline.wait_for_problem("source", "source_away").to_string().replace('\\', "");
+    let problem = pipeline.wait_for_problem("source", "lookup_away").to_string().replace('\\', "");
     assert!(
         problem.contains("42501") && problem.contains(r#"GRANT SELECT ON "prices" TO "reader""#),
         "{problem}"

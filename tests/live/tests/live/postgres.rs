@@ -131,13 +131,13 @@ fn no_record_goes_on_without_what_it_looks_up_while_postgresql_is_away() {
     server.stop().expect("it stops");
     std::thread::sleep(REFRESH + Duration::from_millis(100));
     feed(&orders, 2, &mut random);
-    let problem = pipeline.wait_for_problem("source", "source_away").to_string();
+    let problem = pipeline.wait_for_problem("source", "lookup_away").to_string();
     assert!(problem.contains("steps[0].lookup") && problem.contains("PostgreSQL at `localhost"), "{problem}");
     running.kill9().expect("a kill");
     let checked = pipeline.run_tool(&["check"], &["--connect", "--json"]);
     assert!(!checked.exit.status.success() && checked.stdout.contains("no connection"), "{}", checked.stdout);
     let mut running = pipeline.run();
-    pipeline.wait_for_problem("source", "source_away");
+    pipeline.wait_for_problem("source", "lookup_away");
     server.restart().expect("it is back");
     of_phase.push(shops(&server));
     table.wait_for(3 * ORDERS_OF_A_PHASE);
@@ -150,7 +150,7 @@ fn no_record_goes_on_without_what_it_looks_up_while_postgresql_is_away() {
         .expect("an update");
     of_phase.push(shops(&server));
     feed(&orders, 3, &mut random);
-    let problem = pipeline.wait_for_problem("source", "source_away").to_string();
+    let problem = pipeline.wait_for_problem("source", "lookup_away").to_string();
     let way = r#"GRANT SELECT ON "shop"."shops" TO "reader""#;
     assert!(problem.contains("42501") && problem.replace('\\', "").contains(way), "{problem}");
     assert!(!problem.contains("secret"), "{problem}");

@@ -184,11 +184,7 @@ async fn lookups(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>, found: &mut Fo
                         found.notes.push(format!("`{path}` finds `{rows}` rows on the other side"));
                     }
                     Ok(None) => found.notes.push(format!("`{path}` can ask the other side for keys")),
-                    Err(why) => found.problem(
-                        &path,
-                        Exit::Failed,
-                        format!("`{path}`: {why}; records wait until it can be read"),
-                    ),
+                    Err(why) => found.problem(&path, Exit::Failed, why),
                 }
             }
         }

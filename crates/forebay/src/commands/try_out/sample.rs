@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use dataflow::block::{Found, NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
-use dataflow::{BlockBuilder, Event, Partition, ReadFrom, RecordBlock, Runtime, SourceFault};
+use dataflow::{BlockBuilder, Event, Partition, ReadFrom, RecordBlock, Runtime};
 use engine::TokioRuntime;
 use pipeline::config::model::{Input, Pipeline};
 use pipeline::wiring;
@@ -94,7 +94,7 @@ pub(super) async fn from_source(
                 anyhow::bail!("the source returned no record within {waited} s");
             }
             Err(_) => break,
-            Ok(Err(error)) if error.fault == SourceFault::Away => {
+            Ok(Err(error)) if error.fault.may_pass() => {
                 tracing::warn!(%error, "the source is unavailable; trying again");
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 if tokio::time::Instant::now() >= deadline {

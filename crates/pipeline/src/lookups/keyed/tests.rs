@@ -75,6 +75,8 @@ fn world(bytes_max: u64, refresh: Duration) -> Option<World> {
     let of_side = postgres::Side { server: of, rows: table, columns: side() };
     let keys = vec!["id".to_owned(), "name".to_owned()];
     let rules = Rules {
+        step: "steps[3].lookup".to_owned(),
+        side: "table `shops` in PostgreSQL".to_owned(),
         decoder: Arc::new(JsonDecoder::new(side(), JsonOptions::default()).expect("a decoder")),
         keyer: LookupKeyer::new(&side(), &keys).expect("a key"),
         bytes_max,
@@ -143,7 +145,7 @@ async fn next(reader: &mut dyn Reader) -> Result<RecordBlock, SourceError> {
 
 async fn away(reader: &mut dyn Reader) -> String {
     let error = next(reader).await.expect_err("it cannot be asked");
-    assert_eq!(error.fault, SourceFault::Away);
+    assert_eq!(error.fault, SourceFault::Lookup);
     assert!(error.message.contains("`steps[3].lookup`"), "{error}");
     error.message
 }
@@ -208,7 +210,7 @@ async fn what_was_answered_is_used_until_it_is_too_old_and_so_is_that_there_was_
     let record = world.source.record(at(0)).await.expect("it is known").expect("the record");
     assert_eq!(world.found(&record), [(1, 11)]);
     let error = world.source.record(at(8)).await.expect_err("it is not known");
-    assert_eq!(error.fault, SourceFault::Away);
+    assert_eq!(error.fault, SourceFault::Lookup);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -59,7 +59,7 @@ impl Survey {
         // A folder that has gone while it was listed is not there at the next look.
         let passing = |error: SourceError| match error.fault {
             SourceFault::Refused => SourceError { fault: SourceFault::Away, ..error },
-            SourceFault::Away | SourceFault::Config | SourceFault::Store => error,
+            SourceFault::Away | SourceFault::Lookup | SourceFault::Config | SourceFault::Store => error,
         };
         for path in find::files(paths).map_err(passing)? {
             survey.add(path, true)?;

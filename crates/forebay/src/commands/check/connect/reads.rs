@@ -19,6 +19,7 @@ use engine::inputs::Inlet;
 use engine::start::open::{Asking, Opened, Refusal, Shown, Standing};
 use engine::{EngineError, Settings, Status, change, remake, start};
 use pipeline::config::model::{Input, Pipeline};
+use pipeline::lookups;
 use pipeline::wiring;
 use pipeline::wiring::steps::{Chain, InputChain};
 use protocol::record::PartitionGenesis;
@@ -204,7 +205,7 @@ impl One<'_> {
 
 fn exit_of(error: &SourceError) -> Exit {
     match error.fault {
-        SourceFault::Away | SourceFault::Store => Exit::Failed,
+        SourceFault::Away | SourceFault::Lookup | SourceFault::Store => Exit::Failed,
         SourceFault::Refused | SourceFault::Config => Exit::Person,
     }
 }
@@ -337,8 +338,11 @@ async fn read(
 ) {
     let mut silent: BTreeSet<Partition> = from.iter().map(|at| at.partition.clone()).collect();
     let mut open = silent.clone();
-    let mut refuse = |error: SourceError| {
-        found.problem(path, exit_of(&error), EngineError::Source(error).to_string());
+    let mut refuse = |error: SourceError| match lookups::step_of(&error) {
+        // As a rule it was read before, and the fault was reported; one that is asked for keys shows some faults only with records.
+        Some(step) if found.problems.iter().any(|known| known.path == step) => {}
+        Some(step) => found.problem(step, exit_of(&error), error.message.clone()),
+        None => found.problem(path, exit_of(&error), EngineError::Source(error).to_string()),
     };
     let deadline = tokio::time::Instant::now() + RECORDS_WAIT_MAX;
     loop {
