@@ -94,6 +94,11 @@ fn every_pulsar_message_is_in_the_table_once_whatever_is_killed() {
         stats["subscriptions"]["forebay-pulsar"]["msgBacklog"].as_u64().expect("our subscription is there");
     assert!(backlog <= 70, "one entry at the most is not acknowledged: {stats}");
 
+    let refused = pipeline.run_tool(&["verify"], &[]);
+    let said = format!("{}{}", refused.stdout, refused.stderr);
+    assert!(!refused.exit.status.success(), "{said}");
+    assert!(said.contains("does not compare messages of Pulsar") && !said.contains("--from"), "{said}");
+
     // A topic that is truncated before it was read has lost messages: nobody is told otherwise.
     assert_eq!(pipeline.lag(), 0);
     send(&pulsar, "events", all..all + 30);
@@ -140,4 +145,48 @@ fn partitions_that_are_added_and_dead_letters_of_pulsar_are_taken_up() {
     assert_eq!(pipeline.accounts(), accounts);
     let letters = table.dead_letters().rows("SELECT reason FROM {t} ORDER BY reason");
     assert_eq!(letters.len(), 2, "{letters:?}");
+}
+
+/// A partition may never have held a message, or hold none any more, read or not: either way the next message is the first.
+#[test]
+fn a_topic_of_pulsar_that_holds_nothing_is_moved_to_its_beginning() {
+    if !available(&[Service::Pulsar]) {
+        return;
+    }
+    let Some(case) = Case::begin("pulsar_empty") else { return };
+    let pulsar = Pulsar::start(testkit::PulsarOptions::default()).expect("Pulsar must start");
+    pulsar.create_topic("empty", PARTITIONS).expect("a topic");
+    let table = case.table("id UInt64", "id");
+    let pipeline = case.pipeline().input_of("empty", &source(&pulsar, "empty"));
+    let to_earliest = || pipeline.tool(&["reset"], &["--to", "earliest", "--yes", "--json"], 0);
+    pipeline.drain();
+    to_earliest();
+    pipeline.check(&["--connect"]);
+    send(&pulsar, "empty", 0..30);
+    pipeline.drain();
+    assert_eq!(table.count_and_distinct("id"), (30, 30));
+    let truncate = || {
+        for partition in 0..PARTITIONS {
+            let name = format!("empty-partition-{partition}");
+            pulsar.unload(&name).expect("unloads");
+            pulsar.truncate(&name).expect("truncates");
+        }
+    };
+    // All was read, and then it was deleted.
+    truncate();
+    println!("{}", pulsar.stats("empty-partition-0", "internalStats").expect("stats"));
+    println!("{}", to_earliest());
+    pipeline.drain();
+    send(&pulsar, "empty", 30..60);
+    pipeline.drain();
+    assert_eq!(table.count_and_distinct("id"), (60, 60));
+    // Messages were deleted before they were read, and none came after them.
+    send(&pulsar, "empty", 60..90);
+    truncate();
+    to_earliest();
+    pipeline.drain();
+    send(&pulsar, "empty", 90..120);
+    pipeline.drain();
+    assert_eq!(table.count_and_distinct("id"), (90, 90));
+    assert_eq!(pipeline.lag(), 0);
 }
