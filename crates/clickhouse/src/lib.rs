@@ -34,6 +34,7 @@ pub mod native;
 pub mod partition;
 pub mod reader;
 pub mod reconcile;
+mod refused;
 pub mod response;
 pub mod settings;
 pub mod sort;

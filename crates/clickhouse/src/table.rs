@@ -26,6 +26,7 @@ use crate::compress::{self, Compressor};
 use crate::config::{ServerConfig, TableConfig};
 use crate::json;
 use crate::native::{BlockPlan, Rows, read_rows, shape};
+use crate::refused;
 use crate::sort::SortKey;
 use crate::types::identifier;
 use crate::upsert;
@@ -436,6 +437,10 @@ impl Table for ClickHouseTable {
 
     fn as_schema(&self, rows: &RecordBatch) -> Option<RecordBatch> {
         self.in_schema(rows)
+    }
+
+    fn refused_row(&self, error: &InsertError) -> Option<u64> {
+        refused::row(error.code, &error.message)
     }
 
     fn may_object_to_first_start(&self) -> bool {

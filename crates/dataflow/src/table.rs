@@ -199,6 +199,13 @@ pub trait Table: Send + Sync {
         false
     }
 
+    /// The place, from 0, of the row in an attempt's body that the server named when it refused the body for its content; `None` if it named none. It is a
+    /// hint: it says nothing of the other rows, and nobody may rely on it.
+    fn refused_row(&self, error: &InsertError) -> Option<u64> {
+        let _ = error;
+        None
+    }
+
     /// Whether a frame made for `layout` can be inserted into the table as [`Table::see`] saw it last.
     fn fit(&self, layout: &Layout) -> Fit {
         let _ = layout;

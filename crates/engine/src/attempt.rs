@@ -1,17 +1,21 @@
 //! One frame, until it is settled.
 //!
 //! Owns the loop around an insert: send, wait and send again while nothing happened; a doubt, once something may have happened, is
-//! [`doubt`]'s. Does not own how many frames are under way, nor the meaning of an answer (the table classifies it).
+//! [`doubt`]'s, and which rows of a refused piece the server has named is [`blame`]'s. Does not own how many frames are under way, nor the
+//! meaning of an answer (the table classifies it).
 //!
 //! A frame that an earlier owner may have sent begins in doubt.
 
+mod blame;
 mod doubt;
 mod gate;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use arrow_array::RecordBatch;
 use bytes::Bytes;
 use dataflow::{Attempt, Effect, Fit, Gate, InsertError, Layout, Remedy, Sighting, TableFault};
 use metrics::{counter, histogram};
@@ -21,9 +25,11 @@ use protocol::names;
 
 use crate::context::Context;
 use crate::problem::{Noticed, State};
+use crate::refuse::Blamed;
 use crate::retry::Backoff;
 use crate::target::{Target, seen};
 use crate::{EngineError, accounts, layouts, refuse};
+use blame::Blame;
 use gate::{Decided, ResendGate};
 
 /// Pause while an operator has to change something on the server: often enough to go on within a minute.
@@ -73,8 +79,31 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<Rows, EngineEr
     waiting.make_contiguous().sort_by_key(|(piece, _)| piece.first_row);
     let sealed: u64 = waiting.iter().map(|(piece, _)| piece.frame.rows).sum();
     let (mut rows, mut refused) = (Rows { settled: 0, refused: 0 }, Vec::new());
-    // Every split adds two pieces, and a frame has a bounded number of them.
-    while let Some((piece, doubtful)) = waiting.pop_front() {
+    // Whether the operator was waited for: what was refused before may be mended.
+    let waited = AtomicBool::new(false);
+    let (mut blamed, mut backoff) = (Vec::new(), Backoff::new(context.settings.retry_pause_max));
+    // Every split adds pieces, and a frame has a bounded number of them.
+    loop {
+        let Some((piece, doubtful)) = waiting.pop_front() else {
+            if blamed.is_empty() {
+                break;
+            }
+            // Rows are blamed only while the table is the one that they were made for. All of the frame's together, so that they share a seal.
+            let has_waited = waited.swap(false, Ordering::AcqRel);
+            if !has_waited && is_as_it_was(context, task.place, &blamed).await {
+                tell_blame(context, task.place, &blamed);
+                rows.refused += blamed.len() as u64;
+                refused.extend(blamed.iter().map(|row: &Blamed| row.piece.piece));
+                refuse::hand_over(context, task.place, task.ordinal, std::mem::take(&mut blamed)).await?;
+                break;
+            }
+            backoff.pause(&*context.runtime).await;
+            // Some may have another token by now.
+            let pieces = pieces_now(context, &task).await;
+            let again = blamed.drain(..).filter_map(|row| pieces.get(row.piece.piece as usize).cloned());
+            waiting.extend(again.map(|piece| (piece, false)));
+            continue;
+        };
         let sending = Sending {
             context,
             place: task.place,
@@ -89,6 +118,9 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<Rows, EngineEr
             decided: None,
             read: None,
             layout: piece.layout.as_deref().map(layouts::from_record),
+            blame: Blame::default(),
+            rows: None,
+            waited: &waited,
             backoff: Backoff::new(context.settings.retry_pause_max),
             piece: &piece,
         };
@@ -96,21 +128,17 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<Rows, EngineEr
             Sent::Settled => rows.settled += piece.frame.rows,
             Sent::Split => {
                 let parts = pieces_after(context, &task, &piece).await;
-                let halves = parts.into_iter().map(|p| (p, false));
+                let parts = parts.into_iter().map(|p| (p, false));
                 if context.settings.in_flight_max == 1 {
-                    halves.rev().for_each(|half| waiting.push_front(half));
+                    parts.rev().for_each(|part| waiting.push_front(part));
                 } else {
                     // Breadth first: a fault of all rows is seen as such before any of them is a dead letter.
-                    waiting.extend(halves);
+                    waiting.extend(parts);
                 }
             }
-            Sent::Refused => {
-                rows.refused += piece.frame.rows;
-                refused.push(piece.piece);
-            }
+            Sent::Refused(row) => blamed.push(*row),
         }
     }
-    // All together, so that the bad rows of a frame share a seal.
     for piece in refused {
         wait_until_dead(context, &task, piece).await;
     }
@@ -136,6 +164,41 @@ async fn pieces_after(context: &Context, task: &Task, piece: &Piece) -> Vec<Piec
     parts
 }
 
+/// The pieces of a frame as the journal has them.
+async fn pieces_now(context: &Context, task: &Task) -> Vec<Piece> {
+    let journal = context.journal.lock().await;
+    let table = &journal.lane().tables[context.targets[task.place].index as usize];
+    table.pieces(task.ordinal).unwrap_or_default().to_vec()
+}
+
+/// Rows are refused one by one: the problem of their table, for `status` and `/readyz`, in the words about the last of them.
+fn tell_blame(context: &Context, place: usize, rows: &[Blamed]) {
+    let Some((state, error)) =
+        rows.last().and_then(|row| Some((State::of_table(row.error.kind)?, &row.error)))
+    else {
+        return;
+    };
+    let (name, now_ms) = (context.targets[place].table.name(), context.runtime.wall_ms());
+    context.status.met(name, state, &error.redacted(), Effect::None, Noticed::Inserting, now_ms);
+}
+
+/// True if the table answers at once and takes the columns of these rows as they are.
+async fn is_as_it_was(context: &Context, place: usize, rows: &[Blamed]) -> bool {
+    let target = &context.targets[place];
+    match target.table.see().await {
+        Ok(seen) => {
+            context.see(place, seen);
+            let fits =
+                |row: &Blamed| row.layout.as_ref().is_none_or(|layout| target.table.fit(layout) == Fit::AsIs);
+            rows.iter().all(fits)
+        }
+        Err(error) => {
+            context.not_seen(place, &error, Effect::None);
+            false
+        }
+    }
+}
+
 /// Waits until the lane has sealed a refused row as a dead letter.
 async fn wait_until_dead(context: &Context, task: &Task, piece: u32) {
     let target = &context.targets[task.place];
@@ -156,10 +219,10 @@ async fn wait_until_dead(context: &Context, task: &Task, piece: u32) {
 enum Sent {
     /// Its rows are in the table.
     Settled,
-    /// Two smaller pieces take its place.
+    /// Smaller pieces take its place.
     Split,
     /// Its only row goes to the dead letters.
-    Refused,
+    Refused(Box<Blamed>),
 }
 
 /// The bytes of an attempt.
@@ -202,6 +265,12 @@ struct Sending<'a> {
     read: Option<Bytes>,
     /// The columns that the piece was made for; `None` until they are known, if no record says them.
     layout: Option<Layout>,
+    /// The rows at fault that the server has named.
+    blame: Blame,
+    /// The piece's rows, once they were decoded to be sent in another order.
+    rows: Option<RecordBatch>,
+    /// Set once the operator was waited for because too many rows are refused.
+    waited: &'a AtomicBool,
     backoff: Backoff,
 }
 
@@ -233,7 +302,7 @@ impl Sending<'_> {
                 continue;
             }
             let fitted = match self.fitted(&body).await? {
-                Fitted::AsItIs => None,
+                Fitted::AsItIs => self.reordered(&body).await?,
                 Fitted::Encoded(fitted) => Some(fitted),
                 Fitted::Waited => continue,
             };
@@ -250,6 +319,16 @@ impl Sending<'_> {
             let is_refused = error.remedy == Remedy::Divert
                 && error.effect == Effect::None
                 && !self.target.takes_dead_letters;
+            if is_refused && !self.in_doubt {
+                if self.piece.frame.rows == 1 {
+                    let (piece, layout) = (self.piece.clone(), self.layout);
+                    return Ok(Sent::Refused(Box::new(Blamed { piece, body, layout, error })));
+                }
+                if self.names_another(&error, &body) {
+                    self.tell_state(&error);
+                    continue;
+                }
+            }
             let is_misfit = error.kind == TableFault::Differs && error.effect == Effect::None;
             // Nothing is to be done about rows that were made for columns of before: they are made again for those of now.
             let is_of_before = (is_refused || is_misfit) && !self.in_doubt && !self.is_unchanged().await;
@@ -268,20 +347,13 @@ impl Sending<'_> {
             }
             // Rows are blamed only while the table is the one that they were made for.
             if is_refused && !self.in_doubt {
-                let (context, layout) = (self.context, self.layout.as_ref());
-                let refused = refuse::refuse(
-                    context,
-                    self.place,
-                    self.ordinal,
-                    self.piece,
-                    &body,
-                    layout,
-                    &error.message,
-                );
-                match refused.await? {
+                let (context, layout, named) = (self.context, self.layout.as_ref(), self.blame.rows());
+                let split =
+                    refuse::split(context, self.place, self.ordinal, self.piece, &body, layout, &named);
+                match split.await? {
                     refuse::Outcome::Split => return Ok(Sent::Split),
-                    refuse::Outcome::Refused => return Ok(Sent::Refused),
                     refuse::Outcome::TooMany => {
+                        self.waited.store(true, Ordering::Release);
                         let words = refuse::too_many(&error.redacted());
                         self.tell_problem(State::RowsRefused, &words, Effect::None);
                     }
@@ -293,6 +365,36 @@ impl Sending<'_> {
             }
             self.after(error).await?;
         }
+    }
+
+    /// Whether the server has named a row that it did not name before, so that another attempt may name another. Tables in which the order of inserts shows
+    /// get their rows in one order.
+    fn names_another(&mut self, error: &InsertError, body: &Bytes) -> bool {
+        let rows = u32::try_from(self.piece.frame.rows).unwrap_or(u32::MAX);
+        let named = self.target.table.refused_row(error).filter(|_| self.context.settings.in_flight_max > 1);
+        named.is_some_and(|at| self.blame.name(at, rows, body.len() as u64))
+    }
+
+    /// The piece's rows with those at the end that the server has named; `None` if it has named none.
+    async fn reordered(&mut self, body: &Bytes) -> Result<Option<(Bytes, Layout)>, EngineError> {
+        let rows = match &self.rows {
+            Some(rows) => rows.clone(),
+            None if self.blame.rows().is_empty() => return Ok(None),
+            None => refuse::decode(self.context, self.place, self.piece, body).await?,
+        };
+        self.rows = Some(rows.clone());
+        // What is in doubt is sent as it was.
+        let order = if self.in_doubt { None } else { self.blame.order(rows.num_rows() as u32) };
+        let Some(order) = order.map(<[u32]>::to_vec) else {
+            self.blame.as_it_is();
+            return Ok(None);
+        };
+        let again = refuse::in_order(self.context, self.place, self.piece, rows, order, self.layout.as_ref());
+        let again = again.await?;
+        if again.is_none() {
+            self.blame.as_it_is();
+        }
+        Ok(again)
     }
 
     /// Reads off the bytes which columns they hold, if no record says so.
@@ -320,7 +422,7 @@ impl Sending<'_> {
             Fit::Again { .. } | Fit::Without { .. } => {
                 let (context, layout) = (self.context, self.layout.as_ref());
                 match refuse::again(context, self.place, self.ordinal, self.piece, body, layout).await? {
-                    refuse::Outcome::Split | refuse::Outcome::Refused => return Ok(true),
+                    refuse::Outcome::Split => return Ok(true),
                     refuse::Outcome::Differs(words) => words,
                     refuse::Outcome::TooMany => refuse::too_many("its columns have changed too often"),
                 }

@@ -53,8 +53,8 @@ pub struct Context {
     pub checkpoints: Arc<Checkpoints>,
     /// What is sealed and not settled.
     pub spool: Spool,
-    /// Single rows that the server refuses, on their way to the lane.
-    pub refused: mpsc::Sender<Refused>,
+    /// Rows that the server refuses one by one, on their way to the lane: those of a frame together.
+    pub refused: mpsc::Sender<Vec<Refused>>,
     /// True once the process was asked to stop.
     pub stopping: watch::Receiver<bool>,
     /// Turns true when the lane is to end in order and be opened again.

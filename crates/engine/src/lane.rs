@@ -135,7 +135,7 @@ pub struct LaneTask {
     drain: bool,
     /// True for the last cut once every input has ended: steps that are to close then let out what they hold.
     is_closing: bool,
-    refused: mpsc::Receiver<Refused>,
+    refused: mpsc::Receiver<Vec<Refused>>,
     works: Works,
     /// Which tables get which rows; without one, each gets all.
     router: Option<Arc<dyn Router>>,
@@ -163,7 +163,7 @@ pub struct Parts {
     /// Stop when everything that is there now has been read.
     pub drain: bool,
     /// Rows that the server refuses.
-    pub refused: mpsc::Receiver<Refused>,
+    pub refused: mpsc::Receiver<Vec<Refused>>,
     /// Which tables get which rows.
     pub router: Option<Arc<dyn Router>>,
     /// What takes late rows.
@@ -290,7 +290,7 @@ impl LaneTask {
                 Ok(()) = stop.changed() => {}
                 Ok(()) = reopening.changed() => {}
                 Some(refused) = self.refused.recv() => {
-                    self.refuse(refused).await?;
+                    self.refuse_all(refused).await?;
                     if is_full || self.is_full() {
                         self.cut().await?;
                         age = None;
@@ -406,7 +406,7 @@ impl LaneTask {
             tokio::select! {
                 biased;
                 Some(refused) = self.refused.recv() => {
-                    self.refuse(refused).await?;
+                    self.refuse_all(refused).await?;
                     self.cut().await?;
                 }
                 () = self.context.spool.quiet.notified() => {}

@@ -1,17 +1,22 @@
 //! A frame that the server turned down for its content.
 //!
-//! Owns the bisection (protocol, step 7): a frame of several rows is split by a sealed split into two pieces with tokens of
-//! their own, down to the single rows that are at fault; such a row goes to the lane, which puts it into the dead letters and
+//! Owns the split (protocol, step 7): a frame of several rows is replaced by a sealed split by pieces with tokens of
+//! their own, down to the single rows that are at fault. Where the server has named rows, each is a piece and so are the rows between them; otherwise the
+//! pieces are a quarter each. A row that was refused alone goes to the lane, which puts it into the dead letters and
 //! forgets its dedup keys in one and the same seal. The dead letter is the record as the source holds it, found by the row's
 //! origin ([`crate::origins`]) and read again ([`crate::reread`]). Does not own the choice of what is refused: only answers that say so,
 //! with effect *none*, lead here.
 
 use std::ops::Range;
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_select::take::take_record_batch;
 use bytes::Bytes;
 use dataflow::position;
-use dataflow::{Encoded, FrameId, Layout, Partition, RecordBlock, Table, TableError, TableFault};
+use dataflow::{
+    Encoded, FrameId, InsertError, Layout, Partition, RecordBlock, Table, TableError, TableFault,
+};
+use futures::stream::{self, StreamExt};
 use protocol::lane::{PIECES_MAX, Piece};
 use protocol::names;
 use protocol::record::{Body, RecordPlace, Refusal, Split};
@@ -24,12 +29,19 @@ use crate::retry::Backoff;
 use crate::segment::Segment;
 use crate::{EngineError, layouts, reread};
 
+/// Pieces that take the place of one of whose rows none was named. With four, half as many splits as with two find a single row, by as many inserts.
+const PARTS: usize = 4;
+
+/// Records of refused rows that are read at the same time.
+const RECORDS_AHEAD: usize = 8;
+
+/// Bytes of rows and records that are handed to the lane at a time, but for the last.
+const HANDED_BYTES_MAX: usize = 4 << 20;
+
 /// What became of a refused piece.
 pub enum Outcome {
     /// Its rows go on in smaller pieces, which the journal knows now.
     Split,
-    /// It is a single row, handed to the lane.
-    Refused,
     /// It would take more pieces than a frame may have: an operator has to inspect the table.
     TooMany,
     /// It holds values that the table's columns of now cannot take, with the words for the operator.
@@ -45,47 +57,123 @@ pub fn too_many(words: &str) -> String {
     )
 }
 
-/// Splits a refused piece, or hands its only row to the lane. `layout` are the columns that it was made for.
+/// A piece of one row that was refused.
+pub struct Blamed {
+    /// The piece.
+    pub piece: Piece,
+    /// Its bytes.
+    pub body: Bytes,
+    /// The columns that it was made for, if they are known.
+    pub layout: Option<Layout>,
+    /// What the server said.
+    pub error: InsertError,
+}
+
+/// Splits a refused piece of several rows, of which the server has named those in `named`. `layout` are the columns that it was made for.
 ///
 /// # Errors
 /// When the sealed bytes are damaged, another owner took over, or the store refuses.
-pub async fn refuse(
+pub async fn split(
     context: &Context,
     place: usize,
     ordinal: u64,
     piece: &Piece,
     body: &Bytes,
     layout: Option<&Layout>,
-    message: &str,
+    named: &[usize],
 ) -> Result<Outcome, EngineError> {
-    let target = &context.targets[place];
-    let mut refusal = Refusal { table: target.index, ordinal, piece: piece.piece, record: None };
+    let refusal = Refusal { table: context.targets[place].index, ordinal, piece: piece.piece, record: None };
     let rows = decode(context, place, piece, body).await?;
     let origins = origins(context, place, piece, rows.num_rows()).await?;
-    if rows.num_rows() == 1 {
-        let json = target.table.to_json(None, &rows, 0);
-        let source = match origins {
-            Some(origins) => from_source(context, &origins).await,
-            None => None,
-        };
-        refusal.record = source
-            .as_ref()
-            .filter(|from| from.step.is_none())
-            .map(|from| RecordPlace::new(from.origin.partition, from.origin.position()));
-        // The steps know the columns of the table as it was opened, and no others.
-        let row = target.table.as_schema(&rows).unwrap_or(rows);
-        let (table, message) = (target.table.name().to_owned(), message.to_owned());
-        let refused = Refused { refusal, table, row, json, message, source };
+    let (named, layout) = (named.to_vec(), layout.cloned());
+    replace(context, place, refusal, Parts { rows, layout, origins, cut: Cut::Apart(named) }).await
+}
+
+/// Hands rows to the lane that were refused one by one, as many together as it may hold at a time.
+///
+/// # Errors
+/// When the sealed bytes are damaged, or the store refuses.
+pub async fn hand_over(
+    context: &Context,
+    place: usize,
+    ordinal: u64,
+    rows: Vec<Blamed>,
+) -> Result<(), EngineError> {
+    let mut read =
+        stream::iter(rows).map(|row| refused(context, place, ordinal, row)).buffered(RECORDS_AHEAD);
+    let (mut together, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = read.next().await {
+        let row = row?;
         context.spool.add_refusal();
-        if context.refused.send(refused).await.is_err() {
-            // The lane lives as long as the deliveries do. Its own error is the one that counts, and ends this task.
-            std::future::pending::<()>().await;
+        bytes += row.record().map_or(0, RecordBlock::memory_bytes) + row.json.len();
+        together.push(row);
+        if bytes > HANDED_BYTES_MAX {
+            hand(context, std::mem::take(&mut together)).await;
+            bytes = 0;
         }
-        return Ok(Outcome::Refused);
     }
-    let half = rows.num_rows() / 2;
-    let parts = vec![0..half, half..rows.num_rows()];
-    replace(context, place, refusal, Parts { rows, layout: layout.cloned(), origins, parts }).await
+    if !together.is_empty() {
+        hand(context, together).await;
+    }
+    Ok(())
+}
+
+async fn hand(context: &Context, rows: Vec<Refused>) {
+    if context.refused.send(rows).await.is_err() {
+        // The lane lives as long as the deliveries do. Its own error is the one that counts, and ends this task.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// A refused row with its record.
+async fn refused(
+    context: &Context,
+    place: usize,
+    ordinal: u64,
+    Blamed { piece, body, error, .. }: Blamed,
+) -> Result<Refused, EngineError> {
+    let target = &context.targets[place];
+    let mut refusal = Refusal { table: target.index, ordinal, piece: piece.piece, record: None };
+    let rows = decode(context, place, &piece, &body).await?;
+    let json = target.table.to_json(None, &rows, 0);
+    let source = match origins(context, place, &piece, rows.num_rows()).await? {
+        Some(origins) => from_source(context, &origins).await,
+        None => None,
+    };
+    refusal.record = source
+        .as_ref()
+        .filter(|from| from.step.is_none())
+        .map(|from| RecordPlace::new(from.origin.partition, from.origin.position()));
+    // The steps know the columns of the table as it was opened, and no others.
+    let row = target.table.as_schema(&rows).unwrap_or(rows);
+    let table = target.table.name().to_owned();
+    Ok(Refused { refusal, table, row, json, message: error.message, source })
+}
+
+/// The rows of a piece in another order, encoded for the columns that the table has now, and these columns. The piece keeps its token, which stands for its
+/// rows in whatever order. `None` if the columns cannot take them any more.
+///
+/// # Errors
+/// When the rows cannot be encoded.
+pub async fn in_order(
+    context: &Context,
+    place: usize,
+    piece: &Piece,
+    rows: RecordBatch,
+    order: Vec<u32>,
+    layout: Option<&Layout>,
+) -> Result<Option<(Bytes, Layout)>, EngineError> {
+    let (table, layout, id) = (context.targets[place].table.clone(), layout.cloned(), FrameId(piece.id()));
+    let encode = move || {
+        let rows = take_record_batch(&rows, &UInt32Array::from(order)).expect("places of these rows");
+        table.encode_again(&rows, layout.as_ref(), id)
+    };
+    let encoded = context.runtime.run(encode).await.ok_or(EngineError::Internal("encode of a piece"))?;
+    match encoded {
+        Ok((encoded, layout)) => Ok(Some((encoded.body, layout))),
+        Err(error) if error.kind == TableFault::Differs => Ok(None),
+        Err(error) => Err(EngineError::Mismatch(error.message)),
+    }
 }
 
 /// Replaces a piece by one with the same rows for the columns that the table has now. It must never have been sent, or be certain to
@@ -104,8 +192,7 @@ pub async fn again(
     let refusal = Refusal { table: context.targets[place].index, ordinal, piece: piece.piece, record: None };
     let rows = decode(context, place, piece, body).await?;
     let origins = origins(context, place, piece, rows.num_rows()).await?;
-    let parts = std::iter::once(0..rows.num_rows()).collect();
-    replace(context, place, refusal, Parts { rows, layout: layout.cloned(), origins, parts }).await
+    replace(context, place, refusal, Parts { rows, layout: layout.cloned(), origins, cut: Cut::Whole }).await
 }
 
 /// The rows of a piece, encoded for the columns that the table has now, and these columns; as words what stands in the way. Nothing is sealed: the piece
@@ -131,9 +218,9 @@ pub async fn fitted(
     }
 }
 
-/// The rows of a piece. Its bytes have passed their checksum, but whoever can write into the store can make that too: what no frame of
+/// The rows of a piece, at least one. Its bytes have passed their checksum, but whoever can write into the store can make that too: what no frame of
 /// ours holds is damage.
-async fn decode(
+pub async fn decode(
     context: &Context,
     place: usize,
     piece: &Piece,
@@ -218,8 +305,41 @@ struct Parts {
     rows: RecordBatch,
     layout: Option<Layout>,
     origins: Option<FrameOrigins>,
-    /// Ranges of rows that touch, from the first row to the last.
-    parts: Vec<Range<usize>>,
+    cut: Cut,
+}
+
+/// Where rows are cut.
+enum Cut {
+    /// Nowhere.
+    Whole,
+    /// Around each of these rows, or, if there is none, into even parts.
+    Apart(Vec<usize>),
+}
+
+impl Cut {
+    /// Ranges of rows that touch, from the first row to the last; `None` if so few pieces as `room` do not serve.
+    fn ranges(&self, rows: usize, room: usize) -> Option<Vec<Range<usize>>> {
+        let named = match self {
+            Self::Whole => return (room > 0).then(|| std::iter::once(0..rows).collect()),
+            Self::Apart(named) => named,
+        };
+        let (mut ranges, mut from) = (Vec::new(), 0);
+        for row in named.iter().copied() {
+            // The rows before it, itself, and those behind it.
+            if ranges.len() + 3 > room {
+                break;
+            }
+            ranges.extend([from..row, row..row + 1].into_iter().filter(|range| !range.is_empty()));
+            from = row + 1;
+        }
+        if ranges.is_empty() {
+            let parts = PARTS.min(rows).min(room);
+            let bound = |part: usize| rows * part / parts;
+            return (parts > 1).then(|| (0..parts).map(|part| bound(part)..bound(part + 1)).collect());
+        }
+        ranges.extend(Some(from..rows).filter(|range| !range.is_empty()));
+        Some(ranges)
+    }
 }
 
 async fn replace(
@@ -235,13 +355,12 @@ async fn replace(
         let table = &journal.lane().tables[target.index as usize];
         table.pieces(refusal.ordinal).map_or(0, <[Piece]>::len)
     };
-    if pieces + parts.parts.len() > PIECES_MAX {
-        return Ok(Outcome::TooMany);
-    }
+    let room = PIECES_MAX.saturating_sub(pieces);
+    let Some(ranges) = parts.cut.ranges(parts.rows.num_rows(), room) else { return Ok(Outcome::TooMany) };
     let number = turn.number();
     let (table, nonce, index) = (target.table.clone(), context.objects.nonce, target.index);
     let id = move |n: u32| FrameId(names::frame_id(nonce, index, number, pieces as u32 + n + 1));
-    let encoded = context.runtime.run(move || encode(&*table, &parts, id)).await;
+    let encoded = context.runtime.run(move || encode(&*table, &parts, &ranges, id)).await;
     let encoded = match encoded.ok_or(EngineError::Internal("encode of a split"))? {
         Ok(encoded) => encoded,
         Err(error) if error.kind == TableFault::Differs => return Ok(Outcome::Differs(error.message)),
@@ -277,12 +396,13 @@ async fn replace(
 fn encode(
     table: &dyn Table,
     parts: &Parts,
+    ranges: &[Range<usize>],
     id: impl Fn(u32) -> FrameId,
 ) -> Result<Vec<(Encoded, Layout, Bytes)>, TableError> {
-    let Parts { rows, layout, origins, parts } = parts;
-    let mut frames = Vec::with_capacity(parts.len());
-    for (n, range) in (0..).zip(parts) {
-        // Whole, whatever its rows weigh: a half whose rows are larger than the frame's mean must not be cut by its own.
+    let Parts { rows, layout, origins, .. } = parts;
+    let mut frames = Vec::with_capacity(ranges.len());
+    for (n, range) in (0..).zip(ranges) {
+        // Whole, whatever its rows weigh: a part whose rows are larger than the frame's mean must not be cut by its own.
         let part = rows.slice(range.start, range.len());
         let (frame, made_for) = table.encode_again(&part, layout.as_ref(), id(n))?;
         let origins =
@@ -291,3 +411,6 @@ fn encode(
     }
     Ok(frames)
 }
+
+#[cfg(test)]
+mod tests;

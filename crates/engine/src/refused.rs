@@ -10,8 +10,8 @@ use protocol::record::Refusal;
 
 use crate::origins::Origin;
 
-/// Refused rows on their way to the lane. Deliveries wait for each, so there are never more than frames in flight.
-pub const REFUSED_AHEAD: usize = 16;
+/// Hands full of refused rows on their way to the lane: a few megabytes each.
+pub const REFUSED_AHEAD: usize = 4;
 
 /// A single row that the server does not take.
 #[derive(Debug)]

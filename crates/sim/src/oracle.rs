@@ -40,6 +40,7 @@ use crate::executor::Pid;
 use crate::oracle::clock::Clocks;
 use crate::oracle::dedup::Model;
 use crate::plan::Plan;
+use crate::records::from_body;
 use crate::server::{Insert, PLACES};
 
 /// A rule and what breaks it.
@@ -68,6 +69,17 @@ pub struct Sent {
     place: usize,
     pid: Pid,
     token: String,
+}
+
+/// Whether a body has the name and the rows of another, in whatever order.
+fn has_rows_of(sealed: &Bytes, sent: &Bytes) -> bool {
+    let sorted = |body: &Bytes| {
+        from_body(body).map(|(id, mut rows)| {
+            rows.sort_unstable();
+            (id, rows)
+        })
+    };
+    sealed == sent || sorted(sealed).is_some_and(|sealed| sorted(sent) == Some(sealed))
 }
 
 impl Sent {
@@ -275,11 +287,11 @@ impl Oracle {
                 format!("generation {generation} of frame {id:032x} was sent before its seal"),
             ));
         }
-        if piece.body != *body || piece.place != sent.place {
-            return Err(("C3", format!("frame {id:032x} was sent with other bytes than were sealed")));
+        if !has_rows_of(&piece.body, body) || piece.place != sent.place {
+            return Err(("C3", format!("frame {id:032x} was sent with other rows than were sealed")));
         }
-        if self.bodies.entry(sent.token.clone()).or_insert_with(|| body.clone()) != body {
-            return Err(("C3", format!("token `{}` names two byte strings", sent.token)));
+        if !has_rows_of(self.bodies.entry(sent.token.clone()).or_insert_with(|| body.clone()), body) {
+            return Err(("C3", format!("token `{}` names other rows", sent.token)));
         }
         let table = &self.tables[piece.place];
         if piece.ordinal >= table.frontier + table.window {

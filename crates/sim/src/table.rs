@@ -128,6 +128,10 @@ impl Table for SimTable {
         &self.schema
     }
 
+    fn refused_row(&self, error: &InsertError) -> Option<u64> {
+        u64::try_from(error.code).ok()?.checked_sub(1)
+    }
+
     fn layout(&self) -> Layout {
         if self.is_altered() { columns(self.has_time) } else { Layout::default() }
     }

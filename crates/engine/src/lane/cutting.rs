@@ -58,7 +58,7 @@ impl LaneTask {
                 tokio::select! {
                     biased;
                     Some(refused) = self.refused.recv() => {
-                        self.refuse(refused).await?;
+                        self.refuse_all(refused).await?;
                         self.cut().await?;
                     }
                     () = self.context.spool.quiet.notified() => {}

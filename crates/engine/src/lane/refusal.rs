@@ -22,9 +22,22 @@ const RESULT_KEPT: &str = "; its `dedup` key stays known, because no record can 
 const SHARED: &str = "; other rows of this record may already be written, so its key stays known: a replay would be dropped as a duplicate";
 
 impl LaneTask {
+    /// Takes refused rows, and all others that wait here: one cut serves them.
+    pub(super) async fn refuse_all(&mut self, refused: Vec<Refused>) -> Result<(), EngineError> {
+        for row in refused {
+            self.refuse(row).await?;
+        }
+        while let Ok(others) = self.refused.try_recv() {
+            for row in others {
+                self.refuse(row).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// A refused row becomes a dead letter, and its keys are forgotten in the same seal (C10); not if a table may have another row
     /// of the same record, for a later record of the key would be there twice.
-    pub(super) async fn refuse(&mut self, refused: Refused) -> Result<(), EngineError> {
+    async fn refuse(&mut self, refused: Refused) -> Result<(), EngineError> {
         let mut duplicates = Duplicates::default();
         // No key was taken for seen by a row that a state released: its records are in the state's other rows too.
         let stateful =

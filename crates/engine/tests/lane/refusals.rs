@@ -123,35 +123,96 @@ fn a_table_that_was_changed_gets_nothing_until_it_is_as_it_was_and_no_row_is_bla
 #[test]
 fn more_bad_rows_than_pieces_hold_the_frame_say_so_and_lose_nothing() {
     run(async {
+        for names_no_row in [true, false] {
+            let mut bench = Bench::new();
+            bench.settings.batch_rows_max = 4_000;
+            bench.settings.batch_age_max = Duration::from_secs(1);
+            bench.settings.first_batch_age_max = Duration::from_secs(1);
+            bench.settings.drain_time_max = Duration::from_millis(100);
+            {
+                let mut world = bench.table.world.lock().expect("no panic");
+                (world.poison, world.names_no_row) = ((0..4_000).collect(), names_no_row);
+            }
+            bench.push(0..4_000);
+            let (stop, asked) = watch::channel(false);
+            let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+            let problem = || bench.status.snapshot().problems.remove("d.t").map(|p| p.words);
+            wait_until(|| problem().is_some_and(|words| words.contains("1024 pieces"))).await;
+            stop.send(true).expect("it runs");
+            assert_eq!(running.await.expect("no panic").expect("goes on"), Outcome::Interrupted);
+            assert_eq!(bench.totals().await.dead_letters, 0);
+            // Its table mended, all of it arrives, in pieces.
+            bench.settings.drain_time_max = Duration::from_secs(50);
+            bench.table.world.lock().expect("no panic").poison.clear();
+            bench.drain().await.expect("drains");
+            bench.assert_holds(0..4_000);
+        }
+    });
+}
+
+/// A row that was refused for what is mended by now, while its neighbours waited for the operator, is sent once more.
+#[test]
+fn no_row_is_blamed_for_what_was_mended_while_its_frame_waited() {
+    run(async {
         let mut bench = Bench::new();
-        bench.settings.batch_rows_max = 2_000;
+        bench.settings.batch_rows_max = 4_000;
         bench.settings.batch_age_max = Duration::from_secs(1);
         bench.settings.first_batch_age_max = Duration::from_secs(1);
-        bench.settings.drain_time_max = Duration::from_millis(100);
-        bench.table.world.lock().expect("no panic").poison = (0..2_000).collect();
-        bench.push(0..2_000);
+        // All in one partition, and so in one frame.
+        let ids: Vec<u64> = (0..2_000).map(|n| 2 * n).collect();
+        bench.table.world.lock().expect("no panic").poison.clone_from(&ids);
+        bench.push(ids.iter().copied());
         let (stop, asked) = watch::channel(false);
         let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
         let problem = || bench.status.snapshot().problems.remove("d.t").map(|p| p.words);
         wait_until(|| problem().is_some_and(|words| words.contains("1024 pieces"))).await;
+        bench.table.world.lock().expect("no panic").poison = vec![8];
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 1_999).await;
         stop.send(true).expect("it runs");
-        assert_eq!(running.await.expect("no panic").expect("goes on"), Outcome::Interrupted);
-        assert_eq!(bench.totals().await.dead_letters, 0);
-        // Its table mended, all of it arrives, in pieces.
-        bench.settings.drain_time_max = Duration::from_secs(5);
-        bench.table.world.lock().expect("no panic").poison.clear();
+        running.await.expect("no panic").expect("drains");
+        bench.assert_holds(ids.into_iter().filter(|id| *id != 8));
+        assert_eq!(bench.totals().await.dead_letters, 1);
+    });
+}
+
+/// A quarter of the rows is refused: each costs the insert that names it, and its own, and all of a frame share one split and one seal.
+#[test]
+fn many_bad_rows_that_the_server_names_are_parted_in_one_go() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.batch_rows_max = 2_000;
+        bench.settings.batch_age_max = Duration::from_secs(1);
+        bench.settings.first_batch_age_max = Duration::from_secs(1);
+        // The rows of the two partitions are in turn.
+        let is_bad = |id: &u64| id % 4 == 3;
+        bench.table.world.lock().expect("no panic").poison = (0..1_000).filter(is_bad).collect();
+        bench.push(0..1_000);
         bench.drain().await.expect("drains");
-        bench.assert_holds(0..2_000);
+        bench.assert_holds((0..1_000).filter(|id| !is_bad(id)));
+        let (attempts, refused, looks) = {
+            let world = bench.table.world.lock().expect("no panic");
+            (world.attempts, world.refused, world.looks)
+        };
+        assert_eq!(bench.totals().await.dead_letters, 250);
+        let frames = bench.lane().await.tables[0].next_ordinal;
+        assert!(refused <= 2 * 250 + frames, "{refused} inserts were refused, of {frames} frames");
+        assert!(attempts <= refused + 250 + 2 * frames, "{attempts} inserts, {refused} of them refused");
+        assert!(looks < 60, "{looks}: the table is looked at for all of them together");
+        let letters = bench.dead_letters.world.lock().expect("no panic").rows.len();
+        assert!(letters as u64 <= 2 * frames + 1, "{letters} seals with dead letters, of {frames} frames");
     });
 }
 
 #[test]
 fn a_crash_at_any_moment_of_a_refusal_loses_and_doubles_nothing() {
     run(async {
-        for seed in 0..16u64 {
+        for seed in 0..32u64 {
             let bench = Bench::new();
             let bad = [3, 50, 51, 99, 100, 177];
-            bench.table.world.lock().expect("no panic").poison = bad.to_vec();
+            {
+                let mut world = bench.table.world.lock().expect("no panic");
+                (world.poison, world.names_no_row) = (bad.to_vec(), seed % 2 == 0);
+            }
             bench.push(0..200);
             for round in 0..5u64 {
                 if (seed + round) % 3 == 0 {

@@ -102,6 +102,10 @@ pub struct World {
     pub insert_time: Duration,
     /// Rows that the server does not take.
     pub poison: Vec<u64>,
+    /// The server does not say which row it refuses an insert for.
+    pub names_no_row: bool,
+    /// Inserts that were refused for their rows.
+    pub refused: u64,
     /// The messages of the dead letters that were encoded.
     pub messages: Vec<String>,
     /// Rows that it no longer takes after so many attempts.
@@ -282,6 +286,11 @@ fn world() -> Arc<Mutex<World>> {
 
 fn error(effect: Effect, remedy: Remedy, kind: TableFault) -> InsertError {
     InsertError { effect, remedy, code: 0, kind, message: format!("made to fail: {kind}") }
+}
+
+fn sorted(mut numbers: Vec<u64>) -> Vec<u64> {
+    numbers.sort_unstable();
+    numbers
 }
 
 fn numbers(body: &[u8]) -> Vec<u64> {

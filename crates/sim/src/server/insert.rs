@@ -52,8 +52,8 @@ pub enum Step {
     Wait,
     /// The token is known: nothing is done, and that is a success.
     Known,
-    /// The content is turned down.
-    Poison,
+    /// The content is turned down, because of the row at this place.
+    Poison(usize),
     /// It names a column that the table has not.
     Misfit,
     /// The token's line is written; the rows come next.
@@ -105,8 +105,10 @@ impl State {
         let rows = from_body(&insert.body).map(|(_, rows)| rows).unwrap_or_default();
         let is_poison =
             |id: u64| self.server.poison.iter().any(|(poison, from_us)| *poison == id && *from_us <= now_us);
-        if CHECKED.contains(&insert.place) && rows.iter().any(|row| is_poison(row[0])) {
-            return Step::Poison;
+        if CHECKED.contains(&insert.place)
+            && let Some(at) = rows.iter().position(|row| is_poison(row[0]))
+        {
+            return Step::Poison(at);
         }
         self.server.remember(insert.place, insert.token.clone(), now_us);
         self.server.tables[insert.place].tokens.insert(insert.token.clone(), Token::Writing);

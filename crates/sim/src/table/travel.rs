@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dataflow::{Effect, Remedy, TableFault};
+use dataflow::{Effect, InsertError, Remedy, TableFault};
 
 use super::{Answer, failed};
 use crate::plan::InsertFault;
@@ -106,10 +106,13 @@ async fn write(world: &Arc<World>, insert: &Insert, fault: Option<InsertFault>) 
                 world.state().server.end(&insert.query_id);
                 return Err(unknown());
             }
-            Step::Poison => {
+            Step::Poison(at) => {
                 world.state().server.end(&insert.query_id);
                 world.pause(100, 1_000).await;
-                return Err(failed(Effect::None, Remedy::Divert, TableFault::BadContent));
+                let refused = failed(Effect::None, Remedy::Divert, TableFault::BadContent);
+                // The servers of every other seed name the row.
+                let code = if world.plan.seed.is_multiple_of(2) { 0 } else { at as i32 + 1 };
+                return Err(refused.map_err(|error| InsertError { code, ..error }));
             }
         }
     }
