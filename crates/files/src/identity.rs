@@ -6,6 +6,9 @@
 //! when it was first seen, and of all of them if there were fewer. Each is compared over its own length, so a file that grows stays
 //! itself, and one that was cut is told from one that was written over. Earlier programs wrote `inode:birth:length:hash`.
 //!
+//! A file that was reached through a symbolic link has a sixth part, the path without links, in which `%`, `:` and control characters are written as `%`
+//! and two digits: the link may lead elsewhere later, and the file is looked for where it was. It is no part of any comparison.
+//!
 //! | node     | bytes                             | what it is                                          |
 //! |----------|-----------------------------------|-----------------------------------------------------|
 //! | the same | all hashes agree                  | [`Likeness::Same`]                                  |
@@ -20,7 +23,10 @@
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 use std::time::UNIX_EPOCH;
+
+use crate::links;
 
 /// The lengths at the head of a file that are hashed: enough to tell two logs apart, few enough to be there early.
 const LENGTHS: [u64; 4] = [16, 64, 256, 1024];
@@ -95,6 +101,8 @@ pub struct Identity {
     node: Node,
     /// Lengths, ascending, and their hashes.
     prints: Vec<(u64, u64)>,
+    /// Where it was, if links led there.
+    real: Option<String>,
 }
 
 impl Identity {
@@ -114,7 +122,24 @@ impl Identity {
             lengths.push(length);
         }
         let prints = lengths.into_iter().map(|l| (l, hash(head, l))).collect();
-        Self { node, prints }
+        Self { node, prints, real: None }
+    }
+
+    /// With the place that links lead to from `path`, if they lead to this file.
+    #[must_use]
+    pub fn reached_by(self, path: &str) -> Self {
+        Self { real: links::real(Path::new(path), self.node.device, self.node.inode), ..self }
+    }
+
+    /// Of the same file, of which more is known now: it begins with `head`.
+    #[must_use]
+    pub fn grown(&self, head: &[u8]) -> Self {
+        Self { real: self.real.clone(), ..Self::of_head(self.node, head) }
+    }
+
+    /// The path without links that the file had, if it was reached through one.
+    pub fn real(&self) -> Option<&str> {
+        self.real.as_deref()
     }
 
     /// The device and inode that the file had.
@@ -158,9 +183,13 @@ impl Identity {
 
     /// Reads the text of one; `None` if it is none.
     pub fn parse(text: &str) -> Option<Self> {
-        let parts: Vec<&str> = text.split(':').collect();
+        let mut parts: Vec<&str> = text.split(':').collect();
         let print =
             |length: &str, hash: &str| Some((length.parse().ok()?, u64::from_str_radix(hash, 16).ok()?));
+        let real = match parts.len() {
+            6 => Some(unescaped(parts.pop()?)?),
+            _ => None,
+        };
         match parts[..] {
             ["2", device, inode, birth, prints] => Some(Self {
                 node: Node {
@@ -172,10 +201,12 @@ impl Identity {
                     .split(',')
                     .map(|pair| pair.split_once('=').and_then(|(length, hash)| print(length, hash)))
                     .collect::<Option<_>>()?,
+                real,
             }),
             [inode, birth, length, hash] => Some(Self {
                 node: Node { device: None, inode: inode.parse().ok()?, birth_ns: birth.parse().ok()? },
                 prints: vec![print(length, hash)?],
+                real: None,
             }),
             _ => None,
         }
@@ -214,8 +245,31 @@ impl std::fmt::Display for Identity {
             self.node.inode,
             self.node.birth_ns,
             prints.join(",")
-        )
+        )?;
+        self.real.as_ref().map_or(Ok(()), |real| write!(f, ":{}", escaped(real)))
     }
+}
+
+fn escaped(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    for character in path.chars() {
+        match character {
+            '%' | ':' | '\0'..='\x1f' | '\x7f' => text.push_str(&format!("%{:02x}", character as u32)),
+            _ => text.push(character),
+        }
+    }
+    text
+}
+
+/// `None` if nobody has written it.
+fn unescaped(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut path = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        path.push(u8::from_str_radix(part.get(..2)?, 16).ok().filter(u8::is_ascii)?.into());
+        path.push_str(&part[2..]);
+    }
+    Some(path)
 }
 
 /// The first bytes of a file, as many as an identity is made of, all as they were at one moment.

@@ -1,10 +1,12 @@
 //! Files of this host that others write, rename, copy and delete while they are read.
 //!
-//! Owns what makes a file itself ([`identity`]), and what makes one another's copy ([`copies`]). Does not own which files are read, or where a reader
+//! Owns what makes a file itself ([`identity`]), and what makes one another's copy ([`copies`]),
+//! and where links lead ([`links`]). Does not own which files are read, or where a reader
 //! is in one: `sources::file` and `gateway::files` know that.
 
 pub mod copies;
 pub mod identity;
+pub mod links;
 
 pub use identity::{Beginning, Identity, Likeness, Node};
 

@@ -20,7 +20,7 @@
 //! | the record's time        | unknown                                                                           |
 //! | file appended to         | goes on: its identity (`files`) covers only bytes that were there                         |
 //! | written over in place    | known by its first bytes, and by the last ones in front of the position (`mark`)  |
-//! | rotated away             | followed in its folder; may go once it was read to its end (`place`)              |
+//! | rotated away             | followed in its folder, and in that behind a link; may go once it was read to its end (`place`) |
 //! | cut; gone before its end | refused                                                                           |
 //! | with `follow`            | no file ends: it is read on when it grows, and new ones are found (`follow`)      |
 //! | matched by two inputs, or by a symbolic link too | refused, by device and inode (`claims`)                   |
@@ -367,6 +367,8 @@ fn fault_of(error: &std::io::Error) -> SourceFault {
     }
 }
 
+#[cfg(test)]
+mod link_tests;
 #[cfg(test)]
 mod rotation_tests;
 #[cfg(test)]

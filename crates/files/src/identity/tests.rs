@@ -141,3 +141,27 @@ fn a_beginning_is_of_one_content_though_the_file_is_written_over_meanwhile() {
     };
     assert_eq!(first_of(1024, &mut read_at).unwrap(), b"");
 }
+
+#[test]
+fn the_path_behind_a_link_is_kept_in_the_text_and_compares_with_nothing() {
+    let folder = std::env::temp_dir().join(format!("forebay-identity-{}-%:link\n", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (file, link) = (folder.join("a:1%.log"), folder.join("b.log"));
+    std::fs::write(&file, b"{\"some\":\"line\"}\n").expect("written");
+    drop(std::fs::remove_file(&link));
+    std::os::unix::fs::symlink(&file, &link).expect("a link");
+    let path = |path: &std::path::Path| path.to_str().expect("UTF-8").to_owned();
+    let plain = of(&path(&file));
+    assert_eq!(plain.clone().reached_by(&path(&file)), plain, "no link leads there");
+    let linked = plain.clone().reached_by(&path(&link));
+    let text = linked.to_string();
+    assert!(text.contains("a%3a1%25.log") && !text.contains('\n'), "{text}");
+    assert_eq!(Identity::parse(&text), Some(linked.clone()));
+    let real = std::fs::canonicalize(&file).expect("it is there");
+    assert_eq!(linked.real(), real.to_str());
+    assert_eq!(linked.compare(&File::open(&file).expect("it opens")).expect("it is read"), Likeness::Same);
+    for wrong in ["%", "%4", "%zz", "%ff"] {
+        assert_eq!(Identity::parse(&format!("{plain}:{wrong}")), None, "{wrong}");
+    }
+    std::fs::remove_dir_all(&folder).expect("removed");
+}

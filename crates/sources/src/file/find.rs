@@ -156,7 +156,7 @@ fn identity(path: &str) -> Result<Option<Identity>, SourceError> {
     if file.metadata().map_err(failed)?.len() == 0 {
         return Ok(None);
     }
-    Identity::of(&file).map(Some).map_err(failed)
+    Identity::of(&file).map(|identity| Some(identity.reached_by(path))).map_err(failed)
 }
 
 /// An error of a call on `path`.

@@ -102,7 +102,7 @@ pub(super) fn partitions(paths: &[String]) -> Result<Vec<PartitionStart>, Source
     for entry in Survey::of(paths)?.entries.into_iter().filter(|entry| entry.bytes > 0) {
         let Ok(file) = std::fs::File::open(&entry.path) else { continue };
         let Ok(identity) = Identity::of(&file) else { continue };
-        starts.push(start(&entry.path, 0, identity.to_string()));
+        starts.push(start(&entry.path, 0, identity.reached_by(&entry.path).to_string()));
     }
     Ok(starts)
 }
@@ -234,7 +234,7 @@ fn look(
         return Ok(Decision::default());
     }
     let lost = known.iter().filter(|known| matches!(known.is, Is::Lost));
-    let of_lost: BTreeSet<PathBuf> = lost.map(|known| folder(&known.from.partition.stream)).collect();
+    let of_lost: BTreeSet<PathBuf> = lost.flat_map(Known::folders).collect();
     let mut folders: BTreeSet<PathBuf> = survey.entries.iter().map(|entry| folder(&entry.path)).collect();
     folders.extend(of_lost.iter().cloned());
     let mut decision = Decision::default();

@@ -10,6 +10,7 @@
 //! | the same, shorter than the position   | its copy in the same folder; else refused: it was cut                        |
 //! | the file, cut                         | its copy in the same folder; else refused                                    |
 //! | nothing, or another file              | the file under its new name in the same folder, or among the paths           |
+//! | a link that led to the file           | the file where the link leads now, or led when the file was first seen, as above |
 //! | the file, emptied or written over     | its copy in the same folder, whose name begins alike (`copytruncate`)        |
 //! | the same, and has another name by now | the same                                                                     |
 //! | and neither is found                  | nothing more if it was read to its end; else refused                         |
@@ -19,6 +20,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use dataflow::{ReadFrom, SourceError, SourceFault};
+use files::links::{folder, hops};
 use files::{Identity, Likeness};
 
 use super::find::failed;
@@ -188,20 +190,22 @@ fn elsewhere(
     mut was_copied: bool,
     paths: &dyn Fn() -> Result<Vec<String>, SourceError>,
 ) -> Result<Option<Place>, SourceError> {
-    let mut copies = Vec::new();
-    let stem = stem(path);
-    let mut itself = Vec::new();
-    for sibling in siblings(path)? {
-        if sibling.inode == identity.node().inode {
-            itself.push(sibling.path);
-        } else if sibling.name().is_some_and(|name| name.starts_with(&stem)) {
-            copies.push(sibling.path);
-        }
-    }
+    // A name that the paths mean first: the file is shown under it.
     let is_inode = |other: &PathBuf| {
         std::fs::metadata(other).is_ok_and(|metadata| metadata.ino() == identity.node().inode)
     };
-    itself.extend(paths()?.into_iter().map(PathBuf::from).filter(is_inode));
+    let mut itself: Vec<PathBuf> = paths()?.into_iter().map(PathBuf::from).filter(is_inode).collect();
+    let mut copies = Vec::new();
+    for name in names(path, identity) {
+        let stem = stem(&name);
+        for sibling in siblings(&folder(&name))? {
+            if sibling.inode == identity.node().inode {
+                itself.push(sibling.path);
+            } else if sibling.name().is_some_and(|name| name.starts_with(&stem)) {
+                copies.push(sibling.path);
+            }
+        }
+    }
     for path in &itself {
         match open(path, identity, read) {
             Some((Likeness::Same, place)) => return Ok(Some(place)),
@@ -218,6 +222,17 @@ fn elsewhere(
         _ => None,
     };
     Ok(copies.iter().find_map(copy))
+}
+
+/// The names that a file had: the one that is meant, those that links lead to from there, and the one that they led to when it was first seen.
+pub(super) fn names(path: &str, identity: &Identity) -> Vec<PathBuf> {
+    let mut names = vec![PathBuf::from(path)];
+    for name in hops(Path::new(path)).into_iter().chain(identity.real().map(PathBuf::from)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// What a file is, with its place; `None` for one that is of no use.
@@ -243,20 +258,19 @@ impl Sibling {
     }
 }
 
-fn siblings(path: &str) -> Result<Vec<Sibling>, SourceError> {
-    let folder = match Path::new(path).parent() {
-        Some(folder) if folder != Path::new("") => folder.to_owned(),
-        _ => PathBuf::from("."),
-    };
+fn siblings(folder: &Path) -> Result<Vec<Sibling>, SourceError> {
     let failed = |error| failed(&folder.display().to_string(), "listed", &error);
-    let entries = match std::fs::read_dir(&folder) {
+    let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(failed(error)),
     };
     let sibling = |entry: std::fs::DirEntry| {
         let metadata = entry.metadata().ok().filter(Metadata::is_file)?;
-        Some(Sibling { path: entry.path(), inode: metadata.ino() })
+        // As the paths of a source write it.
+        let path = entry.path();
+        let path = path.strip_prefix(".").map(Path::to_owned).unwrap_or(path);
+        Some(Sibling { path, inode: metadata.ino() })
     };
     let mut found = Vec::new();
     for entry in entries.take(SIBLINGS_MAX) {
@@ -267,7 +281,7 @@ fn siblings(path: &str) -> Result<Vec<Sibling>, SourceError> {
 }
 
 /// The beginning that a copy's name has in common with the file's: `app` for `app.log`.
-fn stem(path: &str) -> String {
-    let name = Path::new(path).file_stem().and_then(|stem| stem.to_str());
+fn stem(path: &Path) -> String {
+    let name = path.file_stem().and_then(|stem| stem.to_str());
     name.unwrap_or_default().to_owned()
 }

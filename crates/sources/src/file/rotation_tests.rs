@@ -5,19 +5,19 @@ use super::*;
 use dataflow::conformance::source::Watch;
 
 /// A pipeline over files: what it has read, and where it stands.
-struct Run {
+pub(super) struct Run {
     fixture: FileFixture,
-    known: Vec<ReadFrom>,
+    pub(super) known: Vec<ReadFrom>,
     read: Vec<String>,
 }
 
 impl Run {
-    fn new(paths: &[String]) -> Self {
+    pub(super) fn new(paths: &[String]) -> Self {
         Self { fixture: over(paths), known: Vec::new(), read: Vec::new() }
     }
 
     /// One run to the end, as the engine does it. Returns what was read.
-    async fn run(&mut self) -> Result<Vec<String>, SourceError> {
+    pub(super) async fn run(&mut self) -> Result<Vec<String>, SourceError> {
         let source = &self.fixture.source;
         let shown = source.partitions().await?;
         let shown = source.recognize(shown, self.known.clone()).await?;
@@ -48,18 +48,18 @@ impl Run {
         Ok(read)
     }
 
-    async fn refusal(&mut self) -> String {
+    pub(super) async fn refusal(&mut self) -> String {
         let error = self.run().await.expect_err("refused");
         assert_eq!(error.fault, SourceFault::Refused, "{error}");
         error.message
     }
 }
 
-fn rows(range: std::ops::Range<usize>) -> Vec<u8> {
+pub(super) fn rows(range: std::ops::Range<usize>) -> Vec<u8> {
     range.flat_map(|n| format!("{{\"row\":{n},\"text\":\"some text\"}}\n").into_bytes()).collect()
 }
 
-fn ids(range: std::ops::Range<usize>) -> Vec<String> {
+pub(super) fn ids(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|n| format!("{{\"row\":{n},\"text\":\"some text\"}}")).collect()
 }
 

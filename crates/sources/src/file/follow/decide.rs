@@ -189,7 +189,9 @@ impl<'a> Look<'a> {
         let mut by_inode = HashMap::<u64, Vec<usize>>::new();
         let mut spots = Vec::with_capacity(known.len());
         for (at, known) in known.iter().enumerate() {
-            by_stem.entry(stem(&known.from.partition.stream).to_owned()).or_default().push(at);
+            for name in known.names() {
+                by_stem.entry(stem(name).to_owned()).or_default().push(at);
+            }
             by_inode.entry(known.identity.node().inode).or_default().push(at);
             // It may have been renamed since it was opened.
             let spot = known.node().map(|(node, before)| {
@@ -338,7 +340,7 @@ impl<'a> Look<'a> {
             }
             let path = &*unknown.entry.path;
             // What was compared is what is recorded; more of the file may be there by now.
-            let identity = Identity::of_head(unknown.entry.node, &unknown.head);
+            let identity = Identity::of_head(unknown.entry.node, &unknown.head).reached_by(path);
             let of_name = self.known.iter().filter(|known| *known.from.partition.stream == *path);
             let index = of_name.map(|known| known.from.partition.index + 1).max().unwrap_or(0);
             new.push(PartitionStart {

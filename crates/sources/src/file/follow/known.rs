@@ -2,16 +2,19 @@
 //!
 //! Owns the comparison by content. Does not own where files are looked for (`survey`), nor what follows from a comparison (`decide`).
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use dataflow::{ReadFrom, SourceError};
 use files::copies::is_name_of_copy;
-use files::{Beginning, Identity, Node};
+use files::{Beginning, Identity, Node, links};
 
 use super::survey::{Entry, folder};
 use crate::file::mark::{self, Mark};
+use crate::file::place;
 
 /// A file of which fewer bytes were compared may be alike by chance.
 pub(super) const EVIDENCE_MIN: u64 = 64;
@@ -102,13 +105,23 @@ impl Known {
         self.identity.covers().max(marked)
     }
 
+    /// The names that the file had when it was first seen: its own, and the one that links led to.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.from.partition.stream).chain(self.identity.real())
+    }
+
+    /// Where it is looked for: the folders of its names, and of those that links lead to from there now.
+    pub fn folders(&self) -> BTreeSet<PathBuf> {
+        let names = place::names(&self.from.partition.stream, &self.identity);
+        names.iter().map(|name| links::folder(name)).collect()
+    }
+
     /// Whether a file may be called so because it is a copy of this one: in its folder, or where the source looks.
     pub fn may_have_copy(&self, entry: &Entry) -> bool {
-        let stream = &*self.from.partition.stream;
         let has_folder = |path: &str| folder(path) == folder(&entry.path);
         let is_near =
-            || entry.is_meant || has_folder(stream) || self.node().is_some_and(|(_, path)| has_folder(path));
-        is_name_of_copy(stream, &entry.path) && is_near()
+            || entry.is_meant || self.names().chain(self.node().map(|(_, path)| path)).any(has_folder);
+        self.names().any(|name| is_name_of_copy(name, &entry.path)) && is_near()
     }
 
     /// Whether so many bytes that are left of the file, and are the same, show that it was cut; fewer may begin what is written into it instead.

@@ -168,7 +168,7 @@ impl Reading {
             return Ok(false);
         }
         if self.identity.covers() < begins.len() as u64 {
-            self.identity = Identity::of_head(self.identity.node(), &begins);
+            self.identity = self.identity.grown(&begins);
         }
         Ok(true)
     }

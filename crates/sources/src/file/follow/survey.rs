@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use dataflow::{SourceError, SourceFault};
-use files::Node;
+use files::{Node, links};
 
 use crate::file::find;
 
@@ -140,8 +140,5 @@ impl Times {
 
 /// The folder of a path.
 pub(super) fn folder(path: &str) -> PathBuf {
-    match Path::new(path).parent() {
-        Some(folder) if folder != Path::new("") => folder.to_owned(),
-        _ => PathBuf::from("."),
-    }
+    links::folder(Path::new(path))
 }

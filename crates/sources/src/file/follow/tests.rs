@@ -259,6 +259,42 @@ async fn a_copy_is_no_new_file_once_its_original_has_gone_too() {
 }
 
 #[tokio::test]
+async fn a_file_behind_a_link_that_was_rotated_while_nobody_followed_it_is_read_to_its_end() {
+    for (how, count) in [("renamed", 20), ("copied", 20), ("retargeted", 20)] {
+        let dir = Dir::new(&format!("behind-link-{how}"));
+        for folder in ["containers", "pods", "others"] {
+            fs::create_dir(dir.path(folder)).unwrap();
+        }
+        let real = dir.write("pods/0.log", &text(0..count));
+        std::os::unix::fs::symlink("../pods/0.log", dir.path("containers/x.log")).unwrap();
+        let fixture = follow(&[dir.path("containers/*.log")]);
+        let mut run = Run::first(&fixture).await;
+        run.until(rows(0..count)).await;
+        let (known, before) = (run.sealed(), run.rows());
+        drop(run);
+        append(&real, &text(20..40));
+        match how {
+            "renamed" => {
+                fs::rename(&real, dir.path("pods/0.log.2026")).unwrap();
+                dir.write("pods/0.log", &text(40..60));
+            }
+            "copied" => {
+                fs::copy(&real, dir.path("pods/0.log.2026")).unwrap();
+                empty(&real);
+                append(&real, &text(40..60));
+            }
+            _ => {
+                dir.write("others/1.log", &text(40..60));
+                fs::remove_file(dir.path("containers/x.log")).unwrap();
+                std::os::unix::fs::symlink("../others/1.log", dir.path("containers/x.log")).unwrap();
+            }
+        }
+        let mut run = Run::start(&fixture, known, before).await;
+        run.until(rows(0..60)).await;
+    }
+}
+
+#[tokio::test]
 async fn a_hard_link_is_no_file_of_its_own() {
     let dir = Dir::new("follow-link");
     let path = dir.write("a.log", &text(0..50));

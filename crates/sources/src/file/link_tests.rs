@@ -1,0 +1,85 @@
+//! Files that symbolic and hard links lead to, between runs.
+
+use std::os::unix::fs::symlink;
+
+use super::rotation_tests::{Run, ids, rows};
+use super::tests::{Dir, append};
+use super::*;
+
+/// `containers/x.log`, a link to `pods/0.log`, as container runtimes make them.
+fn linked(name: &str) -> (Dir, String) {
+    let dir = Dir::new(name);
+    for folder in ["containers", "pods", "others"] {
+        std::fs::create_dir(dir.path(folder)).unwrap();
+    }
+    let real = dir.write("pods/0.log", &rows(0..100));
+    symlink("../pods/0.log", dir.path("containers/x.log")).unwrap();
+    (dir, real)
+}
+
+fn retarget(dir: &Dir, target: &str) {
+    let link = dir.path("containers/x.log");
+    std::fs::remove_file(&link).unwrap();
+    symlink(target, link).unwrap();
+}
+
+#[tokio::test]
+async fn a_file_behind_a_link_that_was_renamed_is_read_to_its_end_and_so_is_the_new_one() {
+    let (dir, real) = linked("link-rename");
+    let mut run = Run::new(&[dir.path("containers/*.log")]);
+    assert_eq!(run.run().await.unwrap(), ids(0..100));
+    append(&real, &rows(100..200));
+    std::fs::rename(&real, dir.path("pods/0.log.2026")).unwrap();
+    dir.write("pods/0.log", &rows(200..300));
+    assert_eq!(run.run().await.unwrap(), ids(100..300));
+    assert_eq!(run.run().await.unwrap(), ids(0..0), "and nothing twice");
+    // The link leads to nothing for a moment.
+    append(&real, &rows(300..310));
+    std::fs::rename(&real, dir.path("pods/0.log.2027")).unwrap();
+    assert_eq!(run.run().await.unwrap(), ids(300..310));
+}
+
+#[tokio::test]
+async fn a_file_behind_a_link_that_was_copied_and_truncated_is_read_to_its_end() {
+    let (dir, real) = linked("link-copy");
+    let mut run = Run::new(&[dir.path("containers/*.log")]);
+    assert_eq!(run.run().await.unwrap(), ids(0..100));
+    append(&real, &rows(100..200));
+    std::fs::copy(&real, dir.path("pods/0.log.2026")).unwrap();
+    std::fs::write(&real, rows(200..300)).unwrap();
+    assert_eq!(run.run().await.unwrap(), ids(100..300));
+    assert_eq!(run.run().await.unwrap(), ids(0..0), "and nothing twice");
+}
+
+#[tokio::test]
+async fn a_file_that_a_link_leads_to_no_more_is_read_to_its_end() {
+    for target in ["../pods/1.log", "../others/1.log"] {
+        let (dir, real) = linked(&format!("link-target-{}", target.len()));
+        let mut run = Run::new(&[dir.path("containers/*.log")]);
+        assert_eq!(run.run().await.unwrap(), ids(0..100));
+        append(&real, &rows(100..200));
+        dir.write(&target[3..], &rows(200..300));
+        retarget(&dir, target);
+        assert_eq!(run.run().await.unwrap(), ids(100..300), "{target}");
+        // Where the link was first seen to lead to, also if it leads nowhere now, and the file was renamed.
+        append(&real, &rows(300..310));
+        std::fs::rename(&real, dir.path("pods/old")).unwrap();
+        std::fs::remove_file(dir.path("containers/x.log")).unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(300..310), "{target}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_behind_a_link_that_is_gone_is_refused_unless_it_was_read_to_its_end() {
+    let (dir, real) = linked("link-gone");
+    append(&real, b"{\"half");
+    let mut run = Run::new(&[dir.path("containers/*.log")]);
+    assert_eq!(run.run().await.unwrap(), ids(0..100));
+    std::fs::rename(&real, dir.path("others/away")).unwrap();
+    dir.write("pods/0.log", &rows(200..300));
+    let message = run.refusal().await;
+    assert!(message.contains("another one than was read") && message.contains("--partition"), "{message}");
+    std::fs::rename(dir.path("others/away"), dir.path("pods/back")).unwrap();
+    append(&dir.path("pods/back"), b"\":1}\n");
+    assert_eq!(run.run().await.unwrap(), [vec!["{\"half\":1}".to_owned()], ids(200..300)].concat());
+}
