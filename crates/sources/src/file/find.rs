@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use dataflow::{SourceError, SourceFault};
 use files::{Identity, Node};
@@ -57,16 +58,72 @@ fn matches(path: &str) -> Result<Vec<String>, SourceError> {
             SourceError::new(fault_of(error.error()), message)
         })?;
         if entry.is_file() {
-            let Some(name) = entry.to_str() else {
-                return Err(config(format!("file name `{}` is not UTF-8", entry.display())));
-            };
+            let Some(name) = entry.to_str() else { return Err(no_utf8(&entry)) };
             files.push(name.to_owned());
         }
         if files.len() > FILES_MAX {
             break;
         }
     }
+    refuse_no_utf8(path)?;
     Ok(files)
+}
+
+/// Refuses a pattern that means a file or folder whose name is not UTF-8: `glob` passes over it without a word.
+fn refuse_no_utf8(pattern: &str) -> Result<(), SourceError> {
+    let mut at = 0;
+    for part in pattern.split('/') {
+        let (before, end) = (&pattern[..at], at + part.len());
+        at = (end + 1).min(pattern.len());
+        if !is_pattern(part) {
+            continue;
+        }
+        let is_last = end == pattern.len();
+        for folder in folders(before, part == "**")? {
+            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                if name.to_str().is_none() && is_meant(part, &name.to_string_lossy(), is_last, &entry.path())
+                {
+                    return Err(no_utf8(&entry.path()));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The folders that a pattern means which ends with `/`, or is empty; with those in them, if it goes on with `**`.
+fn folders(pattern: &str, with_all_in_them: bool) -> Result<Vec<PathBuf>, SourceError> {
+    if let Some(pattern) = pattern.strip_suffix("**/") {
+        return folders(pattern, true);
+    }
+    // That it is a pattern has been seen. What cannot be listed has been refused, or has gone meanwhile.
+    let of = |pattern: &str| {
+        let wrong =
+            |error: glob::PatternError| config(format!("pattern `{pattern}` is wrong: {}", error.msg));
+        Ok(glob::glob(pattern).map_err(wrong)?.flatten().filter(|path| path.is_dir()))
+    };
+    let mut folders: Vec<PathBuf> = match is_pattern(pattern) {
+        true => of(pattern)?.collect(),
+        false => vec![PathBuf::from(if pattern.is_empty() { "." } else { pattern })],
+    };
+    if with_all_in_them {
+        folders.extend(of(&format!("{pattern}**/"))?);
+    }
+    Ok(folders)
+}
+
+/// Whether a part of a pattern means an entry of that name, as far as it can be read: a file for the last part, a folder for the others.
+fn is_meant(part: &str, name: &str, is_last: bool, path: &Path) -> bool {
+    let is_wanted = if is_last && part != "**" { path.is_file() } else { path.is_dir() };
+    is_wanted && (part == "**" || glob::Pattern::new(part).is_ok_and(|pattern| pattern.matches(name)))
+}
+
+fn no_utf8(path: &Path) -> SourceError {
+    let name = path.as_os_str().as_bytes().escape_ascii();
+    config(format!(
+        "the name `{name}` is not UTF-8, and the paths match it; rename it (`mv $'{name}' NEW`, in bash), or choose a pattern that does not match it"
+    ))
 }
 
 fn is_pattern(path: &str) -> bool {
@@ -167,3 +224,6 @@ pub(super) fn failed(path: &str, what: &str, error: &std::io::Error) -> SourceEr
 fn config(message: String) -> SourceError {
     SourceError::new(SourceFault::Config, message)
 }
+
+#[cfg(test)]
+mod tests;
