@@ -293,6 +293,8 @@ fn recognize(
     for from in known {
         // A file that is missed ends the start here, before anything new is recorded.
         match place::find(from, &others)? {
+            // One of two hard links that were read as two files has gone.
+            Place::At(_, path) if is_anothers(from, &path, known) => {}
             Place::At(file, path) => {
                 nodes.extend(file.metadata().map(|metadata| Node::of(&metadata)).ok());
                 by_path.insert(path, from);
@@ -339,6 +341,17 @@ fn recognize(
         }
     }
     Ok(recognized)
+}
+
+/// Whether the file that was found under another name is read as a file of that name.
+fn is_anothers(from: &ReadFrom, path: &str, known: &[ReadFrom]) -> bool {
+    let node = |from: &ReadFrom| Identity::parse(&from.identity).map(|identity| identity.node());
+    let has_name = |other: &&ReadFrom| *other.partition.stream == *path && other.partition != from.partition;
+    *from.partition.stream != *path
+        && known
+            .iter()
+            .filter(has_name)
+            .any(|other| node(other).zip(node(from)).is_some_and(|(other, node)| other.is(&node)))
 }
 
 /// Whether the file is a copy of one that stands, whose name is the beginning of its name: `app.log.1` of `app.log`.

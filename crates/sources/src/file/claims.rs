@@ -27,7 +27,7 @@ impl Claims {
     pub(super) fn take<'p>(&self, input: &str, paths: impl Iterator<Item = &'p str>) -> Result<(), String> {
         let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         claims.retain(|_, claim| claim.input != input);
-        let mut own = BTreeMap::new();
+        let mut own: BTreeMap<(u64, u64), Vec<&str>> = BTreeMap::new();
         for path in paths {
             let Ok(metadata) = std::fs::metadata(path) else { continue };
             let node = (metadata.dev(), metadata.ino());
@@ -40,18 +40,21 @@ impl Claims {
                     other.input
                 ));
             }
-            let claim = Claim { input: input.to_owned(), path: path.to_owned() };
-            let before: Option<Claim> = own.insert(node, claim).filter(|before| before.path != path);
+            let before = own.entry(node).or_default();
+            if before.contains(&path) {
+                continue;
+            }
             // Whoever has made a hard link and lets one input read both means it.
-            if let Some(before) = before.filter(|before| is_one_name(&before.path, path)) {
+            if let Some(before) = before.iter().find(|before| is_one_name(before, path)) {
                 return Err(format!(
-                    "`{}` and `{path}` are the same file (a symbolic link, or its path written in two ways), and its rows would be written twice; let \
-                     `paths` name it once",
-                    before.path
+                    "`{before}` and `{path}` are the same file (a symbolic link, or its path written in two ways), and its rows would be written twice; let \
+                     `paths` name it once"
                 ));
             }
+            before.push(path);
         }
-        claims.append(&mut own);
+        let claim = |path: &str| Claim { input: input.to_owned(), path: path.to_owned() };
+        claims.extend(own.into_iter().map(|(node, paths)| (node, claim(paths[0]))));
         Ok(())
     }
 }

@@ -83,3 +83,48 @@ async fn a_file_behind_a_link_that_is_gone_is_refused_unless_it_was_read_to_its_
     append(&dir.path("pods/back"), b"\":1}\n");
     assert_eq!(run.run().await.unwrap(), [vec!["{\"half\":1}".to_owned()], ids(200..300)].concat());
 }
+
+#[tokio::test]
+async fn a_hard_link_that_is_deleted_leaves_the_other_names_as_they_are() {
+    let dir = Dir::new("hard-link");
+    let first = dir.write("a.jsonl", &rows(0..3));
+    std::fs::hard_link(&first, dir.path("b.jsonl")).unwrap();
+    let mut run = Run::new(&[dir.path("*.jsonl")]);
+    assert_eq!(run.run().await.unwrap(), [ids(0..3), ids(0..3)].concat(), "whoever made it means it");
+    append(&first, &rows(3..5));
+    std::fs::remove_file(&first).unwrap();
+    assert_eq!(run.run().await.unwrap(), ids(3..5), "under the name that is left");
+    append(&dir.path("b.jsonl"), &rows(5..7));
+    assert_eq!(run.run().await.unwrap(), ids(5..7));
+    std::fs::write(&first, rows(10..12)).unwrap();
+    assert_eq!(run.run().await.unwrap(), ids(10..12), "and the name may be that of another file");
+}
+
+/// The names are relative in this one, so it has a process of its own where the folder is changed.
+#[test]
+fn a_file_found_in_the_present_folder_has_the_name_that_the_paths_give_it() {
+    const INNER: &str = "FOREBAY_TEST_PRESENT_FOLDER";
+    if std::env::var_os(INNER).is_none() {
+        let dir = Dir::new("present");
+        let name = "file::link_tests::a_file_found_in_the_present_folder_has_the_name_that_the_paths_give_it";
+        let mut inner = std::process::Command::new(std::env::current_exe().unwrap());
+        let inner = inner.args([name, "--exact"]).env(INNER, "1").current_dir(dir.path(""));
+        assert!(inner.output().unwrap().status.success());
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        std::fs::write("a.jsonl", rows(0..3)).unwrap();
+        let mut run = Run::new(&["*.jsonl".to_owned()]);
+        assert_eq!(run.run().await.unwrap(), ids(0..3));
+        append("a.jsonl", &rows(3..4));
+        std::fs::rename("a.jsonl", "b.jsonl").unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(3..4));
+        // Both names have been read, and one goes.
+        std::fs::hard_link("b.jsonl", "c.jsonl").unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(0..4));
+        std::fs::remove_file("b.jsonl").unwrap();
+        append("c.jsonl", &rows(4..5));
+        assert_eq!(run.run().await.unwrap(), ids(4..5));
+    });
+}

@@ -21,7 +21,7 @@ use super::lines::Lines;
 use super::mark::Mark;
 use super::place::{self, Place};
 use super::quoted::Csv;
-use super::{FileOptions, STDIN, fault_of, find};
+use super::{FileOptions, STDIN, fault_of, find, is_anothers};
 use crate::queue::{Closed, Receiver, Sender, channel};
 
 /// Between two attempts on a disk that is away: short enough for an operator who waits, long enough to spare the disk.
@@ -67,6 +67,8 @@ struct Work {
     leaving: BTreeSet<Partition>,
     /// Files that no thread has any more: read to their end, or given up after an error.
     over: BTreeSet<Partition>,
+    /// All that are read, or were.
+    known: Vec<ReadFrom>,
     is_closed: bool,
 }
 
@@ -160,8 +162,9 @@ impl FileReader {
         let (sender, events) = channel(options.ahead_bytes_max);
         let threads = options.threads;
         let read = from.iter().map(|from| from.partition.clone()).collect();
+        let known = from.clone();
         let jobs = from.into_iter().map(|from| Job { from, open: None }).collect();
-        let work = Mutex::new(Work { jobs, ..Work::default() });
+        let work = Mutex::new(Work { jobs, known, ..Work::default() });
         let shared = Arc::new(Shared { work, changed: Condvar::new(), options });
         let reader = Self { shared: shared.clone(), events, read };
         for _ in 0..threads {
@@ -190,7 +193,7 @@ fn run(shared: &Shared, sender: &Sender<Item>, mut job: Job) -> Result<(), Close
             shared.change(|work| work.jobs.push_front(job));
             return Ok(());
         }
-        match advance(&mut job, &shared.options, &|| !sender.is_closed()) {
+        match advance(&mut job, shared, &|| !sender.is_closed()) {
             Ok(Some(event)) => {
                 let is_end = matches!(event, Event::Ended { .. });
                 if let Event::Block(block) = &event {
@@ -230,14 +233,10 @@ fn over(shared: &Shared, sender: &Sender<Item>, partition: Partition) -> Result<
 }
 
 /// Reads on until there is something to report, or for one chunk.
-fn advance(
-    job: &mut Job,
-    options: &FileOptions,
-    go_on: &dyn Fn() -> bool,
-) -> Result<Option<Event>, SourceError> {
+fn advance(job: &mut Job, shared: &Shared, go_on: &dyn Fn() -> bool) -> Result<Option<Event>, SourceError> {
     let path = &*job.from.partition.stream;
     if job.open.is_none() {
-        job.open = Some(open(&job.from, options, go_on)?);
+        job.open = Some(open(&job.from, shared, go_on)?);
     }
     let is_final = path == STDIN;
     let open = job.open.as_mut().expect("opened above");
@@ -266,7 +265,7 @@ fn advance(
             return Ok(Some(Event::CaughtUp { partition, next: next.into(), leader_epoch: mark.epoch() }));
         }
         if left > 0 && !lines.is_blank() {
-            tell_incomplete(path, lines.next(), left, options);
+            tell_incomplete(path, lines.next(), left, &shared.options);
         }
         return Ok(Some(Event::Ended { partition, next: next.into() }));
     }
@@ -328,10 +327,11 @@ fn unreadable(path: &str, position: u64, error: &std::io::Error) -> SourceError 
     SourceError::new(fault, message)
 }
 
-fn open(from: &ReadFrom, options: &FileOptions, go_on: &dyn Fn() -> bool) -> Result<Open, SourceError> {
+fn open(from: &ReadFrom, shared: &Shared, go_on: &dyn Fn() -> bool) -> Result<Open, SourceError> {
+    let options = &shared.options;
     let is_live = &*from.partition.stream == STDIN;
     let (bytes, file) =
-        if is_live { (open_stdin(from, options)?, None) } else { open_file(from, options, go_on)? };
+        if is_live { (open_stdin(from, options)?, None) } else { open_file(from, shared, go_on)? };
     let lines = match options.csv {
         Some(csv) => Lines::of_csv(csv, from.plain()?, options.line_bytes_max),
         None => Lines::new(from.plain()?, options.line_bytes_max),
@@ -345,15 +345,18 @@ fn open(from: &ReadFrom, options: &FileOptions, go_on: &dyn Fn() -> bool) -> Res
 
 fn open_file(
     from: &ReadFrom,
-    options: &FileOptions,
+    shared: &Shared,
     go_on: &dyn Fn() -> bool,
 ) -> Result<(Bytes, Option<Opened>), SourceError> {
+    let options = &shared.options;
     let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message));
+    let nothing = || Ok((Box::new(std::io::empty()) as Bytes, None));
     let next = from.plain()?;
     let others = || find::files(&options.paths);
     let (file, path) = match place::find(from, &others)? {
+        Place::At(_, path) if is_anothers(from, &path, &shared.lock().known) => return nothing(),
         Place::At(file, path) => (file, path),
-        Place::Finished => return Ok((Box::new(std::io::empty()), None)),
+        Place::Finished => return nothing(),
     };
     let failed = |error| find::failed(&path, "opened", &error);
     let identity = match Identity::parse(&from.identity) {
@@ -444,7 +447,10 @@ impl Reader for FileReader {
         if !self.read.insert(from.partition.clone()) {
             return Err(SourceError::read_already(&from.partition));
         }
-        self.shared.change(|work| work.jobs.push_back(Job { from, open: None }));
+        self.shared.change(|work| {
+            work.known.push(from.clone());
+            work.jobs.push_back(Job { from, open: None });
+        });
         Ok(())
     }
 
@@ -454,6 +460,7 @@ impl Reader for FileReader {
         }
         self.shared.change(|work| {
             work.leaving.insert(partition.clone());
+            work.known.retain(|from| from.partition != *partition);
             if work.over.remove(partition) {
                 // Some thread has to say so, behind what it has sent of the file.
                 let from = ReadFrom {

@@ -49,6 +49,14 @@ fn a_file_that_two_patterns_match_is_named_whatever_its_names_are() {
     let words = format!("`{}` is read by input `x` already, as `{two}`", link.display());
     assert!(found[0].1.starts_with(&words), "{found:?}");
     assert_eq!(shared(&[("x", &all)]), [], "one input may read a file under each of its names");
+    // A link to one of two hard links, whichever of the names comes last.
+    for (of, name) in [(&two, "0-1.log"), (&two, "d-1.log"), (&link.display().to_string(), "d-1.log")] {
+        let symbolic = folder.path().join(name);
+        std::os::unix::fs::symlink(of, &symbolic).expect("a link");
+        let found = shared(&[("x", &all)]);
+        assert!(found.len() == 1 && found[0].1.contains("are the same file"), "{name}: {found:?}");
+        std::fs::remove_file(&symbolic).expect("removed");
+    }
     std::fs::remove_file(&link).expect("removed");
     std::os::unix::fs::symlink(&one, &link).expect("a link");
     let found = shared(&[("x", &all)]);
