@@ -4,7 +4,6 @@
 //! which file a position belongs to once names have moved (`file::place`).
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -204,7 +203,7 @@ pub(super) fn leads_to(path: &str, identity: &Identity) -> bool {
 /// The identity of the file at `path` as it is now; `None` for an empty one, which has no record and nothing to know it by, and for
 /// one that has gone meanwhile.
 fn identity(path: &str) -> Result<Option<Identity>, SourceError> {
-    let file = match File::open(path) {
+    let file = match files::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(path, "opened", &error)),

@@ -100,7 +100,7 @@ pub(super) fn read(
 pub(super) fn partitions(paths: &[String]) -> Result<Vec<PartitionStart>, SourceError> {
     let mut starts = Vec::new();
     for entry in Survey::of(paths)?.entries.into_iter().filter(|entry| entry.bytes > 0) {
-        let Ok(file) = std::fs::File::open(&entry.path) else { continue };
+        let Ok(file) = files::open(&entry.path) else { continue };
         let Ok(identity) = Identity::of(&file) else { continue };
         starts.push(start(&entry.path, 0, identity.reached_by(&entry.path).to_string()));
     }
@@ -170,8 +170,7 @@ fn is_shown(shown: &PartitionStart, start: &PartitionStart) -> bool {
         return false;
     };
     let begins_so = || {
-        let head =
-            std::fs::File::open(&*start.partition.stream).and_then(|file| files::identity::head(&file));
+        let head = files::open(&*start.partition.stream).and_then(|file| files::identity::head(&file));
         head.is_ok_and(|head| before.beginning(&head) == Beginning::Alike)
     };
     let is_enough = before.covers() >= known::EVIDENCE_MIN;

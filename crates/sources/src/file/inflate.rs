@@ -114,7 +114,7 @@ pub(super) enum Stands {
 /// The length of a file that is kept plain; `None` for the others.
 pub(super) fn plain_end(path: &str) -> Result<Option<u64>, SourceError> {
     let failed = |error| failed(path, "read", &error);
-    let file = File::open(path).map_err(failed)?;
+    let file = files::open(path).map_err(failed)?;
     plain_length(&file).map_err(failed)
 }
 

@@ -1,4 +1,4 @@
-//! Files that symbolic and hard links lead to, between runs.
+//! Files that symbolic and hard links lead to, and names that are given to what is no file, between runs.
 
 use std::os::unix::fs::symlink;
 
@@ -127,4 +127,30 @@ fn a_file_found_in_the_present_folder_has_the_name_that_the_paths_give_it() {
         append("c.jsonl", &rows(4..5));
         assert_eq!(run.run().await.unwrap(), ids(4..5));
     });
+}
+
+#[tokio::test]
+async fn a_name_that_is_given_to_a_fifo_has_no_file() {
+    let dir = Dir::new("fifo");
+    let fifo = |path: &str| {
+        std::fs::remove_file(path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    // Whoever opens a FIFO to read it waits for somebody who writes.
+    let soon = async |run: &mut Run| {
+        tokio::time::timeout(std::time::Duration::from_secs(60), run.run()).await.expect("nothing waits")
+    };
+    let (whole, half) = (dir.write("a.jsonl", &rows(0..3)), dir.write("b.jsonl", &rows(10..13)));
+    append(&half, b"{\"half");
+    let mut run = Run::new(&[dir.path("*.jsonl")]);
+    assert_eq!(run.run().await.unwrap(), [ids(0..3), ids(10..13)].concat());
+    fifo(&whole);
+    append(&half, b"\":1}\n{\"half");
+    assert_eq!(soon(&mut run).await.unwrap(), ["{\"half\":1}"], "the others are read on");
+    fifo(&half);
+    let error = soon(&mut run).await.expect_err("it was not read to its end");
+    assert!(error.fault == SourceFault::Refused && error.message.contains("is gone"), "{error}");
+    let mut named = Run::new(std::slice::from_ref(&whole));
+    let error = soon(&mut named).await.expect_err("a FIFO is no file");
+    assert!(error.message.contains("no regular file"), "{error}");
 }

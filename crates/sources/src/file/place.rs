@@ -65,7 +65,7 @@ pub(super) fn find(
     let mark = Mark::from(from.leader_epoch);
     let read = Read { next, mark };
     let mut shorter = None;
-    let (found, now) = match File::open(path) {
+    let (found, now) = match files::open(path) {
         Ok(file) => {
             let failed = |error| failed(path, "opened", &error);
             let now = Identity::of(&file).map_err(failed)?;
@@ -170,7 +170,7 @@ pub(super) fn is_being_copied(from: &ReadFrom, copy: &str) -> Result<bool, Sourc
     let Some(identity) = Identity::parse(&from.identity) else { return Ok(false) };
     let read = Read { next: from.plain()?, mark: Mark::from(from.leader_epoch) };
     let compare = || -> std::io::Result<bool> {
-        let copied = File::open(copy)?;
+        let copied = files::open(copy)?;
         let is_no_longer = copied.metadata()?.len() <= std::fs::metadata(&*from.partition.stream)?.len();
         let is_alike = !matches!(read.stands_in(&copied)?, Stands::WrittenOver);
         Ok(is_no_longer && is_alike && identity.compare(&copied)? == Likeness::Copy)
@@ -237,7 +237,7 @@ pub(super) fn names(path: &str, identity: &Identity) -> Vec<PathBuf> {
 
 /// What a file is, with its place; `None` for one that is of no use.
 fn open(path: &Path, identity: &Identity, read: Read) -> Option<(Likeness, Place)> {
-    let file = File::open(path).ok()?;
+    let file = files::open(path).ok()?;
     let likeness = match (identity.compare(&file).ok()?, read.stands_in(&file).ok()?) {
         (Likeness::Same, Stands::WrittenOver) => Likeness::Overwritten,
         (Likeness::Same, Stands::Shorter) => Likeness::Cut,

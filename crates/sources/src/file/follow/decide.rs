@@ -451,7 +451,7 @@ impl<'a> Look<'a> {
 /// The file of an entry and its first bytes; `None` if it is not there any more.
 fn opened(entry: &Entry) -> Result<Option<(File, Vec<u8>)>, SourceError> {
     let failed = |error| find::failed(&entry.path, "opened", &error);
-    let file = match File::open(&entry.path) {
+    let file = match files::open(&entry.path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         // Nobody has asked to read it.

@@ -68,7 +68,7 @@ impl FollowReader {
         let known = Known::new(from.clone()).filter(|known| known.from.partition.index < NAMESAKES_MAX);
         let known = known.ok_or_else(|| {
             let Partition { stream, index, .. } = &from.partition;
-            let now = std::fs::File::open(&**stream).and_then(|file| Identity::of(&file));
+            let now = files::open(&**stream).and_then(|file| Identity::of(&file));
             let message = format!(
                 "file `{stream}` has no partition `{index}`, or what is recorded to know it by (`{}`, now `{}`) is of another program; take it out \
                  of the pipeline with `forebay forget FILE --partition {stream}/{index}`",

@@ -77,7 +77,7 @@ impl Reading {
         open: &Arc<AtomicUsize>,
     ) -> Result<Option<Self>, SourceError> {
         let failed = |error| find::failed(&spot.path, "opened", &error);
-        let file = match File::open(&spot.path) {
+        let file = match files::open(&spot.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),

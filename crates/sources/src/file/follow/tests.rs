@@ -295,6 +295,23 @@ async fn a_file_behind_a_link_that_was_rotated_while_nobody_followed_it_is_read_
 }
 
 #[tokio::test]
+async fn a_followed_name_that_is_given_to_a_fifo_has_no_file() {
+    let dir = Dir::new("follow-fifo");
+    let (one, other) = (dir.write("a.log", &text(0..20)), dir.write("b.log", &text(20..40)));
+    let fixture = follow(&[dir.path("*.log")]);
+    let mut run = Run::first(&fixture).await;
+    run.until(rows(0..40)).await;
+    let (known, before) = (run.sealed(), run.rows());
+    drop(run);
+    fs::remove_file(&one).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&one).status().unwrap().success());
+    append(&other, &text(40..60));
+    let again = Run::start(&fixture, known, before);
+    let mut run = tokio::time::timeout(Duration::from_secs(60), again).await.expect("nothing waits");
+    run.until(rows(0..60)).await;
+}
+
+#[tokio::test]
 async fn a_hard_link_is_no_file_of_its_own() {
     let dir = Dir::new("follow-link");
     let path = dir.write("a.log", &text(0..50));

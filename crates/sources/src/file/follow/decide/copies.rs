@@ -4,7 +4,6 @@
 //! (`known`).
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::Path;
 
 use dataflow::SourceError;
@@ -127,7 +126,7 @@ impl<'a> Look<'a> {
     /// Whether all of a file is the beginning of a known one, which stands elsewhere; true if that cannot be told at the moment.
     fn is_alike(&mut self, unknown: &Unknown<'a>, at: usize, spot: &Spot) -> Result<bool, SourceError> {
         let known = &self.known[at];
-        let Ok(original) = File::open(&spot.path) else { return Ok(true) };
+        let Ok(original) = files::open(&spot.path) else { return Ok(true) };
         if !original.metadata().is_ok_and(|metadata| Node::of(&metadata).is(&spot.node)) {
             return Ok(true);
         }
