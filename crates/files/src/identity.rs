@@ -157,6 +157,12 @@ impl Identity {
         self.prints.iter().map(|(print, _)| *print).filter(|print| *print <= length).max().unwrap_or(0)
     }
 
+    /// Bytes of a beginning up to which all hashes agree.
+    pub fn agrees(&self, head: &[u8]) -> u64 {
+        let agrees = |(l, expected): &&(u64, u64)| *l <= head.len() as u64 && hash(head, *l) == *expected;
+        self.prints.iter().take_while(agrees).last().map_or(0, |(length, _)| *length)
+    }
+
     /// The identity of `file` as it is now, if it has all the bytes that this one was made of: the same file, perhaps grown, or a copy. The
     /// bytes are read once, so that what is compared is what the new identity is made of.
     ///

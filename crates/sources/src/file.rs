@@ -381,6 +381,8 @@ fn fault_of(error: &std::io::Error) -> SourceFault {
 }
 
 #[cfg(test)]
+mod damage_tests;
+#[cfg(test)]
 mod link_tests;
 #[cfg(test)]
 mod rotation_tests;

@@ -9,6 +9,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use dataflow::SourceError;
 
 use super::find::failed;
+use super::mark;
 use super::raw::{BoxRaw, RawFile, RawStream};
 use super::verified::{TAIL_BYTES, Verified};
 
@@ -145,6 +146,14 @@ fn refuse_no_text(name: &str, head: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Bytes from a position on.
+pub(super) struct At {
+    pub bytes: Bytes,
+    pub stands: Stands,
+    /// Those in front of the position, at most as many as a mark is made of.
+    pub before: Vec<u8>,
+}
+
 /// Goes to `position` of the inflated bytes, and says what is there. Getting there may mean to inflate a whole file: asks
 /// every chunk whether to `go_on`, and ends with [`io::ErrorKind::Interrupted`] if not.
 pub(super) fn open(
@@ -153,7 +162,7 @@ pub(super) fn open(
     position: u64,
     hold_bytes_max: usize,
     go_on: &dyn Fn() -> bool,
-) -> io::Result<(Bytes, Stands)> {
+) -> io::Result<At> {
     file.seek(SeekFrom::Start(0))?;
     let head = head(&mut file)?;
     let packing = Packing::of(&head);
@@ -161,19 +170,18 @@ pub(super) fn open(
         refuse_no_text(name, &head)?;
         let end = file.metadata()?.len();
         if position > end {
-            return Ok((Box::new(io::empty()), Stands::Beyond(end)));
+            return Ok(At { bytes: Box::new(io::empty()), stands: Stands::Beyond(end), before: Vec::new() });
         }
         let before = position.min(TAIL_BYTES);
         file.seek(SeekFrom::Start(position - before))?;
         let bytes: Bytes = Box::new(BufReader::with_capacity(CHUNK_BYTES, file));
-        return skip(bytes, before, go_on).map(|(bytes, place, _)| (bytes, place));
+        return skip(bytes, before, go_on).map(|(at, _)| at);
     }
     let mut verified = Verified::new(Box::new(RawFile::new(file)?), packing, hold_bytes_max);
     let passed = if position > 0 { verified.pass(position, go_on)? } else { 0 };
-    let (bytes, place, skipped) = skip(Box::new(verified), position - passed, go_on)?;
+    let (at, skipped) = skip(Box::new(verified), position - passed, go_on)?;
     let skipped = passed + skipped;
-    let place = if skipped < position { Stands::Beyond(skipped) } else { place };
-    Ok((bytes, place))
+    Ok(if skipped < position { At { stands: Stands::Beyond(skipped), ..at } } else { at })
 }
 
 /// The inflated bytes of a stream whose first bytes are only known by reading them.
@@ -191,8 +199,8 @@ pub(super) fn stream(mut raw: impl BufRead + Send + 'static, hold_bytes_max: usi
 }
 
 /// Reads over `count` bytes; says how many there were and what stands after them.
-fn skip(mut bytes: Bytes, count: u64, go_on: &dyn Fn() -> bool) -> io::Result<(Bytes, Stands, u64)> {
-    let mut left = count;
+fn skip(mut bytes: Bytes, count: u64, go_on: &dyn Fn() -> bool) -> io::Result<(At, u64)> {
+    let (mut left, mut before) = (count, Vec::new());
     // The last byte, and the last that is no blank at the end of a line.
     let (mut last, mut solid) = (b'\n', b'\n');
     while left > 0 {
@@ -202,18 +210,19 @@ fn skip(mut bytes: Bytes, count: u64, go_on: &dyn Fn() -> bool) -> io::Result<(B
             break;
         }
         last = chunk[take - 1];
+        mark::keep_last(&mut before, &chunk[..take]);
         solid = chunk[..take].iter().rfind(|byte| !b" \t\r".contains(byte)).copied().unwrap_or(solid);
         bytes.consume(take);
         left -= take as u64;
     }
-    let place = if last == b'\n' || filled(&mut bytes, go_on)?.is_empty() {
+    let stands = if last == b'\n' || filled(&mut bytes, go_on)?.is_empty() {
         Stands::Line
     } else if solid == b'}' {
         Stands::AfterWhole
     } else {
         Stands::Middle
     };
-    Ok((bytes, place, count - left))
+    Ok((At { bytes, stands, before }, count - left))
 }
 
 /// The next bytes, however many steps it takes to check them.

@@ -10,8 +10,9 @@
 //! | 31   | 0; no mark is a negative number                                                                   |
 //!
 //! An identity covers the file's beginning as it was when it was first seen, which may have been one line. The mark tells a file that has
-//! grown from one that was written over in place with the same beginning, such as the header of CSV. Bytes of compressed files are not
-//! where their position says, so theirs have no hash; nor have those that earlier programs recorded.
+//! grown from one that was written over in place with the same beginning, such as the header of CSV. Of a compressed file the inflated bytes are
+//! hashed: they tell a good copy of a damaged file, however it was compressed, from another file. To compare them takes inflating the file, so that is
+//! done only where its beginning has changed. Earlier programs recorded no hash for compressed files.
 
 use std::fs::File;
 use std::io;
@@ -46,6 +47,16 @@ impl Mark {
         Ok(Self { is_end, hash: hash_before(file, next)? })
     }
 
+    /// Of a position behind these inflated bytes.
+    pub(super) fn behind(bytes: &[u8], is_end: bool) -> Self {
+        Self { is_end, hash: hash_of(bytes) }
+    }
+
+    /// Whether the bytes in front of the position are known, and are these.
+    pub(super) fn is_behind(self, bytes: &[u8]) -> bool {
+        self.hash.is_some() && self.hash == hash_of(bytes)
+    }
+
     /// Whether the plain file may have been read to `next` when this was recorded.
     ///
     /// # Errors
@@ -77,11 +88,63 @@ fn hash_before(file: &File, next: u64) -> io::Result<Option<u32>> {
     let mut bytes = [0; BYTES as usize];
     let bytes = &mut bytes[..length as usize];
     match file.read_exact_at(bytes, next - length) {
-        Ok(()) if bytes.is_empty() => Ok(None),
-        Ok(()) => Ok(Some(((files::hash(bytes) >> (u64::BITS - HASH_BITS)) as u32).max(1))),
+        Ok(()) => Ok(hash_of(bytes)),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Adds to the last bytes that a mark may be made of.
+pub(super) fn keep_last(bytes: &mut Vec<u8>, more: &[u8]) {
+    let most = BYTES as usize;
+    bytes.extend_from_slice(&more[more.len().saturating_sub(most)..]);
+    bytes.drain(..bytes.len().saturating_sub(most));
+}
+
+/// The last inflated bytes of a compressed file, to make the mark of a position of.
+#[derive(Debug)]
+pub(super) struct Trail {
+    /// Those in front of the last position that was seen.
+    before: Vec<u8>,
+    position: u64,
+    /// Those in front of all that was not read yet.
+    recent: Vec<u8>,
+    offset: u64,
+}
+
+impl Trail {
+    /// From a position on that stands behind these bytes.
+    pub(super) fn new(position: u64, before: Vec<u8>) -> Self {
+        Self { recent: before.clone(), before, position, offset: position }
+    }
+
+    /// Goes on over a chunk, behind which `next` is the position of the next record.
+    pub(super) fn pass(&mut self, chunk: &[u8], next: u64) {
+        let of_chunk = usize::try_from(next.saturating_sub(self.offset)).unwrap_or(usize::MAX);
+        if next > self.offset && of_chunk <= chunk.len() {
+            self.before.clone_from(&self.recent);
+            keep_last(&mut self.before, &chunk[..of_chunk]);
+            self.position = next;
+        }
+        keep_last(&mut self.recent, chunk);
+        self.offset += chunk.len() as u64;
+    }
+
+    /// The mark of a position; without a hash if the bytes in front of it are not here.
+    pub(super) fn mark(&self, next: u64, is_end: bool) -> Mark {
+        let before = match next {
+            _ if next == self.position => &self.before,
+            _ if next == self.offset => &self.recent,
+            _ => return Mark::none(is_end),
+        };
+        let is_whole = before.len() as u64 == next.min(BYTES);
+        if is_whole { Mark::behind(before, is_end) } else { Mark::none(is_end) }
+    }
+}
+
+/// `None` of no bytes.
+fn hash_of(bytes: &[u8]) -> Option<u32> {
+    (!bytes.is_empty()).then(|| ((files::hash(bytes) >> (u64::BITS - HASH_BITS)) as u32).max(1))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! |---------------------------------------|------------------------------------------------------------------------------|
 //! | the file itself                       | it                                                                           |
 //! | the same, shorter than the position   | its copy in the same folder; else refused: it was cut                        |
+//! | the file, compressed, with other bytes | it, if they are inflated to what was read: a good copy of a damaged file     |
 //! | the file, cut                         | its copy in the same folder; else refused                                    |
 //! | nothing, or another file              | the file under its new name in the same folder, or among the paths           |
 //! | a link that led to the file           | the file where the link leads now, or led when the file was first seen, as above |
@@ -20,11 +21,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use dataflow::{ReadFrom, SourceError, SourceFault};
+use files::identity::head;
 use files::links::{folder, hops};
 use files::{Identity, Likeness};
 
 use super::find::failed;
-use super::inflate::plain_length;
+use super::inflate::{self, At, Packing, Stands, plain_length};
 use super::mark::Mark;
 
 /// Files of a folder that are inspected; more are no folder of logs.
@@ -32,6 +34,9 @@ const SIBLINGS_MAX: usize = 100_000;
 
 /// A name that was given to more files than this is not a log's.
 pub(super) const NAMESAKES_MAX: u32 = 1 << 16;
+
+/// Inflated bytes that are held until their checksum is known: few, since nothing of them is kept.
+const HOLD_BYTES_MAX: usize = 64 << 10;
 
 /// Of fewer bytes nobody can tell whether they are the first ones of a file that had more.
 const FEW: u64 = 16;
@@ -74,10 +79,13 @@ pub(super) fn find(
                 None => Likeness::Other,
             };
             let found = match (found, read.stands_in(&file).map_err(failed)?) {
-                (Likeness::Same, Stands::AsRead) => return Ok(Place::At(file, path.to_owned())),
-                (Likeness::Same, Stands::WrittenOver) => Likeness::Overwritten,
+                (Likeness::Same, Has::AsRead) => return Ok(Place::At(file, path.to_owned())),
+                (Likeness::Same, Has::Others) => Likeness::Overwritten,
                 (found, _) => found,
             };
+            if has_lost_its_content(found) && read.is_in_packed(&file, path, from).map_err(failed)? {
+                return Ok(Place::At(file, path.to_owned()));
+            }
             shorter = (found == Likeness::Same).then_some(file);
             (Some(found), Some(now))
         }
@@ -142,21 +150,46 @@ struct Read {
 }
 
 /// What a file with the beginning that was read has in front of the position.
-enum Stands {
+enum Has {
     /// The bytes that were read there, as far as anybody can tell.
     AsRead,
     /// Other ones.
-    WrittenOver,
+    Others,
     /// Fewer than were read.
-    Shorter,
+    Fewer,
 }
 
 impl Read {
-    fn stands_in(self, file: &File) -> std::io::Result<Stands> {
+    /// Whether a compressed file whose first bytes are others has, inflated, what was read: a good copy was written over one that was damaged. Where
+    /// the bytes in front of the position are not known, as of the first member, the first ones of the compressed file and the start of a line there
+    /// have to do.
+    fn is_in_packed(self, file: &File, path: &str, from: &ReadFrom) -> std::io::Result<bool> {
+        if inflate::packing(file)? == Packing::Plain || (self.mark.is_end && !self.mark.has_hash()) {
+            return Ok(false);
+        }
+        let At { stands, before, .. } =
+            match inflate::open(file.try_clone()?, path, self.next, HOLD_BYTES_MAX, &|| true) {
+                Ok(at) => at,
+                Err(error) if error.raw_os_error().is_some() => return Err(error),
+                // It is damaged in front of the position.
+                Err(_) => return Ok(false),
+            };
+        let begins_so = || {
+            let head = head(file)?;
+            Ok(Identity::parse(&from.identity).is_some_and(|identity| identity.agrees(&head) >= FEW))
+        };
+        match stands {
+            Stands::Line | Stands::AfterWhole if self.mark.has_hash() => Ok(self.mark.is_behind(&before)),
+            Stands::Line | Stands::AfterWhole => begins_so(),
+            Stands::Middle | Stands::Beyond(_) => Ok(false),
+        }
+    }
+
+    fn stands_in(self, file: &File) -> std::io::Result<Has> {
         Ok(match plain_length(file)? {
-            Some(length) if length < self.next => Stands::Shorter,
-            Some(_) if !self.mark.fits(file, self.next)? => Stands::WrittenOver,
-            Some(_) | None => Stands::AsRead,
+            Some(length) if length < self.next => Has::Fewer,
+            Some(_) if !self.mark.fits(file, self.next)? => Has::Others,
+            Some(_) | None => Has::AsRead,
         })
     }
 }
@@ -172,7 +205,7 @@ pub(super) fn is_being_copied(from: &ReadFrom, copy: &str) -> Result<bool, Sourc
     let compare = || -> std::io::Result<bool> {
         let copied = files::open(copy)?;
         let is_no_longer = copied.metadata()?.len() <= std::fs::metadata(&*from.partition.stream)?.len();
-        let is_alike = !matches!(read.stands_in(&copied)?, Stands::WrittenOver);
+        let is_alike = !matches!(read.stands_in(&copied)?, Has::Others);
         Ok(is_no_longer && is_alike && identity.compare(&copied)? == Likeness::Copy)
     };
     match compare() {
@@ -239,9 +272,9 @@ pub(super) fn names(path: &str, identity: &Identity) -> Vec<PathBuf> {
 fn open(path: &Path, identity: &Identity, read: Read) -> Option<(Likeness, Place)> {
     let file = files::open(path).ok()?;
     let likeness = match (identity.compare(&file).ok()?, read.stands_in(&file).ok()?) {
-        (Likeness::Same, Stands::WrittenOver) => Likeness::Overwritten,
-        (Likeness::Same, Stands::Shorter) => Likeness::Cut,
-        (Likeness::Copy, Stands::WrittenOver | Stands::Shorter) => Likeness::Other,
+        (Likeness::Same, Has::Others) => Likeness::Overwritten,
+        (Likeness::Same, Has::Fewer) => Likeness::Cut,
+        (Likeness::Copy, Has::Others | Has::Fewer) => Likeness::Other,
         (likeness, _) => likeness,
     };
     Some((likeness, Place::At(file, path.to_str()?.to_owned())))

@@ -16,9 +16,9 @@ use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{BlockBuilder, Event, Partition, ReadFrom, Reader, SourceError, SourceFault};
 use files::{Identity, Likeness};
 
-use super::inflate::{self, Bytes, CHUNK_BYTES, Stands};
+use super::inflate::{self, At, Bytes, CHUNK_BYTES, Stands};
 use super::lines::Lines;
-use super::mark::Mark;
+use super::mark::{Mark, Trail};
 use super::place::{self, Place};
 use super::quoted::Csv;
 use super::{FileOptions, STDIN, fault_of, find, is_anothers};
@@ -53,8 +53,8 @@ struct Opened {
     path: String,
     identity: Option<(Identity, Likeness)>,
     bytes_at_open: u64,
-    /// Whether the file's bytes are those that are read.
-    is_plain: bool,
+    /// Of a compressed file, whose bytes are not those that are read.
+    trail: Option<Trail>,
     /// The first record of a CSV file that names the fields, where reading begins behind it.
     head: Option<Arc<[u8]>>,
 }
@@ -81,8 +81,8 @@ struct Shared {
 impl Opened {
     /// What goes with a position that was reached.
     fn mark(&self, next: u64, is_end: bool) -> Result<Mark, SourceError> {
-        if !self.is_plain {
-            return Ok(Mark::none(is_end));
+        if let Some(trail) = &self.trail {
+            return Ok(trail.mark(next, is_end));
         }
         Mark::of(&self.file, next, is_end).map_err(|error| find::failed(&self.path, "read", &error))
     }
@@ -244,8 +244,12 @@ fn advance(job: &mut Job, shared: &Shared, go_on: &dyn Fn() -> bool) -> Result<O
     let chunk = match bytes.fill_buf() {
         Ok(chunk) => chunk,
         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(None),
-        // The good lines before the damage are returned first; the next call meets it again. More than they cannot be read.
-        Err(_) if !block.is_empty() => return Ok(Some(open.give(Mark::none(false)))),
+        // The good lines before the damage are returned first; the next call meets it again. More than they cannot be read, not even of a plain file.
+        Err(_) if !block.is_empty() => {
+            let trail = file.as_ref().and_then(|file| file.trail.as_ref());
+            let mark = trail.map_or(Mark::none(false), |trail| trail.mark(lines.next(), false));
+            return Ok(Some(open.give(mark)));
+        }
         Err(error) => return Err(unreadable(path, lines.next(), &error)),
     };
     if chunk.is_empty() {
@@ -275,6 +279,9 @@ fn advance(job: &mut Job, shared: &Shared, go_on: &dyn Fn() -> bool) -> Result<O
         return Ok(Some(open.give(mark)));
     }
     let used = lines.feed(chunk, block);
+    if let Some(trail) = file.as_mut().and_then(|file| file.trail.as_mut()) {
+        trail.pass(&chunk[..used], lines.next());
+    }
     bytes.consume(used);
     let is_due = *is_live && !block.is_empty();
     Ok(is_due.then(|| open.give(Mark::none(false))))
@@ -299,7 +306,7 @@ fn check_end(opened: &Opened, offset: u64, of: &Partition) -> Result<(), SourceE
     let path = &opened.path;
     let failed = |error| find::failed(path, "inspected", &error);
     let end = opened.file.metadata().map_err(failed)?.len();
-    let least = opened.bytes_at_open.max(if opened.is_plain { offset } else { 0 });
+    let least = opened.bytes_at_open.max(if opened.trail.is_none() { offset } else { 0 });
     let is_same = match &opened.identity {
         Some((identity, likeness)) => identity.compare(&opened.file).map_err(failed)? == *likeness,
         None => true,
@@ -377,10 +384,11 @@ fn open_file(
         Some(_) | None => None,
     };
     let opened = inflate::open(file, &path, next, options.hold_bytes_max(), go_on);
-    let (bytes, stands) = opened.map_err(|error| unreadable(&path, next, &error))?;
+    let At { bytes, stands, before } = opened.map_err(|error| unreadable(&path, next, &error))?;
+    let trail = (!is_plain).then(|| Trail::new(next, before));
     match stands {
         Stands::Line | Stands::AfterWhole => {
-            Ok((bytes, Some(Opened { file: seen, path, identity, bytes_at_open, is_plain, head })))
+            Ok((bytes, Some(Opened { file: seen, path, identity, bytes_at_open, trail, head })))
         }
         Stands::Middle => refuse(format!(
             "no line of file `{path}` starts at position `{next}`: the file was changed in place after it was read to there"
@@ -401,7 +409,7 @@ pub(super) fn head(
     options: &FileOptions,
     go_on: &dyn Fn() -> bool,
 ) -> std::io::Result<Option<Arc<[u8]>>> {
-    let (mut bytes, _) = inflate::open(file, path, 0, options.hold_bytes_max(), go_on)?;
+    let At { mut bytes, .. } = inflate::open(file, path, 0, options.hold_bytes_max(), go_on)?;
     let mut lines = Lines::of_csv(csv, 0, options.line_bytes_max);
     // Records behind the head, up to the end of the first chunk, are read once more in their turn.
     let mut block = BlockBuilder::new(Partition::new(path, 0), 0);

@@ -16,6 +16,10 @@ impl Run {
         Self { fixture: over(paths), known: Vec::new(), read: Vec::new() }
     }
 
+    pub(super) fn source(&self) -> &dyn Source {
+        &self.fixture.source
+    }
+
     /// One run to the end, as the engine does it. Returns what was read.
     pub(super) async fn run(&mut self) -> Result<Vec<String>, SourceError> {
         let source = &self.fixture.source;

@@ -19,10 +19,11 @@ use flate2::bufread::GzDecoder;
 use zstd::stream::read::Decoder;
 
 use super::inflate::{CHUNK_BYTES, Packing};
+use super::mark;
 use super::raw::BoxRaw;
 
-/// Bytes in front of a position that are always returned, so that the caller sees what a line's start follows.
-pub(super) const TAIL_BYTES: u64 = 64;
+/// Bytes in front of a position that are always returned, so that the caller sees what a line's start follows, and what the mark is made of.
+pub(super) const TAIL_BYTES: u64 = mark::BYTES;
 
 /// One member or frame while it is inflated.
 enum Unit {

@@ -29,7 +29,7 @@ fn all(mut bytes: Bytes) -> (Vec<u8>, Option<String>) {
 }
 
 fn open(path: &str, position: u64, hold: usize) -> io::Result<(Bytes, Stands)> {
-    inflate::open(File::open(path).unwrap(), path, position, hold, &|| true)
+    inflate::open(File::open(path).unwrap(), path, position, hold, &|| true).map(|at| (at.bytes, at.stands))
 }
 
 fn read(path: &str, hold: usize) -> (Vec<u8>, Option<String>) {
