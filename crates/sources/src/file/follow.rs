@@ -150,8 +150,10 @@ pub(super) fn recognize(
             ..start(stream, *index, known.from.identity.clone())
         });
     }
+    let shown: BTreeMap<&Partition, &PartitionStart> =
+        shown.iter().map(|shown| (&shown.partition, shown)).collect();
     for mut start in decision.new {
-        if let Some(shown) = shown.iter().find(|shown| is_shown(shown, &start)) {
+        if let Some(shown) = shown.get(&start.partition).filter(|shown| is_shown(shown, &start)) {
             start.identity.clone_from(&shown.identity);
         }
         known.insert(start.partition.clone(), told(&start));
@@ -163,7 +165,7 @@ pub(super) fn recognize(
     Ok(recognized)
 }
 
-/// Whether a new file is shown by what was known of it before. What was shown of it just now may be a few bytes: those are nothing to know it by.
+/// Whether a new file, shown as the same partition, is shown by what was known of it before. What was shown of it just now may be a few bytes: those are nothing to know it by.
 fn is_shown(shown: &PartitionStart, start: &PartitionStart) -> bool {
     let (Some(before), Some(now)) = (Identity::parse(&shown.identity), Identity::parse(&start.identity))
     else {
@@ -174,7 +176,7 @@ fn is_shown(shown: &PartitionStart, start: &PartitionStart) -> bool {
         head.is_ok_and(|head| before.beginning(&head) == Beginning::Alike)
     };
     let is_enough = before.covers() >= known::EVIDENCE_MIN;
-    shown.partition == start.partition && before.node().is(&now.node()) && is_enough && begins_so()
+    before.node().is(&now.node()) && is_enough && begins_so()
 }
 
 /// A new file as it is known.

@@ -330,6 +330,11 @@ impl<'a> Look<'a> {
         let mut new = Vec::new();
         // Those that are read from now on or later: a copy of one of them is none.
         let mut others = Others::default();
+        let mut indexes: HashMap<&str, u32> = HashMap::new();
+        for Partition { stream, index, .. } in self.known.iter().map(|known| &known.from.partition) {
+            let next = indexes.entry(stream).or_default();
+            *next = (*next).max(index + 1);
+        }
         for unknown in unknown.iter().filter(|unknown| unknown.entry.is_meant) {
             if self.memory.is_left(unknown.entry) || self.is_copy(unknown, &others)? {
                 continue;
@@ -341,10 +346,8 @@ impl<'a> Look<'a> {
             let path = &*unknown.entry.path;
             // What was compared is what is recorded; more of the file may be there by now.
             let identity = Identity::of_head(unknown.entry.node, &unknown.head).reached_by(path);
-            let of_name = self.known.iter().filter(|known| *known.from.partition.stream == *path);
-            let index = of_name.map(|known| known.from.partition.index + 1).max().unwrap_or(0);
             new.push(PartitionStart {
-                partition: Partition::new(path, index),
+                partition: Partition::new(path, indexes.get(path).copied().unwrap_or(0)),
                 identity: identity.to_string(),
                 next: 0,
                 first: 0,
