@@ -40,9 +40,9 @@ use super::FileOptions;
 use super::claims::Claims;
 use super::mark::Mark;
 use crate::thread;
-use decide::{Decision, Memory, Spot};
+use decide::{Decision, Memory, SETTLED, Spot};
 use known::{Is, Known};
-use survey::{Survey, TICK, Times, folder};
+use survey::{Entry, Survey, TICK, Times, folder};
 
 /// So often the folders are listed for one look, until nothing was renamed meanwhile.
 const LISTINGS_MAX: usize = 5;
@@ -136,7 +136,14 @@ pub(super) fn recognize(
     let mut known: BTreeMap<Partition, Known> =
         known.into_iter().filter_map(Known::new).map(|known| (known.from.partition.clone(), known)).collect();
     let all: Vec<Known> = known.values().cloned().collect();
-    let decision = look(paths, &Survey::of(paths)?, &all, &mut Memory::default())?;
+    let survey = Survey::of(paths)?;
+    let mut decision = look(paths, &survey, &all, &mut Memory::default())?;
+    let is_fresh = |entry: &Entry| entry.bytes > 0 && !entry.is_settled(SETTLED);
+    if known.is_empty() && decision.new.is_empty() && survey.entries.iter().any(is_fresh) {
+        // A small file is read once it has not been written for a while. Nothing is wrong with the source until then.
+        thread::pause(SETTLED);
+        decision = look(paths, &Survey::of(paths)?, &all, &mut Memory::default())?;
+    }
     if known.is_empty() && decision.new.is_empty() {
         return Err(nothing(paths));
     }

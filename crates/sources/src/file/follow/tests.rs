@@ -209,6 +209,19 @@ async fn a_source_that_follows_waits_for_its_first_file_and_a_drain_ends() {
 }
 
 #[tokio::test]
+async fn a_small_file_that_was_written_just_now_is_no_source_that_is_away() {
+    let dir = Dir::new("follow-fresh");
+    let path = dir.write("a.log", &text(0..2));
+    let fixture = follow(std::slice::from_ref(&path));
+    let shown = fixture.source.partitions().await.unwrap();
+    let recognized = fixture.source.recognize(shown, Vec::new()).await.expect("it is waited for");
+    assert_eq!(recognized.len(), 1);
+    let none = follow(&[dir.path("b.log")]);
+    let error = none.source.recognize(Vec::new(), Vec::new()).await.expect_err("there is no file");
+    assert_eq!(error.fault, SourceFault::Away);
+}
+
+#[tokio::test]
 async fn a_copy_is_no_new_file_and_takes_the_place_of_one_that_is_emptied() {
     let dir = Dir::new("follow-copy");
     let path = dir.write("a.log", &text(0..50));
