@@ -97,10 +97,19 @@ pub struct Facts {
     pub server: Server,
     /// The table; `None` if there is none of that name.
     pub table: Option<TableRow>,
+    /// False if the table is not there because its database is not.
+    pub has_database: bool,
     /// The views on it and on their targets, however deep.
     pub views: Vec<View>,
     /// Identities that repeated connections met.
     pub nodes: Vec<String>,
+}
+
+impl Facts {
+    /// Whether a start can make the table.
+    pub(crate) fn lacks_table_alone(&self) -> bool {
+        self.table.is_none() && self.has_database
+    }
 }
 
 /// How a table is written.
@@ -192,7 +201,7 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     let mut faults = Vec::new();
     check_version(facts, &mut faults);
     let Some(table) = &facts.table else {
-        faults.push(no_table(config));
+        faults.push(no_table(facts, config));
         return Err(faults);
     };
     let Some(engine) = check_engine(table, &config.name(), &mut faults) else { return Err(faults) };
@@ -360,9 +369,15 @@ fn check_version(facts: &Facts, faults: &mut Vec<Fault>) {
     }
 }
 
-fn no_table(config: &TableConfig) -> Fault {
-    let message = format!("table `{}` does not exist", config.name());
+fn no_table(facts: &Facts, config: &TableConfig) -> Fault {
+    let mut message = format!("table `{}` does not exist", config.name());
+    if !facts.has_database {
+        message += &format!(", and neither does its database `{}`", config.database);
+    }
     let fault = match &config.create {
+        Some(_) if !facts.has_database => {
+            Fault::fixed_by(message, format!("CREATE DATABASE {}", identifier(&config.database)))
+        }
         Some(create) => Fault::fixed_by(message, create_statement(config, create)),
         None => Fault::stop(format!("{message}; {}", config.if_missing)),
     };

@@ -85,7 +85,7 @@ impl ClickHouseTable {
     ) -> Result<Self, Vec<Fault>> {
         let client = Client::new(server, runtime).map_err(|e| vec![e.into()])?;
         let mut facts = read::facts(&client, &config).await.map_err(|e| vec![e])?;
-        if let (None, Some(create)) = (&facts.table, &config.create) {
+        if let (true, Some(create)) = (facts.lacks_table_alone(), &config.create) {
             let statement = checks::create_statement(&config, create);
             client.query(&statement, &[], &[]).await.map_err(|e| vec![Fault::from(e)])?;
             facts = read::facts(&client, &config).await.map_err(|e| vec![e])?;
@@ -102,7 +102,7 @@ impl ClickHouseTable {
         };
         match read.await {
             Err(fault) => vec![fault],
-            Ok(facts) if facts.table.is_none() && config.create.is_some() => Vec::new(),
+            Ok(facts) if facts.lacks_table_alone() && config.create.is_some() => Vec::new(),
             Ok(facts) => checks::judge(&facts, config).err().unwrap_or_default(),
         }
     }

@@ -75,7 +75,8 @@ pub async fn facts(client: &Client, config: &TableConfig) -> Result<Facts, Fault
             .await;
     let server = Server { known, policies: policies?, ..server? };
     let Some((table, dependencies)) = table? else {
-        return Ok(Facts { server, table: None, views: Vec::new(), nodes: Vec::new() });
+        let has_database = has_database(&ask, &config.database).await?;
+        return Ok(Facts { server, table: None, has_database, views: Vec::new(), nodes: Vec::new() });
     };
     let views = views(&ask, dependencies).await?;
     let is_replicated =
@@ -83,7 +84,7 @@ pub async fn facts(client: &Client, config: &TableConfig) -> Result<Facts, Fault
     let targets = views.iter().filter_map(|view| view.target.as_ref());
     let all_replicated = std::iter::once(&table).chain(targets).all(is_replicated);
     let nodes = if all_replicated { Vec::new() } else { nodes(client, config).await? };
-    Ok(Facts { server, table: Some(table), views, nodes })
+    Ok(Facts { server, table: Some(table), has_database: true, views, nodes })
 }
 
 async fn version(client: &Client) -> Result<(u32, u32), Fault> {
@@ -223,6 +224,13 @@ async fn table(
     let table =
         TableRow { engine, engine_full, partition_key, sorting_key, uuid, data_paths, create_query, columns };
     Ok(Some((table, dependencies)))
+}
+
+/// Whether the database is there. A user that may not ask is not told that it is not.
+async fn has_database(ask: &Asker<'_>, name: &str) -> Result<bool, Fault> {
+    let sql = "SELECT count() FROM system.databases WHERE name = {database:String}";
+    let count: Option<(u64,)> = ask.one_if_allowed(sql, &[("database", name)]).await?;
+    Ok(count.is_none_or(|(count,)| count > 0))
 }
 
 async fn columns(ask: &Asker<'_>, params: &[(&str, &str)]) -> Result<Vec<ColumnRow>, Fault> {

@@ -46,6 +46,7 @@ pub(super) fn facts(table: TableRow) -> Facts {
             ..Server::default()
         },
         table: Some(table),
+        has_database: true,
         views: Vec::new(),
         nodes: vec!["a".into(), "a".into()],
     }
@@ -526,6 +527,15 @@ fn a_missing_table_names_the_way_out() {
         "CREATE TABLE IF NOT EXISTS `d`.`t` (`n` Int32, `_forebay` UUID) ENGINE = MergeTree PARTITION BY n % 4 ORDER BY (n) \
          SETTINGS non_replicated_deduplication_window = 10000"
     );
-    let without = judge(&missing, &TableConfig { provenance: false, ..config }).err().unwrap().remove(0);
+    let without =
+        judge(&missing, &TableConfig { provenance: false, ..config.clone() }).err().unwrap().remove(0);
     assert!(!without.fix.unwrap().contains(PROVENANCE), "made on request only");
+    let nowhere = Facts { has_database: false, ..missing };
+    let fault = judge(&nowhere, &config).err().unwrap().remove(0);
+    assert_eq!(
+        fault.to_string(),
+        "table `d.t` does not exist, and neither does its database `d`; fix it with: CREATE DATABASE `d`"
+    );
+    let config = TableConfig { create: None, ..config };
+    assert!(judge(&nowhere, &config).err().unwrap()[0].fix.is_none(), "the table is to be made too");
 }

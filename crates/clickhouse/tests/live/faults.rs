@@ -174,6 +174,27 @@ async fn engines_that_remember_no_tokens_are_refused() {
     assert!(faults[0].message.contains("does not exist"), "{faults:?}");
 }
 
+async fn check(server: &ClickHouse, config: &TableConfig) -> Vec<Fault> {
+    ClickHouseTable::check(ServerConfig::new(server.url()), config, RealTime::shared()).await
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_a_fault_before_the_start_and_at_it() {
+    let server = server_or_skip!();
+    let create = CreateTable {
+        columns: vec![("n".into(), "Int32".into())],
+        order_by: "n".into(),
+        partition_by: String::new(),
+    };
+    let config = TableConfig { create: Some(create), ..TableConfig::new("no'db`", "t") };
+    let before = check(&server, &config).await;
+    let [fault] = before.as_slice() else { panic!("one fault: {before:?}") };
+    assert_eq!(open_with(&server, config.clone()).await.err(), Some(before.clone()));
+    server.query(fault.fix.as_ref().expect("a statement")).unwrap();
+    assert_eq!(check(&server, &config).await, []);
+    assert!(open_with(&server, config).await.is_ok());
+}
+
 #[tokio::test]
 async fn a_table_is_made_if_the_pipeline_says_how() {
     let server = server_or_skip!();
@@ -187,7 +208,7 @@ async fn a_table_is_made_if_the_pipeline_says_how() {
     };
     let config =
         TableConfig { create: Some(create), provenance: true, ..TableConfig::new("default", "made") };
-    let faults = ClickHouseTable::check(ServerConfig::new(server.url()), &config, RealTime::shared()).await;
+    let faults = check(&server, &config).await;
     assert_eq!(faults, [], "a check takes a table that would be made for granted");
     assert_eq!(server.query("EXISTS TABLE made").unwrap(), "0\n", "and writes nothing");
     for _ in 0..2 {
