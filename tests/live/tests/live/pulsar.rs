@@ -94,7 +94,7 @@ fn every_pulsar_message_is_in_the_table_once_whatever_is_killed() {
         stats["subscriptions"]["forebay-pulsar"]["msgBacklog"].as_u64().expect("our subscription is there");
     assert!(backlog <= 70, "one entry at the most is not acknowledged: {stats}");
 
-    let refused = pipeline.run_tool(&["verify"], &[]);
+    let refused = pipeline.run_tool(&["verify"], &["--key", "id"]);
     let said = format!("{}{}", refused.stdout, refused.stderr);
     assert!(!refused.exit.status.success(), "{said}");
     assert!(said.contains("does not compare messages of Pulsar") && !said.contains("--from"), "{said}");
