@@ -5,11 +5,13 @@
 //!
 //! | module      | what it owns                                                        |
 //! |-------------|---------------------------------------------------------------------|
+//! | [`anew`]    | which are of records that are read anew                             |
 //! | [`letters`] | reading letters from the table, in pages of bounded size            |
 //! | [`choose`]  | which letters a replay takes, and their records                     |
 //! | [`follow`]  | what the journal says of a replay meanwhile                         |
 //! | [`results`] | what became of each                                                 |
 
+pub mod anew;
 pub mod choose;
 pub mod follow;
 pub mod letters;
@@ -18,11 +20,12 @@ pub mod results;
 use dataflow::position;
 use std::sync::Arc;
 
+use anew::Anew;
 use anyhow::Context;
 use clickhouse::reader::Reader;
 use dataflow::Runtime;
 use dataflow::block::TABLE_HEADER;
-use engine::TokioRuntime;
+use engine::{EngineError, TokioRuntime};
 use letters::Whole;
 use pipeline::config::model::Pipeline;
 use pipeline::replays::source::INPUT_HEADER;
@@ -47,21 +50,23 @@ pub struct Table {
     pub inputs: Vec<(String, String)>,
     /// The tables of the file's rows, with and without their databases.
     pub tables: Vec<(String, String)>,
+    /// The letters of records that are read anew.
+    pub anew: Anew,
 }
 
 impl Table {
     /// The table that the file names. Connects with the first question.
     ///
     /// # Errors
-    /// When the file does not say how the server is reached.
+    /// When the file does not say how the server is reached, or the pipeline has another name since.
     pub async fn new(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>) -> anyhow::Result<Self> {
         // Letters can be read whatever has become of the journal; only those from under another name are not known without it.
-        let (former, inputs) = match open_to_read(pipeline).await {
-            Ok(Some((_, lane))) => {
-                let inputs = inputs(&lane);
-                (lane.former_names, inputs)
+        let lane = match open_any(pipeline).await {
+            Ok(found) => found.map(|(_, lane)| lane).unwrap_or_default(),
+            // Letters under a name that the pipeline has left, or is leaving, are those of its other name.
+            Err(error) if matches!(error.downcast_ref(), Some(EngineError::Mismatch(_))) => {
+                return Err(error);
             }
-            Ok(None) => Default::default(),
             Err(error) => {
                 tracing::warn!(
                     "dead letters from before the pipeline was last renamed, if it was, are left out: {error:#}"
@@ -75,11 +80,12 @@ impl Table {
             quoted: config.quoted(),
             name: config.name(),
             pipeline: pipeline.pipeline.to_string(),
-            of: wiring::sink::letters_of(pipeline.pipeline.as_str(), &former),
-            inputs,
+            of: wiring::sink::letters_of(pipeline.pipeline.as_str(), &lane),
+            inputs: inputs(&lane),
             tables: (pipeline.targets().iter())
                 .map(|target| (target.clickhouse.full_name(), target.clickhouse.table_name().to_owned()))
                 .collect(),
+            anew: Anew::of(&lane),
         })
     }
 
@@ -159,16 +165,22 @@ pub fn clock() -> Arc<dyn Runtime> {
 /// # Errors
 /// When the store or the journal cannot be read.
 pub async fn open_to_read(pipeline: &Pipeline) -> anyhow::Result<Option<(Arc<dyn Store>, Lane)>> {
+    Ok(open_any(pipeline).await?.filter(|(_, lane)| lane.has_run()))
+}
+
+/// The same behind a reset or deletion too.
+async fn open_any(pipeline: &Pipeline) -> anyhow::Result<Option<(Arc<dyn Store>, Lane)>> {
     let opened = wiring::storage::open_to_read(pipeline).await;
     let Some(store) = opened.context("the store cannot be opened")? else { return Ok(None) };
     let lane = engine::journal::load(&*store, &wiring::lane_folder(pipeline)).await;
     let lane = lane.context("the journal cannot be read")?;
-    Ok(lane.has_run().then_some((store, lane)))
+    Ok(Some((store, lane)))
 }
 
 /// Where the lane stands in the replay log.
 pub fn position_in_log(lane: &Lane) -> u64 {
-    lane.partition(0, STREAM, 0).map_or(0, |at| position::low(lane.partitions[at].next))
+    lane.partition(0, STREAM, 0)
+        .map_or(lane.before.replays_from, |at| position::low(lane.partitions[at].next))
 }
 
 /// Which letters were replayed already; nothing where there is no store yet.

@@ -21,12 +21,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dataflow::Runtime;
-use protocol::record::{Body, RECORD_BYTES_MAX, Removal};
+use protocol::record::{Before, Body, RECORD_BYTES_MAX, Removal};
 use protocol::retire::KINDS;
 use protocol::{Lane, Record, names};
 use store::{Key, Prefix, Put, Store, StoreError};
 
-use crate::journal::Journal;
+use crate::journal::{self, Journal};
 use crate::patient::Patient;
 use crate::start::quiet;
 use crate::{EngineError, Settings};
@@ -54,6 +54,8 @@ pub struct Request {
     pub by: String,
     /// How long the journal must stand still before the lane is taken.
     pub quiet_min: Duration,
+    /// The position behind all that the replay log holds: the next pipeline of this name begins its own there, or later.
+    pub replays_end: u64,
 }
 
 /// Why a pipeline was not removed.
@@ -91,17 +93,23 @@ pub async fn remove(
     let pause = settings.retry_pause_max;
     let store: Arc<dyn Store> = Arc::new(Patient::new(store, runtime.clone(), pause).tries(TRIES_MAX));
     let folder = names::lane_folder(&request.pipeline, request.lane);
-    let removal = |is_done| Removal { is_done, by: request.by.clone() };
+    let before = |lane: &Lane| before(lane, request.replays_end, runtime.wall_ms());
+    let removal = |is_done, before: Before| Removal { is_done, by: request.by.clone(), before: Some(before) };
     let mut journal = match quiet::is_quiet(&*runtime, &settings, &*store, &folder).await {
         Ok(false) => return Err(RemoveError::Running),
-        Ok(true) => Journal::remove(store.clone(), runtime, folder.clone(), removal(false), pause).await?,
+        Ok(true) => {
+            let before = before(&journal::load_any(&*store, &folder).await?);
+            Journal::remove(store.clone(), runtime.clone(), folder.clone(), removal(false, before), pause)
+                .await?
+        }
         // One that is damaged can be removed all the same; any other error says nothing of the journal.
         Err(error) if is_damage(&error) => {
             let found = Unread::of(&*store, &folder).await?;
             if !quiet::stands_still(&*runtime, &settings, &*store, &folder, found.next_seq).await? {
                 return Err(RemoveError::Running);
             }
-            remove_unread(&store, &runtime, &folder, &removal(false), pause).await?
+            let before = before(&Lane::new());
+            remove_unread(&store, &runtime, &folder, &removal(false, before), pause).await?
         }
         Err(error) => return Err(error.into()),
     };
@@ -109,8 +117,15 @@ pub async fn remove(
     let work = Work { store: &*store, journal: &journal, folder: &folder, first };
     work.raise(first).await?;
     work.clear(&request.pipeline).await?;
-    journal.append(Body::Removal(removal(true))).await?;
+    let before = before(journal.lane());
+    journal.append(Body::Removal(removal(true, before))).await?;
     Ok(())
+}
+
+/// What the next pipeline of this name is told of the one that is removed now.
+fn before(lane: &Lane, replays_end: u64, now_ms: i64) -> Before {
+    let letters_from_ms = if lane.renamed.is_some() { now_ms } else { lane.before.letters_from_ms };
+    Before { until_ms: now_ms, replays_from: lane.before.replays_from.max(replays_end), letters_from_ms }
 }
 
 /// What a reset is meant to clear.

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use dataflow::Runtime;
 use futures::{StreamExt, TryStreamExt};
 use protocol::lane::rename::{Step, next_step};
-use protocol::record::{Arrival, Body, RECORD_BYTES_MAX, Rename};
+use protocol::record::{Arrival, Before, Body, RECORD_BYTES_MAX, Rename};
 use protocol::retire::{KINDS, needed};
 use protocol::{Lane, Record, names};
 use store::{Key, OBJECT_BYTES_MAX, Prefix, Put, Store};
@@ -219,7 +219,12 @@ impl Work<'_> {
             what: "pointing to objects outside of the lane's folder".into(),
         };
         let at_ms = self.runtime.wall_ms();
-        let checkpoint = lane.under_name(name, &self.from, &self.to, at_ms).ok_or_else(outside)?;
+        let mut checkpoint = lane.under_name(name, &self.from, &self.to, at_ms).ok_or_else(outside)?;
+        // The name was another pipeline's before, whose dead letters may be left.
+        if let Some(image) = checkpoint.lane.as_mut().filter(|_| new.next_seq > 1) {
+            let before = image.before.unwrap_or_default();
+            image.before = Some(Before { letters_from_ms: at_ms, ..before });
+        }
         let needed = needed(lane);
         let mut objects = Vec::new();
         for object in self.objects().await? {

@@ -165,7 +165,7 @@ pub fn plan(lane: &Lane, request: &Request) -> Result<Rewind, RewindError> {
     }
     // Steps that absorb nothing hold nothing.
     let discarded = if given_up > 0 { lane.absorbed.held } else { 0 };
-    Ok(Rewind { moves, emptied, discarded, by: request.by.clone() })
+    Ok(Rewind { moves, emptied, discarded, by: request.by.clone(), at_ms: 0 })
 }
 
 fn emptied(lane: &Lane, names: &[String]) -> Result<Vec<u32>, RewindError> {
@@ -200,9 +200,9 @@ pub async fn rewind(
     }
     let owner = format!("reset by {}", request.by);
     let mut journal =
-        Journal::claim(store, runtime, folder.to_owned(), owner, settings.retry_pause_max).await?;
+        Journal::claim(store, runtime.clone(), folder.to_owned(), owner, settings.retry_pause_max).await?;
     // Nobody else writes from here on; more may have been read by then.
-    let rewind = plan(journal.lane(), request)?;
+    let rewind = Rewind { at_ms: runtime.wall_ms(), ..plan(journal.lane(), request)? };
     if !rewind.moves.is_empty() || !rewind.emptied.is_empty() {
         journal.append(Body::Rewind(rewind.clone())).await?;
     }

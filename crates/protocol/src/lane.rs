@@ -15,6 +15,7 @@ mod image;
 mod layouts;
 mod ledger;
 mod made;
+mod passes;
 mod pieces;
 pub mod removal;
 pub mod rename;
@@ -24,14 +25,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 pub use self::fates::FATES_KEPT;
+pub use self::passes::{PASSES_MAX, Pass};
 pub use self::removal::Removed;
 pub use self::rename::Renamed;
 use self::seals::{Framed, check_frame_numbers};
 use crate::doubt::Verdict;
 use crate::record::{
-    Absorbed, Body, Checkpoint, Counts, DeltaImage, Derived, Fates, FormerName, Frame, HandedOver, Layout,
-    Part, Position, Question, Record, Rows, Sighting, StateFile, StateObject, StepShape, TableGenesis,
-    TakenOver,
+    Absorbed, Before, Body, Checkpoint, Counts, DeltaImage, Derived, Fates, FormerName, Frame, HandedOver,
+    Layout, Part, Position, Question, Record, Rows, Sighting, StateFile, StateObject, StepShape,
+    TableGenesis, TakenOver,
 };
 
 /// Pieces that one refused frame may be split into, dead ones among them: bisecting half a million rows down to a dozen
@@ -235,6 +237,10 @@ pub struct Lane {
     pub forgotten: BTreeMap<u32, bool>,
     /// Partitions that were moved back, by index, with the greatest position up to which each was read before.
     pub rewound: BTreeMap<u32, Position>,
+    /// Positions that are read anew, by partition; see [`Lane::passes_of`].
+    pub passes: BTreeMap<u32, Vec<Pass>>,
+    /// What is known of the pipelines that had this name before.
+    pub before: Before,
     /// Partitions that other lanes read on; each is among the `forgotten` too.
     pub handed_over: Vec<HandedOver>,
     /// The least version that the next row may get; 0 if no row has one.

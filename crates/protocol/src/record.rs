@@ -44,8 +44,8 @@ pub use change::{Change, EnumName, KeptEnum, KeptState, Move, Part, Rewind, Step
 pub use fates::{Fate, Fates, Unsettled};
 pub use hand_over::{HandOver, HandedOver, TakenOver};
 pub use image::{
-    Checkpoint, DeltaImage, FormerName, InputImage, LaneImage, PieceImage, Rewound, StateFile, StateObject,
-    TableImage,
+    Before, Checkpoint, DeltaImage, FormerName, InputImage, LaneImage, PassImage, PieceImage, Rewound,
+    StateFile, StateObject, TableImage,
 };
 pub use layout::{Layout, LayoutColumn};
 pub use ledger::{Absorbed, Counts, Derived, InputCounts, Rows, TableRows};
@@ -412,6 +412,9 @@ pub struct Removal {
     /// Who said so, for display.
     #[prost(string, tag = "2")]
     pub by: String,
+    /// What is known of the pipeline that had the name so far; absent in records of earlier programs.
+    #[prost(message, optional, tag = "3")]
+    pub before: Option<Before>,
 }
 
 #[cfg(test)]

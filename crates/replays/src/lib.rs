@@ -34,6 +34,7 @@ pub mod taken;
 
 use std::sync::Arc;
 
+use engine::EngineError;
 use store::{ErrorKind, Key, Prefix, Put, Store, StoreError};
 
 use object::{HEAD_BYTES, OBJECT_BYTES_MAX, Replay, ReplayError};
@@ -135,6 +136,16 @@ impl Log {
         let begins = self.begins().await?;
         let (Some(first), Some(last)) = (begins.first(), begins.last()) else { return Ok(None) };
         Ok(self.end_of(*last).await?.map(|end| (*first, end)))
+    }
+
+    /// The position that the first record of this lane's log has, by its journal: that of an earlier pipeline of the name ends there.
+    pub(crate) async fn first_of_lane(&self) -> Result<u64, LogError> {
+        match engine::journal::load_any(&*self.store, &self.folder).await {
+            Ok(lane) => Ok(lane.before.replays_from),
+            Err(EngineError::Store(error)) => Err(error.into()),
+            // Whoever opens the lane says why.
+            Err(_) => Ok(0),
+        }
     }
 
     /// Appends, unless another writer has put an object there meanwhile: then `false`, and the caller reads the log again.

@@ -101,6 +101,10 @@ pub struct Letter {
     /// Which of the streams that had its name it is of: 2 for a topic that was deleted and created again; 0 for the first.
     #[prost(uint32, tag = "6")]
     pub nth: u32,
+    /// Since when the record is read anew, Unix milliseconds, if the letter is of that reading; 0 for a letter of the first. The letter of a record that was
+    /// read anew, and has failed again, is another one than the letter of the same place before.
+    #[prost(int64, tag = "7")]
+    pub since_ms: i64,
 }
 
 impl Letter {
@@ -112,7 +116,7 @@ impl Letter {
 
 impl std::fmt::Display for Letter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { source, partition, position, print, era, nth } = self;
+        let Self { source, partition, position, print, era, nth, since_ms: _ } = self;
         if source.is_empty() {
             return write!(f, "#{print:016x}/{position}");
         }

@@ -68,6 +68,8 @@ pub struct WithReplays {
     runtime: Arc<dyn Runtime>,
     /// Whether the log is read on when the source has ended: another input has not.
     outlives: bool,
+    /// Whether the journal may say that the log begins behind that of an earlier pipeline of the name; otherwise at 0.
+    is_told_by_journal: bool,
     /// The log's end as last seen: objects never change, so only what is new is asked for.
     end: Mutex<Option<u64>>,
 }
@@ -75,13 +77,20 @@ pub struct WithReplays {
 impl WithReplays {
     /// `inner`, and beside it the log.
     pub fn new(inner: Arc<dyn Source>, log: Log, runtime: Arc<dyn Runtime>) -> Self {
-        Self { inner, log, runtime, outlives: false, end: Mutex::default() }
+        Self { inner, log, runtime, outlives: false, is_told_by_journal: false, end: Mutex::default() }
     }
 
     /// The same, for a source beside which another input may be read for ever.
     #[must_use]
     pub fn outliving(self, outlives: bool) -> Self {
         Self { outlives, ..self }
+    }
+
+    /// The same, of a lane whose journal says where the log begins: behind that of a pipeline that had the name before. It is read once, and only while the
+    /// lane runs and nothing was ever replayed.
+    #[must_use]
+    pub fn told_by_journal(self, is_told_by_journal: bool) -> Self {
+        Self { is_told_by_journal, ..self }
     }
 
     /// The position after the log's newest record; `None` while it holds nothing.
@@ -190,7 +199,8 @@ impl Source for WithReplays {
         let open = theirs.iter().map(|from| from.partition.clone()).collect();
         let inner = self.inner.read(theirs).await?;
         let log = WithReplays::new(self.inner.clone(), self.log.clone(), self.runtime.clone())
-            .outliving(self.outlives);
+            .outliving(self.outlives)
+            .told_by_journal(self.is_told_by_journal);
         Ok(Box::new(ReaderWithReplays::new(inner, open, log, cursor)))
     }
 

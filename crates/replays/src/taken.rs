@@ -31,6 +31,8 @@ pub struct Place {
     pub era: u64,
     /// As [`Letter::nth`].
     pub nth: u32,
+    /// As [`Letter::since_ms`].
+    pub since_ms: i64,
 }
 
 /// Letters that a replay has taken.
@@ -63,6 +65,8 @@ struct PlaceImage {
     era: u64,
     #[prost(uint32, tag = "6")]
     nth: u32,
+    #[prost(int64, tag = "7")]
+    since_ms: i64,
 }
 
 /// How far a table had been sealed at some moment.
@@ -154,8 +158,8 @@ fn add_run(runs: &mut BTreeMap<u64, u64>, mut from: u64, mut end: u64) {
 }
 
 fn place(letter: &Letter) -> Place {
-    let Letter { source, partition, position: _, print, era, nth } = letter;
-    Place { source: source.clone(), partition: *partition, print: *print, era: *era, nth: *nth }
+    let Letter { source, partition, position: _, print, era, nth, since_ms } = letter.clone();
+    Place { source, partition, print, era, nth, since_ms }
 }
 
 impl Snapshot {
@@ -168,8 +172,8 @@ impl Snapshot {
                 gaps_and_lengths.extend([from - before, end - from]);
                 before = *end;
             }
-            let Place { source, partition, print, era, nth } = place.clone();
-            PlaceImage { source, partition, print, gaps_and_lengths, era, nth }
+            let Place { source, partition, print, era, nth, since_ms } = place.clone();
+            PlaceImage { source, partition, print, gaps_and_lengths, era, nth, since_ms }
         });
         let image = Image { places: places.collect(), marks: self.marks.clone() };
         let mut bytes = Vec::with_capacity(HEAD_BYTES + 4 + image.encoded_len());
@@ -207,8 +211,8 @@ impl Snapshot {
                 runs.insert(from, end);
                 at = end;
             }
-            let PlaceImage { source, partition, print, era, nth, .. } = place;
-            taken.runs.insert(Place { source, partition, print, era, nth }, runs);
+            let PlaceImage { source, partition, print, era, nth, since_ms, .. } = place;
+            taken.runs.insert(Place { source, partition, print, era, nth, since_ms }, runs);
         }
         Ok(Self { taken, end, marks: image.marks })
     }

@@ -1,6 +1,7 @@
 //! Which letters a replay takes, and the records that they become.
 //!
-//! Owns the choice: oldest first, up to the limit, leaving out what an earlier replay has taken. Does not own the log.
+//! Owns the choice: oldest first, up to the limit, leaving out what an earlier replay has taken, and what the pipeline reads anew (`dead_letters::anew`).
+//! Does not own the log.
 
 use dataflow::block::{ERA_HEADER, ITEM_HEADER, STREAM_HEADER, TABLE_HEADER, TIME_UNKNOWN_MS, push_header};
 use pipeline::replays::STREAM;
@@ -26,6 +27,10 @@ pub struct Choice {
     pub already: Vec<Head>,
     /// Those and further ones.
     pub already_count: u64,
+    /// Of records that are read anew, so that a replay would write them a second time; up to a bound.
+    pub anew: Vec<Head>,
+    /// Those and further ones.
+    pub anew_count: u64,
     /// True if the limit left some out.
     pub has_more: bool,
 }
@@ -57,9 +62,16 @@ pub async fn choose(
             }
             return Ok(choice);
         }
-        for head in heads {
+        for mut head in heads {
             if is_of_step(&head.letter.source) {
                 of_steps += 1;
+                continue;
+            }
+            if table.anew.judge(&mut head) && !again {
+                choice.anew_count += 1;
+                if choice.anew.len() < NAMED_MAX {
+                    choice.anew.push(head);
+                }
                 continue;
             }
             let is_taken = !again && memory.taken.holds(&head.letter);

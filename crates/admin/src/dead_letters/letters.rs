@@ -35,6 +35,8 @@ pub struct Head {
     pub column: String,
     /// Bytes of the body.
     pub raw_bytes: u64,
+    /// The first place of a replayed record, `stream/partition/position`; empty for all others.
+    pub origin: String,
 }
 
 /// A letter with its record: key, headers and body.
@@ -69,8 +71,8 @@ impl Head {
 /// Where a page ends: time, source, partition, which of the streams of that name, era, position, print.
 type Place = (i64, String, u32, u32, u64, u64, u64);
 
-/// A place, reason, column and the bytes of the body.
-type HeadRow = (i64, String, u32, u32, u64, u64, u64, String, String, u64);
+/// A place, reason, column, the bytes of the body, and the first place of a replayed record.
+type HeadRow = (i64, String, u32, u32, u64, u64, u64, String, String, u64, String);
 
 /// The letters that a condition names, page after page, oldest first.
 pub struct Pages<'a> {
@@ -91,9 +93,13 @@ const PRINT: &str = "if(source = '' OR (startsWith(source, '@') AND source != '@
 const OF_ITEMS: &str = "mapContains(headers, 'forebay.item')";
 const NO_PRINT: &str = "toUInt64(0)";
 /// Which of the streams that had the letter's name its record is of ([`dataflow::block::STREAM_HEADER`]).
-const NTH: &str = "toUInt32OrZero(headers['forebay.stream'])";
+pub(super) const NTH: &str = "toUInt32OrZero(headers['forebay.stream'])";
 /// The era of the letter's position ([`dataflow::block::ERA_HEADER`]). Earlier programs have left that of the first letter on records of the replay log.
 const ERA: &str = "if(source = '@replays', toUInt64(0), toUInt64OrZero(headers['forebay.era']))";
+
+/// The first place of a replayed record: the last header of that name is the replay's own ([`pipeline::replays::source::ORIGIN_HEADER`]).
+const ORIGIN: &str = "if(source = '@replays', \
+                      arrayElement(arrayFilter((v, k) -> k = 'forebay_origin', mapValues(headers), mapKeys(headers)), -1), '')";
 
 /// [`Place`] as a tuple.
 fn place(print: &str) -> String {
@@ -121,7 +127,7 @@ pub fn is_of_step(source: &str) -> bool {
 
 /// The condition for one letter: of those at its place the one of this era, stream and print, if the letter names them.
 pub fn is_letter(letter: &Letter) -> String {
-    let Letter { source, partition, position, print, era, nth } = letter;
+    let Letter { source, partition, position, print, era, nth, since_ms: _ } = letter;
     // That of a letter without a stream is its number among equal ones.
     let position = if source.is_empty() { &0 } else { position };
     let source = clickhouse::types::quote(source);
@@ -277,20 +283,21 @@ impl Pages<'_> {
         };
         let sql = format!(
             "SELECT toUnixTimestamp64Milli(time) AS at, source, partition, {NTH} AS nth, {ERA} AS era, position, {print} AS print, reason, column, \
-             length(raw) FROM {} WHERE {}{after} ORDER BY at, source, partition, nth, era, position, print LIMIT {PAGE_LETTERS} WITH TIES",
+             length(raw), {ORIGIN} FROM {} WHERE {}{after} ORDER BY at, source, partition, nth, era, position, print LIMIT {PAGE_LETTERS} WITH TIES",
             self.table.quoted, self.condition
         );
         let rows: Vec<HeadRow> = self.table.ask(&sql).await?;
         self.is_over = rows.len() < PAGE_LETTERS;
         let mut heads: Vec<Head> = Vec::with_capacity(rows.len());
         let mut same = 0;
-        for (time_ms, source, partition, nth, era, position, print, reason, column, raw_bytes) in rows {
+        for (time_ms, source, partition, nth, era, position, print, reason, column, raw_bytes, origin) in rows
+        {
             let place = (time_ms, source.clone(), partition, nth, era, position, print);
             same = if self.after.as_ref() == Some(&place) { same + 1 } else { 0 };
             self.after = Some(place);
             let position = if source.is_empty() { same } else { position };
-            let letter = Letter { source, partition, position, print, era, nth };
-            heads.push(Head { letter, time_ms, reason, column, raw_bytes });
+            let letter = Letter { source, partition, position, print, era, nth, since_ms: 0 };
+            heads.push(Head { letter, time_ms, reason, column, raw_bytes, origin });
         }
         Ok(heads)
     }
@@ -330,7 +337,7 @@ fn name(head: &Head) -> String {
 }
 
 fn place_of(head: &Head) -> Place {
-    let Letter { source, partition, position, print, era, nth } = head.letter.clone();
+    let Letter { source, partition, position, print, era, nth, since_ms: _ } = head.letter.clone();
     let position = if source.is_empty() { 0 } else { position };
     (head.time_ms, source, partition, nth, era, position, print)
 }

@@ -15,6 +15,8 @@ use pipeline::replays::taken::Taken;
 use pipeline::wiring::{self, sink};
 use protocol::Lane;
 
+use crate::dead_letters::anew::Anew;
+
 use super::expect::{Differences, Rule};
 use super::place::{Place, Places};
 use super::reading::{Ranges, Seen};
@@ -121,7 +123,7 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
     let server = sink::server_for(&work.pipeline.sink.clickhouse, super::work::QUERY_MAX)?;
     let config = sink::dead_letters(work.pipeline);
     let table = reconcile::Letters::new(server, &config, work.runtime.clone())?;
-    let of = sink::letters_of(work.pipeline.pipeline.as_str(), &lane.former_names);
+    let of = Anew::of(lane).without(sink::letters_of(work.pipeline.pipeline.as_str(), lane));
     let mut letters = Letters {
         report: report::Letters {
             expected: seen.rejects,

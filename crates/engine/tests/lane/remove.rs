@@ -102,7 +102,7 @@ async fn remove_after(bench: &Bench, store: Arc<dyn Store>, quiet_min: Duration)
 }
 
 fn request(pipeline: &str, quiet_min: Duration) -> Request {
-    Request { pipeline: pipeline.into(), lane: 0, by: "test".into(), quiet_min }
+    Request { pipeline: pipeline.into(), lane: 0, by: "test".into(), quiet_min, replays_end: 0 }
 }
 
 async fn remove(bench: &Bench) -> Result<(), RemoveError> {

@@ -10,7 +10,9 @@
 //! | `delete` | the same                                                    | the same; it is not expected to start again          |
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
+use admin::dead_letters;
 use admin::pipelines::{self, End};
 use admin::running;
 use anyhow::{Context, bail};
@@ -21,10 +23,14 @@ use engine::remove::RemoveError;
 use engine::{Status, TokioRuntime};
 use pipeline::config::model::Pipeline;
 use pipeline::wiring;
+use protocol::Lane;
 use serde_json::{Value, json};
 
 use super::rewind;
 use crate::console::{Exit, PipelineFile, print};
+
+/// How long the dead letters are counted: a server that is away is no reason not to go on.
+const COUNT_MAX: Duration = Duration::from_secs(5);
 
 /// Lists the pipelines in a store.
 #[derive(Debug, Args)]
@@ -222,8 +228,14 @@ impl Removal {
                 "in_flight_rows": rows.as_ref().ok(), "journal_problem": rows.as_ref().err(),
                 "tables": wiring::sink::targets(&pipeline)?.iter().map(TableConfig::name).collect::<Vec<_>>()
             });
-            let words =
+            let letters = left(&pipeline, lane.as_ref().ok()).await;
+            plan["dead_letters"] = match &letters {
+                Left::Some(count) => (*count).into(),
+                Left::Unknown(_) | Left::Of(_) => Value::Null,
+            };
+            let mut words =
                 words(end, &pipeline, objects, bytes, rows.as_ref().copied().map_err(String::as_str))?;
+            words += &letters.words(end, &wiring::sink::dead_letters(&pipeline).name());
             if !self.yes {
                 let words = format!(
                     "{words}Nothing was changed. To do it: `forebay {} {} --yes`\n",
@@ -257,6 +269,64 @@ fn refuse(error: &RemoveError) -> Exit {
     }
 }
 
+/// The dead letters that stay in their table.
+enum Left {
+    /// So many.
+    Some(u64),
+    /// Nobody knows, and why.
+    Unknown(String),
+    /// Those of the pipeline, under the name that it has now.
+    Of(String),
+}
+
+/// Counts the dead letters of the pipeline.
+async fn left(pipeline: &Pipeline, lane: Option<&Lane>) -> Left {
+    if let Some(renamed) = lane.and_then(|lane| lane.renamed.as_ref()) {
+        return Left::Of(renamed.to.clone());
+    }
+    let runtime = dead_letters::clock();
+    let counted = async {
+        let table = dead_letters::Table::new(pipeline, &runtime).await?;
+        table.count(&table.of).await
+    };
+    match tokio::time::timeout(COUNT_MAX, counted).await {
+        Ok(Ok(count)) => Left::Some(count),
+        Ok(Err(error)) => Left::Unknown(format!("{error:#}")),
+        Err(_) => Left::Unknown(format!("no answer within {} s", COUNT_MAX.as_secs())),
+    }
+}
+
+impl Left {
+    /// What becomes of them, as lines.
+    fn words(&self, end: End, table: &str) -> String {
+        let what = match self {
+            Self::Some(0) => return format!("stays        no dead letter is in `{table}`\n"),
+            Self::Some(count) => format!("stays        {count} dead letters in `{table}`"),
+            Self::Unknown(why) => {
+                format!(
+                    "stays        dead letters in `{table}`, if there are any; they cannot be counted ({why})"
+                )
+            }
+            Self::Of(name) => {
+                return format!(
+                    "stays        the dead letters in `{table}`: they are those of pipeline `{name}`\n"
+                );
+            }
+        };
+        let then = match end {
+            End::Reset => {
+                "then         `dead-letters replay` passes over the letters of records that the next start reads again; those of other records can be \
+                 replayed. To delete them all, do it first: `forebay dead-letters purge FILE --all --yes`"
+            }
+            End::Delete => {
+                "then         nothing says any more which of them were replayed, and a later pipeline of this name takes them for its own. If nobody needs \
+                 them, delete them first: `forebay dead-letters purge FILE --all --yes`"
+            }
+        };
+        format!("{what}\n{then}\n")
+    }
+}
+
 fn words(
     end: End,
     pipeline: &Pipeline,
@@ -265,7 +335,6 @@ fn words(
     rows: Result<u64, &str>,
 ) -> anyhow::Result<String> {
     let (name, tables) = (pipeline.pipeline.as_str(), wiring::sink::targets(pipeline)?);
-    let letters = wiring::sink::dead_letters(pipeline);
     let mut out = String::new();
     writeln!(
         out,
@@ -284,9 +353,8 @@ fn words(
     }
     writeln!(
         out,
-        "stays        the rows of {} and `{}`, the source, and the pipeline file",
-        tables.iter().map(|table| format!("`{}`", table.name())).collect::<Vec<_>>().join(", "),
-        letters.name()
+        "stays        the rows of {}, the source, and the pipeline file",
+        tables.iter().map(|table| format!("`{}`", table.name())).collect::<Vec<_>>().join(", ")
     )?;
     if end == End::Reset {
         for table in &tables {

@@ -3,6 +3,7 @@
 //! Owns the options and what is printed. Does not own where a word leads ([`admin::rewind`]), nor the conditions and the record
 //! (`engine::rewind`).
 
+use admin::dead_letters::{Table, clock, position_in_log};
 use admin::fields;
 use dataflow::position;
 use std::fmt::Write as _;
@@ -12,20 +13,29 @@ use std::time::Duration;
 
 use admin::rewind::{Chosen, To, left_out, targets};
 use admin::running;
+use anyhow::Context;
 use clap::Args;
 use dataflow::Runtime;
 use engine::rewind::{Request, RewindError};
 use engine::{Status, TokioRuntime, change};
 use pipeline::config::model::Pipeline;
+use pipeline::replays::{Log, STREAM};
 use pipeline::wiring;
 use protocol::Lane;
 use protocol::record::{Move, Rewind};
 use serde_json::{Value, json};
+use store::Store;
 
 use crate::console::{Exit, print};
 
 /// How long the journal must stand still before it counts as nobody's: an owner that works settles within a second.
 const QUIET: Duration = Duration::from_secs(3);
+
+/// How long the dead letters are counted: a server that is away is no reason not to go on.
+const COUNT_MAX: Duration = Duration::from_secs(5);
+
+/// Partitions whose letters are counted, each of them a range in the statement.
+const RANGES_MAX: usize = 200;
 
 /// What is moved, and where.
 #[derive(Debug, Args)]
@@ -90,7 +100,10 @@ impl Options {
         if !self.take_over && running::ask(pipeline).await.is_ok() {
             return refuse(&RewindError::Running);
         }
-        let lane = engine::journal::load(&*store, &folder).await?;
+        let lane = match engine::journal::load(&*store, &folder).await {
+            Ok(lane) => lane,
+            Err(error) => return refuse(&error.into()),
+        };
         let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
         let targets = match targets(pipeline, &lane, to, &self.chosen(), &runtime).await {
             Ok(targets) => targets,
@@ -111,23 +124,31 @@ impl Options {
             Ok(planned) => planned,
             Err(error) => return refuse(&error),
         };
+        let waiting = replays_waiting(&store, &folder, &lane).await?;
+        if waiting > 0 && planned.moves.iter().any(Move::is_back) {
+            tracing::error!(
+                "{waiting} records of dead letters wait to be replayed, and would be read a second time behind the new position, so nothing was moved. Deliver \
+                 them first: `forebay run FILE --drain`"
+            );
+            return Ok(Exit::Person);
+        }
         let is_nothing = planned.moves.is_empty() && planned.emptied.is_empty();
+        let letters = letters(pipeline, &lane, &planned).await;
+        let mut told = Told { rewind: &planned, left_out: &left_out, letters, done: false };
         if !call.yes && is_nothing {
-            let words = words(pipeline, &lane, &planned, &left_out)?;
-            let told = Told { rewind: &planned, left_out: &left_out, done: false };
+            let words = words(pipeline, &lane, &told)?;
             return tell(pipeline, &lane, &told, call, &words, Exit::Done);
         }
         if !call.yes {
-            let words = words(pipeline, &lane, &planned, &left_out)?;
+            let words = words(pipeline, &lane, &told)?;
             let again = "Nothing was changed. To do it, add `--yes`\n";
-            let told = Told { rewind: &planned, left_out: &left_out, done: false };
             return tell(pipeline, &lane, &told, call, &format!("{words}{again}"), Exit::Person);
         }
         let store = wiring::storage::open(pipeline, &*runtime, &Status::default()).await?;
         match engine::rewind::rewind(store, runtime, &folder, &request).await {
             Ok(done) => {
-                let told = Told { rewind: &done, left_out: &left_out, done: true };
-                tell(pipeline, &lane, &told, call, &words(pipeline, &lane, &done, &left_out)?, Exit::Done)
+                (told.rewind, told.done) = (&done, true);
+                tell(pipeline, &lane, &told, call, &words(pipeline, &lane, &told)?, Exit::Done)
             }
             Err(error) => refuse(&error),
         }
@@ -136,6 +157,52 @@ impl Options {
     fn chosen(&self) -> Chosen {
         let streams = self.topic.iter().chain(&self.files).cloned().collect();
         Chosen { input: self.input.clone(), streams, partitions: self.partition.clone() }
+    }
+}
+
+/// Records of the replay log that were not read yet.
+async fn replays_waiting(store: &Arc<dyn Store>, folder: &str, lane: &Lane) -> anyhow::Result<u64> {
+    let extent = Log::new(store.clone(), folder).extent().await.context("the replay log cannot be read")?;
+    Ok(extent.map_or(0, |(_, end)| end.saturating_sub(position_in_log(lane))))
+}
+
+/// The letters of records that are read again, and the others, if the server says how many they are.
+async fn letters(pipeline: &Pipeline, lane: &Lane, rewind: &Rewind) -> Option<(u64, u64)> {
+    let range = |moved: &Move| {
+        let p = &lane.partitions[moved.partition as usize];
+        let (from, end) = (position::plain(moved.next())?, position::plain(moved.from())?);
+        let source = clickhouse::types::quote(&p.stream);
+        Some(format!(
+            "source = {source} AND partition = {} AND position >= {from} AND position < {end}",
+            p.index
+        ))
+    };
+    let back = rewind.moves.iter().filter(|moved| moved.is_back());
+    let ranges = back.map(range).collect::<Option<Vec<String>>>()?;
+    if ranges.is_empty() || ranges.len() > RANGES_MAX {
+        return None;
+    }
+    let counted = async {
+        let table = Table::new(pipeline, &clock()).await.ok()?;
+        let again = table.count(&format!("{} AND ({})", table.of, ranges.join(" OR "))).await.ok()?;
+        let all = format!("{} AND source != {}", table.of, clickhouse::types::quote(STREAM));
+        Some((again, table.count(&all).await.ok()?.saturating_sub(again)))
+    };
+    tokio::time::timeout(COUNT_MAX, counted).await.ok()?
+}
+
+/// What a move back means for dead letters.
+fn meaning_for_letters(letters: Option<(u64, u64)>) -> String {
+    let again =
+        "`dead-letters replay` passes over them from then on, and a record that fails again is a new letter";
+    match letters {
+        Some((0, _)) => "no dead letter is of a record that is read again".to_owned(),
+        Some((count, others)) => format!(
+            "{count} dead letters are of records that are read again: {again}; {others} others can be replayed as before"
+        ),
+        None => format!(
+            "dead letters of records that are read again, if there are any, stay in their table: {again}"
+        ),
     }
 }
 
@@ -154,7 +221,8 @@ fn name(lane: &Lane, moved: &Move) -> String {
 }
 
 /// What is moved and what it means.
-fn words(pipeline: &Pipeline, lane: &Lane, rewind: &Rewind, left_out: &[String]) -> anyhow::Result<String> {
+fn words(pipeline: &Pipeline, lane: &Lane, told: &Told<'_>) -> anyhow::Result<String> {
+    let Told { rewind, left_out, letters, .. } = told;
     let mut out = String::new();
     for moved in &rewind.moves {
         let (from, to) = (moved.from(), moved.next());
@@ -170,17 +238,17 @@ fn words(pipeline: &Pipeline, lane: &Lane, rewind: &Rewind, left_out: &[String])
     if rewind.moves.is_empty() {
         writeln!(out, "moves        nothing: pipeline `{}` stands there already", pipeline.pipeline)?;
     }
-    for input in left_out {
+    for input in *left_out {
         writeln!(out, "stays        input `{input}`, which is no longer in the pipeline file")?;
     }
-    for line in meaning(lane, rewind) {
+    for line in meaning(lane, rewind, *letters) {
         writeln!(out, "means        {line}")?;
     }
     Ok(out)
 }
 
 /// What follows for the rows of the tables, each a whole sentence.
-fn meaning(lane: &Lane, rewind: &Rewind) -> Vec<String> {
+fn meaning(lane: &Lane, rewind: &Rewind, letters: Option<(u64, u64)>) -> Vec<String> {
     let labels = change::labels(&lane.steps);
     let mut lines = Vec::new();
     for step in &rewind.emptied {
@@ -206,6 +274,9 @@ fn meaning(lane: &Lane, rewind: &Rewind) -> Vec<String> {
             ),
         });
     }
+    if rewind.moves.iter().any(Move::is_back) {
+        lines.push(meaning_for_letters(letters));
+    }
     if rewind.moves.iter().any(|moved| !moved.is_back()) {
         lines.push(
             "records that are skipped are in no table and no count; the journal names their positions"
@@ -220,6 +291,8 @@ struct Told<'a> {
     rewind: &'a Rewind,
     /// Inputs that are not in the file, and so not moved.
     left_out: &'a [String],
+    /// Dead letters of records that are read again, and others.
+    letters: Option<(u64, u64)>,
     done: bool,
 }
 
@@ -231,7 +304,7 @@ fn tell(
     words: &str,
     exit: Exit,
 ) -> anyhow::Result<Exit> {
-    let Told { rewind, left_out, done } = told;
+    let Told { rewind, left_out, letters, done } = told;
     let labels = change::labels(&lane.steps);
     let moves: Vec<Value> = rewind
         .moves
@@ -245,7 +318,7 @@ fn tell(
     let emptied: Vec<&String> = rewind.emptied.iter().map(|step| &labels[*step as usize]).collect();
     let value = json!({
         "pipeline": pipeline.pipeline.as_str(), "file": call.file.display().to_string(), "done": done, "moves": moves,
-        "left_out": left_out, "new_state": emptied, "discarded": rewind.discarded, "means": meaning(lane, rewind)
+        "left_out": left_out, "new_state": emptied, "discarded": rewind.discarded, "means": meaning(lane, rewind, *letters)
     });
     print(&if call.json { format!("{value:#}\n") } else { words.to_owned() })?;
     Ok(exit)

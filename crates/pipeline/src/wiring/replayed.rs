@@ -46,7 +46,7 @@ pub fn beside(
     let log = Log::new(store.clone(), &lane_folder(pipeline));
     let goes_on =
         pipeline.has_several_inputs() && pipeline.inputs().iter().any(|input| input.source.kafka.is_some());
-    Arc::new(WithReplays::new(source, log, runtime.clone()).outliving(goes_on))
+    Arc::new(WithReplays::new(source, log, runtime.clone()).outliving(goes_on).told_by_journal(true))
 }
 
 /// The work of every input, by name, for records of the log.

@@ -16,7 +16,7 @@ use clickhouse::{
 use dataflow::{Effect, Remedy, Runtime};
 use engine::Status;
 use engine::problem::Noticed;
-use protocol::record::FormerName;
+use protocol::Lane;
 
 use super::{WiringError, bounds};
 use crate::config::model::Pipeline;
@@ -197,14 +197,26 @@ pub fn dead_letters(pipeline: &Pipeline) -> TableConfig {
 }
 
 /// The condition that names a pipeline's letters in the table, those from under its former names among them. What is newer under a
-/// former name is another pipeline's.
-pub fn letters_of(pipeline: &str, former: &[FormerName]) -> String {
-    let mut of = format!("pipeline = {}", quote(pipeline));
-    for FormerName { name, until_ms } in former {
-        let until = format!("fromUnixTimestamp64Milli(toInt64({until_ms}), 'UTC')");
-        of.push_str(&format!(" OR pipeline = {} AND time <= {until}", quote(name)));
+/// former name is another pipeline's, and so is what is older than a pipeline that has taken the name of another.
+pub fn letters_of(pipeline: &str, lane: &Lane) -> String {
+    let moment = |ms: i64| format!("fromUnixTimestamp64Milli(toInt64({ms}), 'UTC')");
+    let named = |name: &str, from_ms: i64, until_ms: Option<i64>| {
+        let mut of = format!("pipeline = {}", quote(name));
+        if from_ms > 0 {
+            of.push_str(&format!(" AND time > {}", moment(from_ms)));
+        }
+        if let Some(until_ms) = until_ms {
+            of.push_str(&format!(" AND time <= {}", moment(until_ms)));
+        }
+        of
+    };
+    let now = named(pipeline, lane.before.letters_from_ms, None);
+    let former = lane.former_names.iter();
+    let former = former.map(|former| named(&former.name, former.from_ms, Some(former.until_ms)));
+    match std::iter::once(now).chain(former).collect::<Vec<_>>() {
+        one if one.len() == 1 => one.concat(),
+        all => format!("({})", all.join(" OR ")),
     }
-    if former.is_empty() { of } else { format!("({of})") }
 }
 
 /// For how long a token must be trusted: as the engine's bounds have it.

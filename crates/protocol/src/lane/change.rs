@@ -131,6 +131,7 @@ impl Lane {
                 }
             }
             self.fates.retain(|fates| fates.partition != moved.partition);
+            self.pass(moved.partition, moved.from(), moved.next(), rewind.at_ms);
         }
     }
 

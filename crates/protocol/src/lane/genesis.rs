@@ -62,6 +62,10 @@ impl Lane {
         genesis.opened.iter().for_each(|input| self.inputs[*input as usize].was_opened = true);
         let first_time =
             |p: &PartitionGenesis| p.taken_over.map_or(TIME_UNKNOWN_MS, |taken| taken.time_ms_max);
+        let known = self.partitions.len() as u32;
+        for (partition, p) in (known..).zip(&genesis.partitions) {
+            self.pass_from_start(partition, p.next());
+        }
         self.partitions.extend(genesis.partitions.iter().map(|p| partition_state(p, first_time(p))));
         self.tables.extend(genesis.tables.iter().map(TableState::new));
     }

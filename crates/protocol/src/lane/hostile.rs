@@ -6,7 +6,7 @@
 //! A journal is read from a store that others may have written to. What its records say is therefore checked before anything is
 //! computed from it: a record that breaks a rule is a [`Violation`], never an overflow or an index out of bounds.
 
-use super::{Lane, TableState, Violation, check_frame_numbers, ledger, violation};
+use super::{Lane, PASSES_MAX, Pass, TableState, Violation, check_frame_numbers, ledger, violation};
 use crate::record::{Absorbed, Counts, Derived, Position, Record, Seal, parted};
 
 /// The largest number that a lane counts with. A lane that writes a billion records a second reaches it in 36 years, and sums of a few
@@ -51,6 +51,15 @@ pub(super) fn check_image(record: &Record, lane: &Lane) -> Result<(), Violation>
         "C1",
         positions.chain(fates).chain(lane.rewound.values().map(|read_to| most(*read_to))),
     )?;
+    let of_none = |(partition, passes): (&u32, &Vec<Pass>)| {
+        let is_wrong = |pass: &Pass| pass.from >= pass.end;
+        *partition as usize >= lane.partitions.len()
+            || passes.len() > PASSES_MAX
+            || passes.iter().any(is_wrong)
+    };
+    if lane.passes.iter().any(of_none) || lane.before.replays_from > NUMBER_MAX {
+        return Err(violation(record, "C1", "positions that are read anew of no partition, or none at all"));
+    }
     if lane.partitions.iter().any(|partition| partition.input as usize >= lane.inputs.len()) {
         return Err(violation(record, "C1", "a partition of an input that the checkpoint does not hold"));
     }

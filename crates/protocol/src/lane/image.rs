@@ -5,10 +5,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{InputState, Lane, PartitionState, Piece, TIME_UNKNOWN_MS, TableState, layouts};
+use super::{InputState, Lane, PartitionState, Piece, TIME_UNKNOWN_MS, TableState, layouts, passes};
 use crate::doubt::Verdict;
 use crate::record::{
-    Checkpoint, Counts, InputImage, LaneImage, Layout, PartitionGenesis, PieceImage, TableImage,
+    Before, Checkpoint, Counts, InputImage, LaneImage, Layout, PartitionGenesis, PieceImage, TableImage,
 };
 
 impl Lane {
@@ -40,6 +40,8 @@ impl Lane {
             former_names: self.former_names.clone(),
             parts: self.parts.clone(),
             rewound: self.rewound_image(),
+            before: Some(self.before).filter(|before| *before != Before::default()),
+            passes: self.passes_image(),
             handed_over: self.handed_over.clone(),
             next_version: self.next_version,
         }
@@ -68,6 +70,8 @@ impl Lane {
             parts: image.parts.clone(),
             handed_over: image.handed_over.clone(),
             next_version: image.next_version,
+            passes: passes::from_image(&image.passes),
+            before: image.before.unwrap_or_default(),
             rewound: image.rewound.iter().map(|r| (r.partition, r.read_to())).collect(),
             ..Self::new()
         }

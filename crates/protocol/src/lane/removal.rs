@@ -58,6 +58,7 @@ impl Lane {
             // Nothing before it counts, as with a checkpoint.
             newest_checkpoint: Some(record.seq),
             removed: Some(Removed { is_done: removal.is_done }),
+            before: removal.before.unwrap_or_default(),
             ..Self::new()
         })
     }

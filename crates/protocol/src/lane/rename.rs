@@ -19,7 +19,7 @@
 //! A name that was reset or deleted ([`super::removal`]) counts as none.
 
 use super::{Lane, Violation, violation};
-use crate::record::{Body, Checkpoint, FormerName, Record, Rename};
+use crate::record::{Before, Body, Checkpoint, FormerName, Record, Rename};
 
 /// The name that a lane has moved to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +84,10 @@ impl Lane {
         };
         let mut image = self.image(self.state_seq);
         let former = from.split('/').next()?.to_owned();
-        image.former_names.push(FormerName { name: former, until_ms: at_ms });
+        let mut before = image.before.unwrap_or_default();
+        let from_ms = std::mem::take(&mut before.letters_from_ms);
+        image.before = Some(before).filter(|before| *before != Before::default());
+        image.former_names.push(FormerName { name: former, until_ms: at_ms, from_ms });
         if !self.pipeline.is_empty() {
             name.clone_into(&mut image.pipeline);
         }

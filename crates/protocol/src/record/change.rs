@@ -143,6 +143,9 @@ pub struct Rewind {
     /// Who said so, for display.
     #[prost(string, tag = "4")]
     pub by: String,
+    /// When, by the wall clock of whoever said so, Unix milliseconds: dead letters from before are of an earlier reading. 0 in records of earlier programs.
+    #[prost(int64, tag = "5")]
+    pub at_ms: i64,
 }
 
 /// Where a partition continues. Positions between [`from`](Self::from) and a greater [`next`](Self::next) are never read; those between `next` and a greater

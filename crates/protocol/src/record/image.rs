@@ -118,6 +118,70 @@ pub struct LaneImage {
     /// As [`super::Seal::next_version`], of the newest seal that has one.
     #[prost(uint64, tag = "19")]
     pub next_version: u64,
+    /// What is known of the pipelines that had this name before.
+    #[prost(message, optional, tag = "20")]
+    pub before: Option<Before>,
+    /// Positions that are read anew; of one partition in their order.
+    #[prost(message, repeated, tag = "21")]
+    pub passes: Vec<PassImage>,
+}
+
+/// What a lane knows of the pipelines that had its name before, of which dead letters may be left.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Before {
+    /// When the last of them was reset or deleted, Unix milliseconds; 0 if there was none.
+    #[prost(int64, tag = "1")]
+    pub until_ms: i64,
+    /// The position in the replay log that no record of theirs had, nor any behind it.
+    #[prost(uint64, tag = "2")]
+    pub replays_from: u64,
+    /// Letters under this name of that time or before belong to a pipeline that has another name since; 0 if there is none.
+    #[prost(int64, tag = "3")]
+    pub letters_from_ms: i64,
+}
+
+/// Positions of a partition that are read anew.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct PassImage {
+    /// The partition's index.
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+    /// The first position: the low half.
+    #[prost(uint64, tag = "2")]
+    pub from_low: u64,
+    /// The high half.
+    #[prost(uint64, tag = "3")]
+    pub from_era: u64,
+    /// The position after the last: the low half.
+    #[prost(uint64, tag = "4")]
+    pub end_low: u64,
+    /// The high half.
+    #[prost(uint64, tag = "5")]
+    pub end_era: u64,
+    /// Since when, Unix milliseconds.
+    #[prost(int64, tag = "6")]
+    pub since_ms: i64,
+    /// The same of the reading before; 0 if that was the first.
+    #[prost(int64, tag = "7")]
+    pub earlier_ms: i64,
+}
+
+impl PassImage {
+    /// The positions from `from` to `end` of the partition with this index.
+    pub fn new(partition: u32, from: Position, end: Position, since_ms: i64, earlier_ms: i64) -> Self {
+        let ((from_era, from_low), (end_era, end_low)) = (parted(from), parted(end));
+        Self { partition, from_low, from_era, end_low, end_era, since_ms, earlier_ms }
+    }
+
+    /// The first position.
+    pub fn from(&self) -> Position {
+        joined(self.from_era, self.from_low)
+    }
+
+    /// The position after the last.
+    pub fn end(&self) -> Position {
+        joined(self.end_era, self.end_low)
+    }
 }
 
 /// A partition that was moved back: its source may know that it was read further.
@@ -171,6 +235,9 @@ pub struct FormerName {
     /// belongs to another pipeline.
     #[prost(int64, tag = "2")]
     pub until_ms: i64,
+    /// Letters under the name of that time or before are of another pipeline, as [`Before::letters_from_ms`]; 0 if there is none.
+    #[prost(int64, tag = "3")]
+    pub from_ms: i64,
 }
 
 /// A table as a message.

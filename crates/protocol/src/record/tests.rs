@@ -117,6 +117,8 @@ fn samples() -> Vec<(&'static str, Record)> {
         derived: Some(derived),
         absorbed: None,
         parts: vec![],
+        before: None,
+        passes: Vec::new(),
         rewound: vec![],
         handed_over: vec![],
         next_version: 0,
@@ -306,12 +308,19 @@ fn samples() -> Vec<(&'static str, Record)> {
         ),
         ("rename", sample(Body::Rename(Rename { to: "q".into(), is_done: true, by: "someone@host".into() }))),
         ("arrival", sample(Body::Arrival(Arrival { from: "p".into(), by: "someone@host".into() }))),
-        ("removal", sample(Body::Removal(Removal { is_done: true, by: "someone@host".into() }))),
+        (
+            "removal",
+            sample(Body::Removal(Removal { is_done: true, by: "someone@host".into(), before: None })),
+        ),
         (
             "checkpoint-with-former-names",
             sample(Body::Checkpoint(Checkpoint {
                 lane: Some(LaneImage {
-                    former_names: vec![FormerName { name: "p".into(), until_ms: 1_700_000_000_002 }],
+                    former_names: vec![FormerName {
+                        name: "p".into(),
+                        until_ms: 1_700_000_000_002,
+                        from_ms: 0,
+                    }],
                     ..LaneImage::default()
                 }),
                 ..Checkpoint::default()
@@ -368,6 +377,7 @@ fn samples() -> Vec<(&'static str, Record)> {
                 moves: vec![Move::new(2, 9, 4, -1)],
                 emptied: vec![0, 1],
                 discarded: 5,
+                at_ms: 0,
                 by: "someone@host".into(),
             })),
         ),

@@ -17,8 +17,8 @@
 
 use super::{
     DeltaImage, EnumName, Fates, Forgotten, FormerName, Frame, Frontier, HandedOver, InputCounts, InputImage,
-    KeptEnum, KeptState, Layout, LayoutColumn, Made, Move, Part, PartitionGenesis, PieceImage, Range,
-    Refusal, Rewound, Run, SettledAbove, Sighting, StateDelta, StateFile, StateObject, StepShape,
+    KeptEnum, KeptState, Layout, LayoutColumn, Made, Move, Part, PartitionGenesis, PassImage, PieceImage,
+    Range, Refusal, Rewound, Run, SettledAbove, Sighting, StateDelta, StateFile, StateObject, StepShape,
     TableGenesis, TableImage, TableRows, Unsettled,
 };
 
@@ -165,6 +165,7 @@ const LANE: &[Field] = &[
     list::<Part>(16, PART),
     list::<Rewound>(17, &[]),
     list::<HandedOver>(18, &[]),
+    list::<PassImage>(21, &[]),
 ];
 
 const TABLE: &[Field] =

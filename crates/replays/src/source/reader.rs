@@ -4,6 +4,7 @@
 //! (`source`).
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
@@ -37,8 +38,8 @@ type Look = BoxFuture<'static, Result<Option<Found>, LogError>>;
 
 /// What a poll of the next name found.
 enum Found {
-    /// The log holds its first object now.
-    First,
+    /// The log holds its first object now, which begins here.
+    First(u64),
     /// The next object.
     Next(Replay),
 }
@@ -55,6 +56,8 @@ pub(super) struct ReaderWithReplays {
     is_leaving: bool,
     /// True if the last poll had no answer.
     is_failing: bool,
+    /// Where the log begins, once it is known; asked for while it holds nothing.
+    begin: Arc<OnceLock<u64>>,
     /// The poll under way: kept, because the lane drops `next` whenever something else happens.
     look: Option<Look>,
 }
@@ -68,7 +71,7 @@ impl ReaderWithReplays {
         cursor: Option<Cursor>,
     ) -> Self {
         let (is_found, is_leaving, is_failing) = (false, false, false);
-        Self { inner, open, log, cursor, is_found, is_leaving, is_failing, look: None }
+        Self { inner, open, log, cursor, is_found, is_leaving, is_failing, begin: Arc::default(), look: None }
     }
 
     /// A record at hand.
@@ -97,6 +100,7 @@ impl ReaderWithReplays {
             return;
         }
         let (log, runtime) = (self.log.log.clone(), self.log.runtime.clone());
+        let (begin, is_told) = (self.begin.clone(), self.log.is_told_by_journal);
         self.look = Some(Box::pin(async move {
             if waits {
                 runtime.sleep(LOOK_EVERY).await;
@@ -104,7 +108,17 @@ impl ReaderWithReplays {
             match position {
                 Some(position) => Ok(log.durable_at(position).await?.map(Found::Next)),
                 // The lane knows nothing of the log, so none of it was read, and it begins at its beginning.
-                None => Ok(log.end_of(0).await?.map(|_| Found::First)),
+                None => {
+                    let begin = match begin.get() {
+                        Some(begin) => *begin,
+                        None if is_told => {
+                            let first = log.first_of_lane().await?;
+                            *begin.get_or_init(|| first)
+                        }
+                        None => 0,
+                    };
+                    Ok(log.end_of(begin).await?.map(|_| Found::First(begin)))
+                }
             }
         }));
     }
@@ -123,9 +137,9 @@ impl ReaderWithReplays {
         };
         self.is_failing = false;
         match (found, &mut self.cursor) {
-            (Some(Found::First), _) => {
+            (Some(Found::First(begin)), _) => {
                 self.is_found = true;
-                Ok(Some(Event::Found(start(0))))
+                Ok(Some(Event::Found(start(begin))))
             }
             (Some(Found::Next(replay)), Some(cursor)) => {
                 tracing::info!(records = replay.records.len(), from = replay.first, "a replay is read");

@@ -4,6 +4,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use dataflow::{Event, Reader};
 use engine::TokioRuntime;
+use protocol::Record;
+use protocol::record::{Before, Body, Removal};
 use sources::memory::{MemoryHandle, MemorySource};
 use store::{Entry, ErrorKind, Key, MemoryStore, Operation, Prefix, Put, Store, StoreError};
 
@@ -326,4 +328,25 @@ async fn no_record_is_handed_out_before_its_object_is_durable() {
     assert_eq!(error.fault, SourceFault::Store, "{error}");
     let mut reader = source.read(vec![from(&starts[1], 1)]).await.expect("a reader");
     assert_eq!(next(&mut *reader).await, "1=80");
+}
+
+/// The pipeline that had the name before has left letters `@replays/0/0` to `@replays/0/6`: none is to name two records.
+#[tokio::test]
+async fn a_log_behind_a_reset_begins_where_the_one_before_has_ended() {
+    let (_handle, log, source) = world();
+    let before = Before { until_ms: 70, replays_from: 7, letters_from_ms: 0 };
+    for (seq, is_done) in [(0, false), (1, true)] {
+        let removal = Removal { is_done, by: "test".into(), before: Some(before) };
+        let body = Some(Body::Removal(removal));
+        let record = Record { seq, epoch: 1, nonce: vec![1; 16], written_at_ms: 70, body };
+        let key = Key::new(protocol::names::journal("p/lane-0", seq)).expect("a key");
+        log.store.put_if_absent(&key, vec![record.to_bytes().into()]).await.expect("a put");
+    }
+    let source = source.told_by_journal(true);
+    let mut reader = read_all(&source, 0).await;
+    log.append(&replay(7, [70], 1)).await.expect("a put");
+    assert_eq!(next(&mut *reader).await, "found @replays/0");
+    assert_eq!(source.partitions().await.expect("partitions")[1].first, 7);
+    let mut reader = read_all(&source, 7).await;
+    assert_eq!(next(&mut *reader).await, "7=70");
 }

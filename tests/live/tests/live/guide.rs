@@ -197,7 +197,9 @@ fn a_renamed_pipeline_keeps_its_dead_letters_and_its_old_name_starts_no_more() {
     assert_eq!(forebay("delete old.yaml --yes").0, Some(0));
     assert_eq!(forebay("run new.yaml --drain").0, Some(0));
     let (_, words) = forebay("dead-letters list old.yaml");
-    assert!(words.contains("events.jsonl/0/"), "they stand in the table under it: {words}");
+    assert!(!words.contains("events.jsonl/0/"), "they are the renamed pipeline's: {words}");
+    let (_, words) = forebay("dead-letters list new.yaml");
+    assert!(words.contains("events.jsonl/0/"), "{words}");
 }
 
 #[test]

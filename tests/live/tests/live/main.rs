@@ -42,6 +42,7 @@
 //! | [`pulsar_schemas`] | messages that name their schema, which the brokers keep; JSON schemas           |
 //! | [`protobuf`]   | records in Protocol Buffers: a registry, topics, logs and requests, Pulsar's schemas |
 //! | [`replays`]    | dead letters listed, shown, replayed and deleted                                  |
+//! | [`rereads`]    | dead letters of records that are read again, and of names that were another's      |
 //! | [`versions`]   | windows for tables that merge rows: results that others replace, and states       |
 //! | [`collapsing`] | tables whose rows cancel each other: results that are taken back, and changelogs     |
 //! | [`upserts`]    | rows that replace each other by key, with kills                                    |
@@ -105,6 +106,7 @@ mod pulsar_schemas;
 mod refused;
 mod registry;
 mod replays;
+mod rereads;
 mod s3;
 mod senders;
 mod stopping;

@@ -11,6 +11,7 @@ fn whole(source: &str, reason: &str, raw: &[u8], headers: &[(&[u8], &[u8])]) -> 
         reason: reason.into(),
         column: String::new(),
         raw_bytes: raw.len() as u64,
+        origin: String::new(),
     };
     Whole {
         head,

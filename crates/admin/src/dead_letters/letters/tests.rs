@@ -3,7 +3,14 @@ use proptest::prelude::*;
 use super::*;
 
 fn head(raw_bytes: u64) -> Head {
-    Head { letter: Letter::default(), time_ms: 0, reason: String::new(), column: String::new(), raw_bytes }
+    Head {
+        letter: Letter::default(),
+        time_ms: 0,
+        reason: String::new(),
+        column: String::new(),
+        raw_bytes,
+        origin: String::new(),
+    }
 }
 
 #[test]

@@ -120,10 +120,13 @@ impl List {
             heads.truncate(left);
             left -= heads.len();
             for batch in batches(&heads) {
-                for whole in table.whole(&condition, batch).await? {
+                for mut whole in table.whole(&condition, batch).await? {
+                    let is_anew = table.anew.judge(&mut whole.head);
                     let is_replayed = replayed.holds(&whole.head.letter);
                     if self.json {
-                        print(&format!("{}\n", output::json(&whole, &table, is_replayed)))?;
+                        let mut value = output::json(&whole, &table, is_replayed);
+                        value["read_again"] = is_anew.into();
+                        print(&format!("{value}\n"))?;
                     } else {
                         let head = &whole.head;
                         rows.push(vec![
@@ -131,7 +134,12 @@ impl List {
                             head.letter.to_string(),
                             head.reason.clone(),
                             head.column.clone(),
-                            if is_replayed { "yes" } else { "no" }.to_owned(),
+                            match (is_replayed, is_anew) {
+                                (true, _) => "yes",
+                                (false, true) => "read again",
+                                (false, false) => "no",
+                            }
+                            .to_owned(),
                             whole.message,
                         ]);
                     }

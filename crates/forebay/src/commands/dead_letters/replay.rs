@@ -56,7 +56,8 @@ Examples:
   forebay dead-letters replay user-events.yaml --json | jq -r 'select(.result == \"dead_letter\") | .message'
 
 Fix the cause first (the table or the pipeline file), then replay. The letters stay in their table; one that was replayed \
-is not replayed again without --again. A running pipeline reads the records within seconds. If it is not running, this \
+is not replayed again without --again. Neither is a letter whose record the pipeline reads again, because it was moved back \
+or reset after the letter was written. A running pipeline reads the records within seconds. If it is not running, this \
 command processes them itself, without reading the source, and ends when they are in the table; with --no-wait they wait \
 for the pipeline's next start.
 
@@ -76,7 +77,8 @@ pub struct Replay {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     limit: u64,
 
-    /// Also replays letters that were replayed before. Without `dedup` in the pipeline their rows may then be in the table twice.
+    /// Also replays letters that were replayed before, or whose records are read again after a `reset`. Without `dedup` in the pipeline their rows may then
+    /// be in the table twice.
     #[arg(long)]
     again: bool,
 
@@ -349,12 +351,18 @@ impl Replay {
 }
 
 fn tell_choice(choice: &Choice, table: &Table) {
-    let Choice { fresh, already_count, has_more, .. } = choice;
+    let Choice { fresh, already_count, anew_count, has_more, .. } = choice;
     say(&format!(
         "{} letters of `{}` are chosen, {already_count} were replayed already",
         fresh.len(),
         table.name
     ));
+    if *anew_count > 0 {
+        say(&format!(
+            "{anew_count} more are older than a `reset` by which the pipeline reads their records again, so their rows would be written twice: they are \
+             passed over; a record that fails again is a new letter. `--again` replays them all the same"
+        ));
+    }
     if *has_more {
         say("there are more; `--limit` takes more of them, or run the command again");
     }

@@ -58,15 +58,21 @@ pub fn print_all(results: &[Results], as_json: bool) -> anyhow::Result<()> {
 /// # Errors
 /// When standard output cannot be written.
 pub fn print_choice(choice: &Choice, as_json: bool) -> anyhow::Result<Exit> {
-    let all =
-        choice.fresh.iter().map(|head| (head, false)).chain(choice.already.iter().map(|head| (head, true)));
+    let all = [
+        (&choice.fresh, "would be replayed"),
+        (&choice.already, "already replayed"),
+        (&choice.anew, "is read again"),
+    ];
+    let all = all.into_iter().flat_map(|(heads, what)| heads.iter().map(move |head| (head, what)));
     let mut rows = Vec::new();
-    for (head, is_already) in all {
+    for (head, what) in all {
         if as_json {
-            let line = json!({ "id": head.letter.to_string(), "reason": head.reason, "already": is_already });
+            let line = json!({
+                "id": head.letter.to_string(), "reason": head.reason, "already": what == "already replayed",
+                "read_again": what == "is read again"
+            });
             print(&format!("{line}\n"))?;
         } else {
-            let what = if is_already { "already replayed" } else { "would be replayed" };
             rows.push(vec![
                 head.letter.to_string(),
                 head.reason.clone(),

@@ -19,7 +19,7 @@ fn moved(from: u64, next: u64) -> Move {
 }
 
 fn rewind(moves: Vec<Move>, emptied: &[u32], discarded: u64) -> Body {
-    Body::Rewind(Rewind { moves, emptied: emptied.to_vec(), discarded, by: "test".into() })
+    Body::Rewind(Rewind { moves, emptied: emptied.to_vec(), discarded, by: "test".into(), at_ms: 0 })
 }
 
 /// Records that go into a state, none of which is released.

@@ -1,9 +1,9 @@
 use super::super::tests::{Writer, rule, seal};
 use super::*;
-use crate::record::{Arrival, Claim, Genesis};
+use crate::record::{Arrival, Before, Claim, Genesis, PartitionGenesis};
 
 fn removal(is_done: bool) -> Body {
-    Body::Removal(Removal { is_done, by: "test".into() })
+    Body::Removal(Removal { is_done, by: "test".into(), before: None })
 }
 
 fn genesis() -> Body {
@@ -96,4 +96,35 @@ fn a_name_that_was_left_or_not_reached_can_be_removed() {
     w.lane.apply(&Record { nonce: Vec::new(), ..w.record(arrival) }).expect("a free name");
     remove(&mut w);
     assert_eq!(w.lane.arriving_from, None);
+}
+
+#[test]
+fn what_a_removal_says_of_the_pipeline_before_stays_and_its_positions_are_read_anew() {
+    let before = Before { until_ms: 70, replays_from: 5, letters_from_ms: 60 };
+    let removal = |is_done| Body::Removal(Removal { is_done, by: "test".into(), before: Some(before) });
+    let mut w = Writer::new();
+    w.push(Body::Seal(seal(10, 20, &[0]))).expect("fine");
+    w.epoch += 1;
+    w.nonce += 1;
+    w.push(removal(false)).expect("fine");
+    w.push(removal(true)).expect("finished");
+    w.claim();
+    let partition = PartitionGenesis { stream: "t".into(), next_low: 3, ..PartitionGenesis::default() };
+    let genesis = Genesis {
+        pipeline: "q".into(),
+        inputs: vec!["i".into()],
+        partitions: vec![partition],
+        ..Genesis::default()
+    };
+    w.push(Body::Genesis(genesis)).expect("a first start");
+    assert_eq!(w.lane.before, before);
+    let [pass] = w.lane.passes_of(0) else { panic!("{:?}", w.lane.passes) };
+    assert_eq!((pass.from, pass.end, pass.since_ms), (3, crate::record::Position::MAX, 70));
+    let image = Lane::from_image(&w.lane.image(0));
+    assert_eq!((image.before, &image.passes), (before, &w.lane.passes));
+    // Under another name the letters of this one are those from then on.
+    let moved =
+        w.lane.under_name("r", "q/lane-0", "r/lane-0", 90).and_then(|moved| moved.lane).expect("a lane");
+    assert_eq!(moved.before.map_or(0, |before| before.letters_from_ms), 0);
+    assert_eq!((moved.former_names[0].from_ms, moved.former_names[0].until_ms), (60, 90));
 }

@@ -67,7 +67,7 @@ fn a_lane_is_the_same_under_its_new_name() {
     let moved = w.lane.under_name("q", "p/lane-0", "q/lane-0", 77).expect("all lies in one folder");
     let mut lane = arrival("p");
     lane.apply(&Record { seq: 1, ..w.record(Body::Checkpoint(moved)) }).expect("the lane it waits for");
-    assert_eq!(lane.former_names, [FormerName { name: "p".into(), until_ms: 77 }]);
+    assert_eq!(lane.former_names, [FormerName { name: "p".into(), until_ms: 77, from_ms: 0 }]);
     assert_eq!((lane.pipeline.as_str(), lane.epoch, &lane.nonce), ("q", w.lane.epoch, &w.lane.nonce));
     let objects: Vec<&str> = crate::retire::needed(&lane).into_iter().collect();
     assert_eq!(
@@ -107,7 +107,7 @@ fn the_next_step_follows_from_both_journals() {
     let renamed = |is_done| Lane { renamed: Some(Renamed { to: "q".into(), is_done }), ..old.clone() };
     let (left, done) = (renamed(false), renamed(true));
     let waiting = arrival("p");
-    let former = vec![FormerName { name: "p".into(), until_ms: 0 }];
+    let former = vec![FormerName { name: "p".into(), until_ms: 0, from_ms: 0 }];
     let arrived = Lane { former_names: former, ..old.clone() };
     assert_eq!(step(&none, &none, true), Step::NotThere);
     assert_eq!(step(&old, &none, true), Step::Take);
