@@ -89,8 +89,13 @@ pub fn verdict(outcome: &Outcome, last: &Snapshot, letters: &str) -> String {
     }
     if !is_delivered {
         let waiting = in_flight(last);
-        let rows = if waiting == 1 { "1 row waits".into() } else { format!("{waiting} rows wait") };
-        text += &format!("; {rows} in the store, and the next start continues from the journal");
+        let rows = match waiting {
+            // A start that has not come to its journal knows nothing of what is there.
+            0 if last.inputs.is_empty() => "whatever waited in the store waits there still".to_owned(),
+            1 => "1 row waits in the store".to_owned(),
+            waiting => format!("{waiting} rows wait in the store"),
+        };
+        text += &format!("; {rows}, and the next start continues from the journal");
     }
     if run.dead_letters > 0 {
         text += &format!(

@@ -391,6 +391,32 @@ fn a_reset_says_why_the_journal_cannot_be_read() {
     std::fs::remove_dir_all(&folder).expect("the test's own folder");
 }
 
+#[test]
+fn commands_that_meet_a_damaged_journal_end_as_a_run_does() {
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-damaged-journal", std::process::id()));
+    let journal = folder.join("events/lane-0/journal");
+    std::fs::create_dir_all(&journal).expect("the test's folder can be written");
+    std::fs::write(journal.join(format!("{:020}", 0)), "no record").expect("as above");
+    let text = format!("{GOOD}store: file://{}\nhttp: {{ listen: none }}\n", folder.display());
+    let file = file("damaged-journal.yaml", &text);
+    let file = file.to_str().expect("UTF-8");
+    for command in [
+        &["forget", file, "--stream", "s", "--yes"][..],
+        &["reset", file, "--to", "earliest"],
+        &["rename", file, "other"],
+    ] {
+        let said = forebay(command).env("FOREBAY_TEST_PASSWORD", "x").output().expect("the program starts");
+        assert_eq!(code(&said), 4, "{command:?}: {}{}", out(&said), err(&said));
+        assert!(err(&said).contains("record 0"), "{}", err(&said));
+    }
+    let listed =
+        forebay(&["list", file]).env("FOREBAY_TEST_PASSWORD", "x").output().expect("the program starts");
+    assert!(out(&listed).starts_with("events: its journal cannot be read: "), "{}", out(&listed));
+    assert!(!out(&listed).contains("null"), "{}", out(&listed));
+    std::fs::remove_dir_all(&folder).expect("the test's own folder");
+}
+
 /// GlassFlow's behaviour 12.
 #[test]
 fn behaviour_12_a_filter_is_validated_and_its_fault_has_a_place() {

@@ -38,7 +38,8 @@ position is forgotten too: reading then begins where `start` says (`latest` skip
 unless `dedup` still knows their keys.
 
 Exit codes: 0; 2 if the pipeline does not read what is named, or if the command cannot ask for confirmation (no terminal, no --yes); \
-3 if a process runs the pipeline; 1 if the journal cannot be written or you did not confirm.
+3 if a process runs the pipeline; 1 if the store cannot be read or written, or you did not confirm; 4 if the journal is damaged, or the pipeline has another \
+name.
 
 ", running_means!()))]
 #[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["topic", "partition", "files", "stream", "input"])))]
@@ -100,13 +101,16 @@ impl Forget {
             tracing::error!(pipeline = %pipeline.pipeline, "this pipeline has never run with this store, so there is nothing to forget");
             return Ok(Exit::Fault);
         };
-        let lane = engine::journal::load(&*store, &folder).await?;
+        let lane = match engine::journal::load(&*store, &folder).await {
+            Ok(lane) => lane,
+            Err(error) => return Ok(refuse(&error.into())),
+        };
         let leaving = match engine::forget::leaving(&lane, &named) {
             Ok(leaving) => leaving,
-            Err(error) => return refuse(error),
+            Err(error) => return Ok(refuse(&error)),
         };
         if !self.take_over && running::ask(pipeline).await.is_ok() {
-            return refuse(ForgetError::Running);
+            return Ok(refuse(&ForgetError::Running));
         }
         say(self.announced(pipeline, &leaving)?.trim_end());
         if !self.yes && !std::io::stdin().is_terminal() {
@@ -128,7 +132,7 @@ impl Forget {
         };
         match engine::forget::forget(store, runtime, &folder, &request).await {
             Ok(leaving) => print(&self.told(pipeline, &leaving)?),
-            Err(error) => refuse(error),
+            Err(error) => Ok(refuse(&error)),
         }
     }
 
@@ -224,14 +228,13 @@ fn is_confirmed() -> anyhow::Result<bool> {
 }
 
 /// Says why nothing was forgotten.
-fn refuse(error: ForgetError) -> anyhow::Result<Exit> {
-    let exit = match &error {
+fn refuse(error: &ForgetError) -> Exit {
+    tracing::error!("{error}");
+    match error {
         ForgetError::NotRead { .. } => Exit::Fault,
         ForgetError::Running => Exit::Fenced,
-        ForgetError::Engine(_) => return Err(error.into()),
-    };
-    tracing::error!("{error}");
-    Ok(exit)
+        ForgetError::Engine(error) => super::run::exit_of(error),
+    }
 }
 
 #[cfg(test)]

@@ -145,6 +145,11 @@ impl List {
         }
         let mut text = String::new();
         for one in &found {
+            if let Some(error) = one["error"].as_str() {
+                let name = one["pipeline"].as_str().unwrap_or_default();
+                writeln!(text, "{name}: its journal cannot be read: {error}")?;
+                continue;
+            }
             let sum = |key: &str| one["records"][key].to_string();
             writeln!(
                 text,

@@ -61,6 +61,12 @@ fn what_an_earlier_run_left_and_what_waits_is_said() {
         s.tables.entry("t".into()).or_default().rows_sealed = 10;
     });
     assert_eq!(
+        verdict(&Outcome::Interrupted, &ended(|_| {}), "l"),
+        "stopped before all was delivered: nothing new was read; whatever waited in the store waits there still, and the next \
+         start continues from the journal",
+        "the journal was not opened"
+    );
+    assert_eq!(
         verdict(&Outcome::Interrupted, &interrupted, "l"),
         "stopped before all was delivered: 10 records read, 10 rows written; 10 rows wait in the store, and the next start \
          continues from the journal"
