@@ -205,8 +205,8 @@ impl StopReason {
                 "the table is not the one that the rows were sealed for: it was dropped and created again, or exchanged"
             }
             Self::CannotTell => {
-                "the answer to an insert was lost, and it is no longer known whether its rows arrived: the token is too old \
-                 or the server restarted, and the rows cannot be looked for (no `_forebay` column or `unique_key` when they \
+                "the answer to an insert was lost, and it is no longer known whether its rows arrived: its token proves nothing any more \
+                 (it is too old, the server restarted, or the table or one of its views was altered, created or dropped since), and the rows cannot be looked for (no `_forebay` column or `unique_key` when they \
                  were sealed, a merging engine, a TTL, or a replica that lags)"
             }
             Self::PartPresent => {
