@@ -26,7 +26,7 @@ use datafusion_sql::sqlparser::ast::{
 use crate::canonical::canonical;
 use crate::fault::{Fault, Misnamed, nearest};
 use crate::kinds::Kinds;
-use crate::names::{Function, NAMES};
+use crate::names::{Function, NAMES, with_bounds};
 use crate::text::Text;
 use crate::{exact, types};
 
@@ -85,6 +85,7 @@ fn typed(tree: Written, scope: &Scope) -> Result<Expr, String> {
         .with_map_string_types_to_utf8view(false);
     let planner = SqlToRel::new_with_options(&*NAMES, options);
     let expr = planner.sql_to_expr(tree, &scope.schema, &mut PlannerContext::new()).map_err(said)?;
+    let expr = with_bounds(expr).map_err(said)?;
     let expr = exact::mark_written_casts(expr).map_err(said)?;
     let expr = exact::seconds_as_times(expr, &scope.schema)?;
     let expr = canonical(expr, &scope.kinds)?;

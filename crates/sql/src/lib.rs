@@ -40,6 +40,7 @@ mod layers;
 mod names;
 mod nullable;
 mod operand;
+mod panics;
 mod program;
 mod query;
 mod reference;
@@ -135,7 +136,13 @@ fn with_room<T: Send>(plan: impl FnOnce() -> Result<T, Fault> + Send) -> Result<
         let thread = thread.spawn_scoped(scope, plan);
         let thread = thread
             .map_err(|error| Fault::new(format!("no thread to plan on: {error}; free memory"), None))?;
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        thread.join().unwrap_or_else(|panic| {
+            let message = panics::message(&*panic);
+            Err(Fault::new(
+                format!("a function failed inside (`{message}`); please report this with the text"),
+                None,
+            ))
+        })
     })
 }
 

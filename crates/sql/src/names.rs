@@ -7,9 +7,11 @@ use std::sync::{Arc, LazyLock};
 
 use arrow_schema::DataType;
 use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{DataFusionError, TableReference, plan_err};
+use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
-use datafusion_expr::{AggregateUDF, Documentation, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
+use datafusion_expr::{AggregateUDF, Documentation, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
 use datafusion_functions::core::planner::CoreFunctionPlanner;
 use datafusion_functions::datetime::planner::DatetimeFunctionPlanner;
 use datafusion_functions::unicode::planner::UnicodeFunctionPlanner;
@@ -246,6 +248,19 @@ impl Names {
     pub(crate) fn options(&self) -> Arc<ConfigOptions> {
         Arc::clone(&self.options)
     }
+}
+
+/// Operators (`a || b`, `EXTRACT`) are planned as calls of DataFusion's functions: of those that stand for them here instead, with their bounds.
+pub(crate) fn with_bounds(expr: Expr) -> Result<Expr, DataFusionError> {
+    let replaced = expr.transform_up(|node| match node {
+        Expr::ScalarFunction(ScalarFunction { func, args }) => {
+            let known = NAMES.scalar.get(func.name()).filter(|known| known.name() == func.name());
+            let func = known.map_or(func, Arc::clone);
+            Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(func, args))))
+        }
+        other => Ok(Transformed::no(other)),
+    });
+    Ok(replaced?.data)
 }
 
 impl ContextProvider for Names {

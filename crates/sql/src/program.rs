@@ -5,7 +5,7 @@
 //!
 //! A batch that fails is divided in halves until the records that fail are alone, so a batch without any costs one evaluation, and one with
 //! a few costs twice as much for each. Whether a record fails does not depend on the records beside it: AND, OR, CASE and COALESCE
-//! evaluate what they need from left to right, for a batch as for one record.
+//! evaluate what they need from left to right, for a batch as for one record. A panic of a function fails its record as an error does (`panics`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,14 +21,17 @@ use datafusion_expr::Expr;
 use datafusion_physical_expr::PhysicalExpr;
 
 use crate::compile::Scope;
-use crate::fault::reworded;
+use crate::fault::{reworded, shown as shown_expr};
 use crate::operand::{operand, strict};
-use crate::{Fault, exact, nullable, types};
+use crate::{Fault, exact, nullable, panics, types};
 
 /// Characters of a value in a message: enough to know it by.
 const VALUE_CHARS_MAX: usize = 64;
 /// Characters of the reason in a message.
 const REASON_CHARS_MAX: usize = 200;
+/// Characters of an expression in a message, and of a panic: with what stands around them they are no more than a reason.
+const EXPRESSION_CHARS_MAX: usize = 80;
+const PANIC_CHARS_MAX: usize = 48;
 /// Values in a message.
 const VALUES_MAX: usize = 4;
 
@@ -52,6 +55,8 @@ pub(crate) struct Program {
 
 struct Output {
     label: String,
+    /// The expression, for a message.
+    text: String,
     physical: Arc<dyn PhysicalExpr>,
     /// The type of the column that it makes.
     column_type: ColumnType,
@@ -261,10 +266,18 @@ impl Output {
         let mut reads: Vec<_> = reads.collect();
         reads.sort_unstable();
         let nullable = column_type.is_nullable() || compiled.unnested;
-        Ok(Self { label: compiled.label, physical, column_type, data_type, nullable, reads })
+        let text = escaped(&shown_expr(&compiled.expr), EXPRESSION_CHARS_MAX).into_owned();
+        Ok(Self { label: compiled.label, text, physical, column_type, data_type, nullable, reads })
     }
 
     fn column(&self, batch: &RecordBatch) -> Result<ArrayRef, DataFusionError> {
+        panics::caught(|| self.value(batch)).unwrap_or_else(|panic| {
+            let (panic, text) = (escaped(&panic, PANIC_CHARS_MAX), &self.text);
+            exec_err!("a function failed inside ({panic}), please report this with the expression `{text}`")
+        })
+    }
+
+    fn value(&self, batch: &RecordBatch) -> Result<ArrayRef, DataFusionError> {
         let value = self.physical.evaluate(batch)?.into_array(batch.num_rows())?;
         let value = if *value.data_type() == self.data_type {
             value
@@ -282,3 +295,6 @@ impl Output {
         Ok(value)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,8 @@
 //! | `levenshtein`                         | steps, [`STEPS_MAX`]                                             |
 //! | `map`                                 | as many values as keys                                           |
 //! | `date_part`                           | what 32 bits hold: it is NULL of a longer span                   |
-//! | `array_except`                        | nothing: `alike` gives its two arrays one type                   |
+//! | `array_except`, `array_concat`        | nothing: `alike` gives their arrays one type                     |
+//! | `array_position`                      | the first item that is compared: DataFusion subtracts 1 from it  |
 //!
 //! Within a function without a name each item of an array is a row, so the bounds of the values do not bound a record: what all rows of a call make
 //! is at most [`BATCH_BYTES_MAX`]. A batch beyond it is divided, a record beyond it fails.
@@ -25,8 +26,11 @@ mod growth;
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, Int64Array};
 use arrow_schema::{DataType, FieldRef};
-use datafusion_common::{DataFusionError, exec_err, plan_err};
+use datafusion_common::{DataFusionError, ScalarValue, exec_err, plan_err};
 use datafusion_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
@@ -61,6 +65,8 @@ enum Bound {
     Map,
     DatePart,
     Except,
+    ArrayConcat,
+    Position,
 }
 
 impl Bound {
@@ -80,6 +86,8 @@ impl Bound {
             "map" => Self::Map,
             "date_part" => Self::DatePart,
             "array_except" => Self::Except,
+            "array_concat" => Self::ArrayConcat,
+            "array_position" => Self::Position,
             _ => return None,
         })
     }
@@ -134,7 +142,9 @@ impl ScalarUDFImpl for Bounded {
         self.refuse_times(args.arg_fields.iter().map(|field| field.data_type()))?;
         // With a value that is never NULL the items stay as they are.
         let is_filled = matches!(args.arg_fields, [_, _, value] if !value.is_nullable());
-        if self.bound != Bound::ArrayResize || is_filled {
+        let is_other_type =
+            self.bound == Bound::ArrayConcat || self.bound == Bound::ArrayResize && !is_filled;
+        if !is_other_type {
             return self.function.return_field_from_args(args);
         }
         let given = args.arg_fields.iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
@@ -145,11 +155,13 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
-        if self.bound == Bound::DatePart {
-            return part_of(&self.function, args);
-        }
-        if self.bound == Bound::Except {
-            return alike::except(&self.function, args);
+        match self.bound {
+            Bound::DatePart => return part_of(&self.function, args),
+            Bound::Except => return alike::except(&self.function, args),
+            Bound::ArrayConcat => return alike::concatenated(&self.function, args),
+            // DataFusion subtracts 1 and then says what is out of bounds; of the smallest number it cannot.
+            Bound::Position => return self.function.invoke_with_args(at_least(args, 2, i64::MIN + 1)),
+            _ => {}
         }
         let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if constant { 1 } else { args.number_rows };
@@ -188,6 +200,8 @@ impl ScalarUDFImpl for Bounded {
         }
         match self.bound {
             Bound::ArrayResize => alike::resized(&self.function, args),
+            // DataFusion takes a negative length for a huge one; PostgreSQL for 0.
+            Bound::Pad => self.function.invoke_with_args(at_least(args, 1, 0)),
             _ => self.function.invoke_with_args(args),
         }
     }
@@ -205,6 +219,7 @@ impl Bounded {
             (Bound::ArrayResize, Some((array, rest))) => {
                 std::iter::once(alike::with_nulls(array)).chain(rest.iter().cloned()).collect()
             }
+            (Bound::ArrayConcat, _) => alike::of_one_type(given),
             _ => given.to_vec(),
         }
     }
@@ -230,8 +245,7 @@ impl Bounded {
             Bound::Repeat => text(row.len(0).saturating_mul(int(1)), "bytes"),
             Bound::Pad => {
                 let fill = if row.columns.len() > 2 { 4 } else { 1 };
-                // DataFusion adds up the lengths before it looks for NULL, and takes a negative one for a huge one.
-                text(int(1).saturating_abs().saturating_mul(fill), "bytes")
+                text(int(1).max(0).saturating_mul(fill), "bytes")
             }
             Bound::Replace => text(growth::replaced(row), "additional bytes"),
             Bound::RegexpReplace => text(growth::matches_replaced(row, patterns), "additional bytes"),
@@ -259,8 +273,24 @@ impl Bounded {
                 Made { amount: steps, bound: STEPS_MAX, unit: "comparisons", bytes: 0 }
             }
             Bound::Map | Bound::Concat | Bound::DatePart | Bound::Except => text(0, "bytes"),
+            Bound::ArrayConcat | Bound::Position => text(0, "bytes"),
         }
     }
+}
+
+/// The arguments, with no number below `least` in argument `at`; DataFusion reads it where it is NULL too.
+fn at_least(mut args: ScalarFunctionArgs, at: usize, least: i64) -> ScalarFunctionArgs {
+    match args.args.get_mut(at) {
+        Some(ColumnarValue::Scalar(ScalarValue::Int64(Some(number)))) => *number = least.max(*number),
+        Some(ColumnarValue::Array(array)) => {
+            if let Some(numbers) = array.as_primitive_opt::<Int64Type>() {
+                let numbers = numbers.iter().map(|number| number.map(|number| number.max(least)));
+                *array = Arc::new(numbers.collect::<Int64Array>());
+            }
+        }
+        _ => {}
+    }
+    args
 }
 
 /// `map(keys, values)` takes the values of the next record where one has fewer values than keys.

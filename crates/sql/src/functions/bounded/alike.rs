@@ -49,6 +49,62 @@ pub(super) fn except(
     }
 }
 
+/// `array_concat`: arrow's kernel stops the program at arrays whose types differ, however deep within.
+pub(super) fn concatenated(
+    function: &ScalarUDF,
+    mut args: ScalarFunctionArgs,
+) -> Result<ColumnarValue, DataFusionError> {
+    let given: Vec<DataType> = args.args.iter().map(ColumnarValue::data_type).collect();
+    for (array, to) in args.args.iter_mut().zip(of_one_type(&given)) {
+        *array = converted(array.clone(), &to)?;
+    }
+    let of_result = args.return_field.data_type().clone();
+    converted(function.invoke_with_args(args)?, &of_result)
+}
+
+/// The types of arrays that are put together: items may be NULL at every depth, and Maps among them differ in nothing.
+pub(super) fn of_one_type(given: &[DataType]) -> Vec<DataType> {
+    fn base(of: &DataType) -> &DataType {
+        match of {
+            DataType::List(item) => base(item.data_type()),
+            other => other,
+        }
+    }
+    let mut bases = given.iter().map(base).filter(|base| !base.is_null());
+    let differ = bases.next().is_some_and(|first| bases.any(|other| other != first));
+    given.iter().map(|one| nullable_within(one, differ)).collect()
+}
+
+/// Lists of items that may be NULL; with `maps` the values of Maps may be too.
+fn nullable_within(of: &DataType, maps: bool) -> DataType {
+    match of {
+        DataType::List(item) => DataType::new_list(nullable_within(item.data_type(), maps), true),
+        DataType::Map(entries, sorted) if maps => match entries.data_type() {
+            DataType::Struct(fields) if fields.len() == 2 => {
+                let value = nullable_within(fields[1].data_type(), maps);
+                let value = fields[1].as_ref().clone().with_data_type(value).with_nullable(true);
+                let pair = DataType::Struct(vec![Arc::clone(&fields[0]), Arc::new(value)].into());
+                DataType::Map(Arc::new(entries.as_ref().clone().with_data_type(pair)), *sorted)
+            }
+            _ => of.clone(),
+        },
+        other => other.clone(),
+    }
+}
+
+fn converted(value: ColumnarValue, to: &DataType) -> Result<ColumnarValue, DataFusionError> {
+    if value.data_type() == *to {
+        return Ok(value);
+    }
+    Ok(match value {
+        ColumnarValue::Array(array) => ColumnarValue::Array(arrow_cast::cast(&array, to)?),
+        ColumnarValue::Scalar(one) => {
+            let one = arrow_cast::cast(&one.to_array_of_size(1)?, to)?;
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?)
+        }
+    })
+}
+
 /// The same arrays, with or without NULL among the items in their type.
 fn declared(value: ColumnarValue, nullable: bool) -> Result<ColumnarValue, DataFusionError> {
     Ok(match value {
