@@ -10,6 +10,7 @@
 //! 5. Arithmetic on constants is done, so that `1 / 0` is a fault now and not a reject for every record.
 //! 6. DataFusion simplifies; a call of constants that has no value is a fault too, and a unit, a format or a time zone that no time has a value with.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -60,20 +61,31 @@ impl Scope {
     }
 }
 
+/// An expression that was typed and simplified.
+pub(crate) struct Typed {
+    pub(crate) expr: Expr,
+    /// The columns that were written, also those that simplifying left nothing of: the text is compiled again over the columns that it reads.
+    pub(crate) reads: BTreeSet<String>,
+    /// Whether a column was written and nothing else.
+    pub(crate) is_column: bool,
+}
+
 /// Types and simplifies one expression.
-pub(crate) fn compile(text: &Text, mut tree: Written, scope: &Scope) -> Result<Expr, Fault> {
+pub(crate) fn compile(text: &Text, mut tree: Written, scope: &Scope) -> Result<Typed, Fault> {
     let _ = VisitMut::visit(&mut tree, &mut Unqualify { tables: &scope.tables });
-    let mut check = Check { text, scope, parameters: Vec::new() };
+    let mut check = Check { text, scope, parameters: Vec::new(), reads: BTreeSet::new() };
     if let ControlFlow::Break(fault) = Visit::visit(&tree, &mut check) {
         return Err(*fault);
     }
-    typed(tree.clone(), scope).map_err(|message| {
+    let (reads, is_column) = (check.reads, matches!(tree, Written::Identifier(_)));
+    let expr = typed(tree.clone(), scope).map_err(|message| {
         let mut blame = Blame { text, scope, lambdas: 0 };
         match Visit::visit(&tree, &mut blame) {
             ControlFlow::Break(fault) => *fault,
             ControlFlow::Continue(()) => Fault::new(message, text.whole()),
         }
-    })
+    })?;
+    Ok(Typed { expr, reads, is_column })
 }
 
 /// Steps 2 to 6.
@@ -134,14 +146,20 @@ struct Check<'a> {
     scope: &'a Scope,
     /// Names bound by the functions without a name around this place.
     parameters: Vec<Vec<String>>,
+    /// The columns so far.
+    reads: BTreeSet<String>,
 }
 
 type Checked = ControlFlow<Box<Fault>>;
 
 impl Check<'_> {
-    fn column(&self, column: &Ident) -> Checked {
+    fn column(&mut self, column: &Ident) -> Checked {
         let name = &column.value;
-        if self.scope.has(name) || self.parameters.iter().flatten().any(|parameter| parameter == name) {
+        if self.parameters.iter().flatten().any(|parameter| parameter == name) {
+            return ControlFlow::Continue(());
+        }
+        if self.scope.has(name) {
+            self.reads.insert(name.clone());
             return ControlFlow::Continue(());
         }
         let message = match nearest(name, self.scope.columns()) {

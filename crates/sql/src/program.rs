@@ -106,11 +106,6 @@ impl Program {
         Ok(Self { operands, schema, outputs })
     }
 
-    /// The names of the columns that are read, in the input's order.
-    pub(crate) fn reads(&self) -> impl Iterator<Item = &str> {
-        self.operands.iter().map(|(_, name, _)| name.as_str())
-    }
-
     /// The type of the column that expression `at` makes.
     pub(crate) fn column_type(&self, at: usize) -> &ColumnType {
         &self.outputs[at].column_type

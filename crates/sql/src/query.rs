@@ -3,17 +3,17 @@
 //! Owns which clauses exist. What needs more than one row (GROUP BY, ORDER BY, joins, …) is refused with the reason and a way out.
 //! Does not own expressions (`compile`).
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use dataflow::Schema;
-use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::{
     ExceptSelectItem, ExcludeSelectItem, Expr as Written, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
     SetOperator, TableFactor, WildcardAdditionalOptions,
 };
 
-use crate::compile::{Scope, compile};
+use crate::compile::{Scope, Typed, compile};
 use crate::fault::nearest;
 use crate::text::Text;
 use crate::{Fault, Misnamed};
@@ -24,7 +24,7 @@ pub(crate) const INPUT: &str = "input";
 /// One column of the result, by its expression.
 pub(crate) struct Chosen {
     pub(crate) name: String,
-    pub(crate) expr: Expr,
+    pub(crate) expr: Typed,
     /// The expression in the text.
     pub(crate) at: Option<Range<usize>>,
     /// The expression gives an Array, and each of its items makes a row.
@@ -38,7 +38,15 @@ const AGGREGATION: &str =
 pub(crate) struct Parts {
     pub(crate) scope: Scope,
     pub(crate) condition: Option<Written>,
+    pub(crate) chosen: SelectList,
+}
+
+/// The columns of a result.
+#[derive(Default)]
+pub(crate) struct SelectList {
     pub(crate) chosen: Vec<Chosen>,
+    /// The columns that `* EXCEPT (…)` leaves out: the text is wrong without them.
+    pub(crate) left_out: BTreeSet<String>,
 }
 
 /// Reads `text` and compiles its items; the condition is left as it is.
@@ -58,18 +66,18 @@ pub(crate) fn chosen(
     text: &Text,
     scope: &Scope,
     projection: Vec<SelectItem>,
-) -> Result<Vec<Chosen>, Fault> {
-    let mut chosen: Vec<Chosen> = Vec::new();
+) -> Result<SelectList, Fault> {
+    let mut list = SelectList::default();
     for item in projection {
-        for one in items(input, text, scope, item)? {
-            if chosen.iter().any(|other| other.name == one.name) {
+        for one in items(input, text, scope, item, &mut list.left_out)? {
+            if list.chosen.iter().any(|other| other.name == one.name) {
                 let message = format!("`{}` is made twice; give one another name with `AS`", one.name);
                 return Err(Fault::new(message, one.at).misnamed(Misnamed::Twice(one.name)));
             }
-            chosen.push(one);
+            list.chosen.push(one);
         }
     }
-    Ok(chosen)
+    Ok(list)
 }
 
 pub(crate) fn only_select(text: &Text, query: Query) -> Result<Select, Fault> {
@@ -194,10 +202,16 @@ pub(crate) fn only_known_clauses(text: &Text, select: &Select) -> Result<(), Fau
     }
 }
 
-fn items(input: &Schema, text: &Text, scope: &Scope, item: SelectItem) -> Result<Vec<Chosen>, Fault> {
+fn items(
+    input: &Schema,
+    text: &Text,
+    scope: &Scope,
+    item: SelectItem,
+    left_out: &mut BTreeSet<String>,
+) -> Result<Vec<Chosen>, Fault> {
     match item {
         SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
-            all(input, text, &options)
+            all(input, text, &options, left_out)
         }
         SelectItem::UnnamedExpr(Written::Identifier(ident)) => {
             let name = ident.value.clone();
@@ -248,7 +262,12 @@ fn only_argument(function: &Function) -> Option<&Written> {
 }
 
 /// `*`, `* EXCEPT (a, b)`, `* EXCLUDE (a, b)`.
-fn all(input: &Schema, text: &Text, options: &WildcardAdditionalOptions) -> Result<Vec<Chosen>, Fault> {
+fn all(
+    input: &Schema,
+    text: &Text,
+    options: &WildcardAdditionalOptions,
+    left_out: &mut BTreeSet<String>,
+) -> Result<Vec<Chosen>, Fault> {
     if options.opt_ilike.is_some() || options.opt_replace.is_some() || options.opt_rename.is_some() {
         return Err(Fault::new(
             "`*` takes `EXCEPT (column, …)` only; name the other columns",
@@ -278,9 +297,15 @@ fn all(input: &Schema, text: &Text, options: &WildcardAdditionalOptions) -> Resu
     let stays = names().filter(|name| without.iter().all(|ident| ident.value != *name));
     let passed = stays.map(|name| Chosen {
         name: name.to_owned(),
-        expr: datafusion_expr::Expr::Column(datafusion_common::Column::new_unqualified(name)),
+        expr: Typed {
+            expr: datafusion_expr::Expr::Column(datafusion_common::Column::new_unqualified(name)),
+            reads: BTreeSet::from([name.to_owned()]),
+            is_column: true,
+        },
         at: None,
         unnested: false,
     });
-    Ok(passed.collect())
+    let passed = passed.collect();
+    left_out.extend(without.into_iter().map(|ident| ident.value));
+    Ok(passed)
 }

@@ -14,9 +14,9 @@ use dataflow::{Batch, Column, ColumnType, OperatorError, Reason, Reject, Schema,
 use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::Expr as Written;
 
-use crate::compile::{Scope, compile};
+use crate::compile::{Scope, Typed, compile};
 use crate::program::{Compiled, Failed, Program};
-use crate::query::{Chosen, INPUT};
+use crate::query::{Chosen, INPUT, SelectList};
 use crate::text::Text;
 use crate::{Fault, query, unnest};
 
@@ -53,7 +53,8 @@ enum Made {
 }
 
 impl Step {
-    /// The columns of the input that the step computes with, in the input's order. What passes untouched is not among them.
+    /// The columns of the input that the texts of the step read, in the input's order, also those that no value depends on (`k = k`). What passes
+    /// untouched is not among them.
     pub fn reads(&self) -> &[String] {
         &self.reads
     }
@@ -75,15 +76,7 @@ impl Step {
     pub(crate) fn filter(input: &Schema, text: &str, name: &str) -> Result<Self, Fault> {
         let scope = Scope::new(input, vec![INPUT.to_owned()])?;
         let text = Text::new(text);
-        let condition = condition(input, &text, text.expression()?, &scope)?;
-        let step = Self {
-            name: name.to_owned(),
-            schema: input.clone(),
-            reads: Vec::new(),
-            condition: Some(condition),
-            columns: None,
-        };
-        Ok(step.with_reads(input))
+        Self::kept_of(input, &text, (&scope, Some(text.expression()?)), name)
     }
 
     pub(crate) fn select(
@@ -93,7 +86,7 @@ impl Step {
         name: &str,
     ) -> Result<Self, Fault> {
         let scope = Scope::new(input, vec![INPUT.to_owned()])?;
-        let mut chosen = Vec::new();
+        let mut list = SelectList::default();
         for (item, text) in items {
             let of_item = |fault: Fault| Fault { item: item.clone(), ..fault };
             if item.is_empty() {
@@ -108,17 +101,16 @@ impl Step {
             let text = Text::new(text);
             let tree = text.expression().map_err(of_item)?;
             let expr = compile(&text, tree, &scope).map_err(of_item)?;
-            chosen.push(Chosen { name: item.clone(), expr, at: text.whole(), unnested: false });
+            list.chosen.push(Chosen { name: item.clone(), expr, at: text.whole(), unnested: false });
         }
-        let (columns, schema) = columns(input, &scope, chosen, keep_others, false)?;
-        let step = Self {
+        let (columns, schema, read) = columns(input, &scope, list, keep_others, false)?;
+        Ok(Self {
             name: name.to_owned(),
             schema,
-            reads: Vec::new(),
+            reads: in_order(input, &read),
             condition: None,
             columns: Some(columns),
-        };
-        Ok(step.with_reads(input))
+        })
     }
 
     pub(crate) fn query(input: &Schema, text: &str, name: &str) -> Result<Self, Fault> {
@@ -131,14 +123,13 @@ impl Step {
     pub(crate) fn chosen_of(
         input: &Schema,
         text: &Text,
-        (scope, written, chosen): (&Scope, Option<Written>, Vec<Chosen>),
+        (scope, written, chosen): (&Scope, Option<Written>, SelectList),
         name: &str,
     ) -> Result<Self, Fault> {
-        let condition = written.map(|written| condition(input, text, written, scope)).transpose()?;
-        let (columns, schema) = columns(input, scope, chosen, false, true)?;
-        let step =
-            Self { name: name.to_owned(), schema, reads: Vec::new(), condition, columns: Some(columns) };
-        Ok(step.with_reads(input))
+        let kept = Self::kept_of(input, text, (scope, written), name)?;
+        let (columns, schema, mut read) = columns(input, scope, chosen, false, true)?;
+        read.extend(kept.reads);
+        Ok(Self { schema, reads: in_order(input, &read), columns: Some(columns), ..kept })
     }
 
     /// All columns of the rows for which the condition is true.
@@ -149,16 +140,14 @@ impl Step {
         name: &str,
     ) -> Result<Self, Fault> {
         let condition = written.map(|written| condition(input, text, written, scope)).transpose()?;
-        let (name, schema) = (name.to_owned(), input.clone());
-        Ok(Self { name, schema, reads: Vec::new(), condition, columns: None }.with_reads(input))
-    }
-
-    fn with_reads(mut self, input: &Schema) -> Self {
-        let programs = self.condition.iter().chain(self.columns.as_ref().map(|columns| &columns.program));
-        let read: BTreeSet<&str> = programs.flat_map(Program::reads).collect();
-        let names = input.columns().iter().map(|column| &column.name);
-        self.reads = names.filter(|name| read.contains(name.as_str())).cloned().collect();
-        self
+        let (condition, read) = condition.unzip();
+        Ok(Self {
+            name: name.to_owned(),
+            schema: input.clone(),
+            reads: in_order(input, &read.unwrap_or_default()),
+            condition,
+            columns: None,
+        })
     }
 
     fn fault(&self, message: impl std::fmt::Display) -> OperatorError {
@@ -250,14 +239,26 @@ impl Transform for Step {
     }
 }
 
-fn condition(input: &Schema, text: &Text, written: Written, scope: &Scope) -> Result<Program, Fault> {
+/// Those of the input's columns, in its order.
+fn in_order(input: &Schema, read: &BTreeSet<String>) -> Vec<String> {
+    let names = input.columns().iter().map(|column| &column.name);
+    names.filter(|name| read.contains(name.as_str())).cloned().collect()
+}
+
+/// The condition and the columns that it reads.
+fn condition(
+    input: &Schema,
+    text: &Text,
+    written: Written,
+    scope: &Scope,
+) -> Result<(Program, BTreeSet<String>), Fault> {
     let place = text.place(&written).or_else(|| text.whole());
-    let expr = compile(text, written, scope)?;
+    let Typed { expr, reads, .. } = compile(text, written, scope)?;
     let compiled = Compiled { label: String::new(), expr, unnested: false };
     let program =
         Program::new(input, scope, vec![compiled]).map_err(|fault| Fault { at: place.clone(), ..fault })?;
     match program.column_type(0) {
-        found if *found.bare() == ColumnType::Bool => Ok(program),
+        found if *found.bare() == ColumnType::Bool => Ok((program, reads)),
         found => {
             let message = format!(
                 "a condition must be `Bool`, but this is `{}`; compare it with a value, as in `… > 0` or `… = 'x'`",
@@ -268,21 +269,27 @@ fn condition(input: &Schema, text: &Text, written: Written, scope: &Scope) -> Re
     }
 }
 
-/// Computed columns take the place of those of the same name, and stand behind the others.
+/// Computed columns take the place of those of the same name, and stand behind the others. Also the columns that are read.
 fn columns(
     input: &Schema,
     scope: &Scope,
-    chosen: Vec<Chosen>,
+    SelectList { chosen, left_out: mut read }: SelectList,
     keep_others: bool,
     of_query: bool,
-) -> Result<(Columns, Schema), Fault> {
+) -> Result<(Columns, Schema, BTreeSet<String>), Fault> {
     let mut made = Vec::new();
     let mut schema = Vec::new();
     let mut compiled = Vec::new();
     let mut types = Vec::new();
     let mut places = Vec::new();
     let mut unnested = Vec::new();
-    for Chosen { name, expr, at, unnested: is_unnested } in chosen {
+    // `coalesce(host, '-')` of a column that is never NULL is that column, but only here: the plan sees what is written.
+    let mut simplified = BTreeSet::new();
+    for Chosen { name, expr: Typed { expr, reads, is_column }, at, unnested: is_unnested } in chosen {
+        if is_unnested || !is_column {
+            read.extend(reads);
+            simplified.insert(name.clone());
+        }
         let passed = passed(&expr).and_then(|column| input.index_of(column)).filter(|_| !is_unnested);
         if let Some(column) = passed {
             places.push((name, Made::Passed(column)));
@@ -332,13 +339,15 @@ fn columns(
     }
     let program = Program::new(input, scope, compiled)?;
     let passed = schema.iter().zip(&made).filter_map(|(column, made)| match *made {
-        Made::Passed(at) => Some((column.name.clone(), input.columns()[at].name.clone())),
-        Made::Computed(_) => None,
+        Made::Passed(at) if !simplified.contains(&column.name) => {
+            Some((column.name.clone(), input.columns()[at].name.clone()))
+        }
+        Made::Passed(_) | Made::Computed(_) => None,
     });
     let passed = passed.collect();
     let is_unnested = |made: &Made| matches!(made, Made::Computed(at) if unnested.contains(at));
     let unnested = made.iter().enumerate().filter(|(_, made)| is_unnested(made)).map(|(at, _)| at).collect();
-    Ok((Columns { program, made, passed, unnested }, Schema::new(schema)))
+    Ok((Columns { program, made, passed, unnested }, Schema::new(schema), read))
 }
 
 /// The column that passes untouched.

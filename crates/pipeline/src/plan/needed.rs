@@ -122,7 +122,12 @@ impl<'a> Planner<'a> {
                 _ => true,
             };
             let named = step.shape.passes.values().filter(is_written).cloned();
-            needed = passed.chain(named).chain(bound.reads.iter().cloned()).collect();
+            // What the step passes by an expression, which without types looks computed.
+            let is_computed = |name: &str| step.shape.computed.contains(name);
+            let of_expressions = bound.passes.iter().filter(|(name, _)| is_computed(name));
+            let of_expressions = of_expressions.map(|(_, from)| from.clone());
+            let read = bound.reads.iter().cloned().chain(of_expressions);
+            needed = passed.chain(named).chain(read).collect();
         }
         needed.extend(keys_behind(0));
         needed.extend(time.map(str::to_owned));

@@ -104,6 +104,42 @@ fn a_select_decodes_what_it_reads_and_what_passes() {
 }
 
 #[test]
+fn a_column_is_decoded_where_it_is_written_also_if_no_value_depends_on_it() {
+    let fields = ", fields: { a: String, b: String, n: Nullable(String), k: UInt32, e: \"Enum8('x' = 1)\", f: Nullable(Int64) }";
+    let texts = [
+        "country: coalesce(a, '-')",
+        "country: coalesce(a, b)",
+        "country: coalesce(n, a, b)",
+        "country: (a)",
+        "country: input.a",
+        "country: nvl(a, n)",
+        "country: nvl2(k, a, n)",
+        "country: CASE WHEN true THEN a ELSE b END",
+        "country: e",
+        "country: (e)",
+        "amount: k & k",
+        "amount: coalesce(k, f)",
+    ];
+    let selects = texts.map(|text| {
+        let (name, text) = text.split_once(": ").expect("a name");
+        format!("select: {{ \"*\": \"*\", {name}: {text:?} }}")
+    });
+    let filters = ["b = b", "b LIKE '%'", "a IS NULL", "e = NULL", "true OR k > 1"];
+    let filters = filters.map(|text| format!("filter: {text:?}"));
+    let queries = [
+        "SELECT * EXCEPT (k) FROM input",
+        "SELECT * EXCLUDE (k, a) FROM input WHERE b = b",
+        "SELECT * EXCEPT (b, _headers) FROM input WHERE coalesce(a, b) <> ''",
+        "SELECT id, at, amount, (a) AS country FROM input",
+    ];
+    let queries = queries.map(|text| format!("sql: {text:?}"));
+    for step in selects.iter().chain(&filters).chain(&queries) {
+        let told = planned(fields, &format!("steps: [{{ {step} }}]"));
+        assert!(told.starts_with("input: "), "{step}: {told}");
+    }
+}
+
+#[test]
 fn a_query_passes_columns_under_other_names() {
     let told = planned(
         ", fields: { cents: Int64 }",

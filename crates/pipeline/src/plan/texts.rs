@@ -28,7 +28,7 @@ pub struct TextFault {
 pub struct Bound {
     /// The step.
     pub step: Arc<dyn Transform>,
-    /// The columns of its input that it computes with.
+    /// The columns of its input that its texts read.
     pub reads: Vec<String>,
     /// The columns that pass untouched: the name in its rows and the name in its input.
     pub passes: Vec<(String, String)>,

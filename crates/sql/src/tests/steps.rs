@@ -34,10 +34,27 @@ fn a_column_that_passes_is_not_read_and_keeps_its_type() {
 }
 
 #[test]
-fn a_simplified_condition_reads_what_is_left_of_it() {
+fn a_step_reads_what_is_written_also_if_no_value_depends_on_it() {
     let input = types::schema(COLUMNS);
-    let step = crate::filter(&input, "n > 1 OR true", "filter").expect("a step");
-    assert_eq!(step.reads(), Vec::<String>::new());
+    let reads = |text: &str| crate::filter(&input, text, "filter").expect("a step").reads().to_vec();
+    assert_eq!(reads("n > 1 OR true"), ["n"]);
+    assert_eq!(reads("host = host AND id IS NOT NULL"), ["id", "host"]);
+    assert_eq!(reads("any_match(tags, n -> n = 'x')"), ["tags"], "the name of an item is no column");
+
+    let items = [item("x", "coalesce(host, '-')"), item("y", "(n)"), item("z", "host")];
+    let step = crate::select(&input, &items, false, "select").expect("a step");
+    assert_eq!(step.reads(), ["host", "n"]);
+    assert_eq!(step.passes().collect::<Vec<_>>(), [("z", "host")]);
+
+    let step = crate::query(
+        &input,
+        "SELECT * EXCEPT (n), CASE WHEN true THEN id ELSE NULL END AS a FROM input",
+        "sql",
+    );
+    let step = step.expect("a step");
+    assert_eq!(step.reads(), ["id", "n"]);
+    let expected = [("id", "id"), ("host", "host"), ("tags", "tags")];
+    assert_eq!(step.passes().collect::<Vec<_>>(), expected);
 }
 
 #[test]
