@@ -6,7 +6,8 @@
 //! ```text
 //! source connects, tables open ─▶ plan ─▶ decoder ─▶ steps ─▶ store ─▶ replays
 //! ```
-//! The tables are opened side by side; a fault of one for rows is reported before one of the dead letters.
+//! The tables are opened side by side; a fault of one for rows is reported before one of the dead letters. No table is created for steps that do not
+//! fit it.
 //!
 //! | module     | from                    | to                                           |
 //! |------------|-------------------------|----------------------------------------------|
@@ -39,6 +40,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 
+use clickhouse::TableConfig;
 use dataflow::{Column, Runtime, Schema, Source, Table};
 use engine::Status;
 use engine::change::NewState;
@@ -142,6 +144,7 @@ pub async fn assemble(
     }
     // What takes time goes on side by side.
     sources.iter().for_each(|source| source.connect());
+    fits_what_it_creates(pipeline, &targets, &runtime, &status).await?;
     let letters = sink::open(sink::dead_letters(pipeline), pipeline, &runtime, &status);
     let targets = targets.into_iter().map(|target| sink::open(target, pipeline, &runtime, &status));
     let (tables, letters) = both(try_join_all(targets), letters).await?;
@@ -149,8 +152,14 @@ pub async fn assemble(
         table.notes().iter().for_each(|note| tracing::warn!(table = table.name(), "{note}"));
     }
     let schemas: Vec<Schema> = tables.iter().map(|table| table.schema().clone()).collect();
-    let Chain { inputs: chains, steps, flow, router, sides } =
-        steps::chain(pipeline, &schemas, runtime.compute_threads())?;
+    let chain = steps::chain(pipeline, &schemas, runtime.compute_threads());
+    let Chain { inputs: chains, steps, flow, router, sides } = chain.map_err(|error| match error {
+        WiringError::Steps(mut faults) => {
+            faults.extend(sink::unlike_described(pipeline, &schemas));
+            WiringError::Steps(faults)
+        }
+        other => other,
+    })?;
     let settings = bounds::settings(pipeline, tables.iter().any(|table| table.order_dependent()));
     let dead_letters = letters?;
     let store = storage::open(pipeline, &*runtime, &status).await?;
@@ -187,6 +196,41 @@ pub async fn assemble(
         status,
         drain,
     })
+}
+
+/// Binds the steps to the tables that the file describes and that are not there, before one is created: behind that, the column's type in the file
+/// would change nothing any more.
+async fn fits_what_it_creates(
+    pipeline: &Pipeline,
+    targets: &[TableConfig],
+    runtime: &Arc<dyn Runtime>,
+    status: &Status,
+) -> Result<(), WiringError> {
+    let of_targets = pipeline.targets();
+    let described: Vec<Option<Schema>> = of_targets.iter().map(sink::described).collect();
+    if described.iter().all(Option::is_none) {
+        return Ok(());
+    }
+    let all: Option<Vec<Schema>> = described.iter().cloned().collect();
+    let fits = |schemas: &[Schema]| steps::plan(pipeline, schemas).map(drop).map_err(WiringError::Steps);
+    if all.is_some_and(|all| fits(&all).is_ok()) {
+        return Ok(());
+    }
+    // What is there counts, whatever the file says of it.
+    let (mut schemas, mut creates) = (Vec::with_capacity(targets.len()), false);
+    for (target, described) in targets.iter().zip(described) {
+        let there = TableConfig { create: None, ..target.clone() };
+        match (sink::open(there, pipeline, runtime, status).await, described) {
+            (Ok(table), _) => schemas.push(table.schema().clone()),
+            (Err(_), Some(described)) => {
+                creates = true;
+                schemas.push(described);
+            }
+            // The table is opened again, and its faults are reported.
+            (Err(_), None) => return Ok(()),
+        }
+    }
+    if creates { fits(&schemas) } else { Ok(()) }
 }
 
 /// The certificates that the setting `key` names.

@@ -15,7 +15,7 @@ use pipeline::config::{self, Checked};
 use pipeline::wiring;
 use serde_json::json;
 
-use super::{explain, place};
+use super::place;
 use crate::console::{Exit, print};
 
 /// Checks pipeline files and lists every error with its line and column. Never writes or locks anything.
@@ -101,7 +101,7 @@ impl Check {
 /// Adds the faults of steps that do not fit the tables, if the file describes them all; false if there are any. Other tables are asked by `--connect`.
 fn plan(checked: &mut Checked) -> bool {
     let Some(pipeline) = &checked.pipeline else { return true };
-    let Some(tables) = explain::all_described(pipeline) else { return true };
+    let Some(tables) = wiring::sink::all_described(pipeline) else { return true };
     let plans = match wiring::steps::plan(pipeline, &tables) {
         Ok(plans) => plans,
         Err(faults) => {

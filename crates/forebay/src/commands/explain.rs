@@ -11,8 +11,8 @@ use clickhouse::types::name as type_name;
 use dataflow::{Column, Runtime, Schema, Table};
 use engine::TokioRuntime;
 use pipeline::config::model::Pipeline;
-use pipeline::config::model::sink::{Create, SideOutput, Takes, Target, Upsert};
-use pipeline::plan::{Conversion, InputPlan, Mapped, Place, Plan, Plans, Stage};
+use pipeline::config::model::sink::{SideOutput, Takes, Upsert};
+use pipeline::plan::{Conversion, Fault, InputPlan, Mapped, Place, Plan, Plans, Stage};
 use pipeline::wiring::{self, sink};
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ impl Explain {
     pub fn execute(&self) -> anyhow::Result<Exit> {
         let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
         let tables = super::runtime()?.block_on(columns(&pipeline))?;
-        let plans = match wiring::steps::plan(&pipeline, &tables) {
+        let plans = match planned(&pipeline, &tables) {
             Ok(plans) => plans,
             Err(faults) => {
                 let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
@@ -70,7 +70,7 @@ pub async fn columns(pipeline: &Pipeline) -> anyhow::Result<Vec<Schema>> {
     let mut all = Vec::new();
     for target in pipeline.targets() {
         let open = sink::open_once(sink::target(pipeline, &target)?, pipeline, &runtime).await?;
-        let columns = open.map(|table| table.schema().clone()).or_else(|| described(&target));
+        let columns = open.map(|table| table.schema().clone()).or_else(|| sink::described(&target));
         all.push(columns.ok_or_else(|| {
             anyhow::anyhow!(
                 "the columns of table `{}` cannot be read now; `forebay check --connect` says why",
@@ -81,23 +81,15 @@ pub async fn columns(pipeline: &Pipeline) -> anyhow::Result<Vec<Schema>> {
     Ok(all)
 }
 
-/// The columns of all tables, if the file describes each of them.
-pub fn all_described(pipeline: &Pipeline) -> Option<Vec<Schema>> {
-    pipeline.targets().iter().map(described).collect()
-}
-
-/// The columns of a table that the file describes and that is not there yet.
-pub fn described(target: &Target) -> Option<Schema> {
-    let Some(Create::Table(table)) = &target.clickhouse.create else { return None };
-    let upsert = sink::upsert(target);
-    let mut columns = Vec::new();
-    for (name, kind) in &table.columns.0 {
-        let column_type = clickhouse::types::parse(name.as_str(), kind).ok()?;
-        let of_rows = upsert.as_ref().map(|upsert| upsert.of_rows(name.as_str(), column_type.clone()));
-        let of_rows = of_rows.unwrap_or(Some(column_type));
-        columns.extend(of_rows.map(|column_type| Column::new(name.as_str(), column_type)));
-    }
-    Some(Schema::new(columns))
+/// The plan for tables with these columns, or all that does not fit.
+///
+/// # Errors
+/// The faults.
+pub fn planned(pipeline: &Pipeline, tables: &[Schema]) -> Result<Plans, Vec<Fault>> {
+    wiring::steps::plan(pipeline, tables).map_err(|mut faults| {
+        faults.extend(sink::unlike_described(pipeline, tables));
+        faults
+    })
 }
 
 struct Report<'a> {

@@ -97,7 +97,7 @@ impl Try {
         );
         super::runtime()?.block_on(async {
             let tables = explain::columns(&pipeline).await?;
-            let plans = match wiring::steps::plan(&pipeline, &tables) {
+            let plans = match explain::planned(&pipeline, &tables) {
                 Ok(plans) => plans,
                 Err(faults) => {
                     let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();

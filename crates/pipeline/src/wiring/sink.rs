@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use clickhouse::client::Client;
 use clickhouse::compress::Method;
-use clickhouse::types::quote;
+use clickhouse::types::{self, quote};
 use clickhouse::{
     ClickHouseTable, CreateTable, Fault, Secret, ServerConfig, TableConfig, dead_letters as letters,
 };
-use dataflow::{Effect, Remedy, Runtime};
+use dataflow::{Column, Effect, Remedy, Runtime, Schema};
 use engine::Status;
 use engine::problem::Noticed;
 use protocol::Lane;
@@ -23,6 +23,7 @@ use crate::config::model::Pipeline;
 use crate::config::model::sink::{ClickHouse, Compression, Create, ExistingRows, Target};
 use crate::config::model::source::LogStart;
 use crate::config::values::Start;
+use crate::plan;
 
 /// The longest pause between two attempts to reach a server that is away.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -154,6 +155,51 @@ pub fn target(pipeline: &Pipeline, target: &Target) -> Result<TableConfig, Wirin
         }),
     };
     Ok(config)
+}
+
+/// The columns of all tables, if the file describes each of them.
+pub fn all_described(pipeline: &Pipeline) -> Option<Vec<Schema>> {
+    pipeline.targets().iter().map(described).collect()
+}
+
+/// The columns of a table that the file describes and that is not there yet.
+pub fn described(target: &Target) -> Option<Schema> {
+    let Some(Create::Table(table)) = &target.clickhouse.create else { return None };
+    let upsert = upsert(target);
+    let mut columns = Vec::new();
+    for (name, kind) in &table.columns.0 {
+        let column_type = clickhouse::types::parse(name.as_str(), kind).ok()?;
+        let of_rows = upsert.as_ref().map(|upsert| upsert.of_rows(name.as_str(), column_type.clone()));
+        let of_rows = of_rows.unwrap_or(Some(column_type));
+        columns.extend(of_rows.map(|column_type| Column::new(name.as_str(), column_type)));
+    }
+    Some(Schema::new(columns))
+}
+
+/// Columns that have another type in a table than `create` says of it: for the fault of steps that fit one of them.
+pub fn unlike_described(pipeline: &Pipeline, schemas: &[Schema]) -> Vec<plan::Fault> {
+    let mut faults = Vec::new();
+    for (target, schema) in pipeline.targets().iter().zip(schemas) {
+        let described = described(target);
+        for column in described.iter().flat_map(Schema::columns) {
+            let Some(at) = schema.index_of(&column.name) else { continue };
+            let found = &schema.columns()[at].column_type;
+            if *found == column.column_type {
+                continue;
+            }
+            let (path, table, name) = (&target.path, target.clickhouse.table_name(), &column.name);
+            let (found, said) = (types::name(found), types::name(&column.column_type));
+            faults.push(plan::Fault {
+                path: format!("{path}.clickhouse.create.columns.{name}"),
+                at: None,
+                message: format!(
+                    "table `{table}` exists, and its column `{name}` is of type {found}, not {said}: `create` is for a table that does not \
+                     exist, and changes none"
+                ),
+            });
+        }
+    }
+    faults
 }
 
 /// How rows of a table replace each other, if they do.

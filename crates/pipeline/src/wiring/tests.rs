@@ -385,3 +385,23 @@ fn a_field_that_another_input_declares_need_not_be_in_the_schema_of_avro() {
         ("lines", chain.inputs[1].intake.schema().columns().len())
     );
 }
+
+#[test]
+fn a_column_that_the_table_has_otherwise_than_the_file_says_is_named() {
+    let text = "pipeline: p\nsource: { file: { paths: a.jsonl } }\nsink: { clickhouse: { url: \"http://localhost:8123\", table: t, create: \
+                { columns: { id: UUID, at: DateTime, name: UInt8, more: String }, order_by: id } } }\n";
+    let pipeline = pipeline(text);
+    let faults = sink::unlike_described(&pipeline, &[schema()]);
+    let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "`sink.clickhouse.create.columns.name`: table `t` exists, and its column `name` is of type String, not UInt8: `create` is for a table \
+          that does not exist, and changes none"
+        ]
+    );
+    assert!(
+        sink::unlike_described(&pipeline, &sink::all_described(&pipeline).expect("it is described"))
+            .is_empty()
+    );
+}

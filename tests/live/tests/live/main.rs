@@ -15,6 +15,7 @@
 //! | [`windows`]    | windows of all kinds, with kills                                                  |
 //! | [`nexmark`]    | Nexmark's queries, each compared with a batch reading                             |
 //! | [`unnest`]     | records that become several rows, with kills and refused rows                     |
+//! | [`created`]    | tables that the file describes, and steps that do not fit them                   |
 //! | [`csv`]        | lines of CSV from a topic, and files with headers                                 |
 //! | [`registry`]   | Avro records that name their schemas, with a registry                             |
 //! | [`otlp`]       | requests of OTLP from topics, into the tables of the collector's exporter         |
@@ -70,6 +71,7 @@ mod changing;
 mod collapsing;
 mod collector;
 mod connections;
+mod created;
 mod csv;
 mod deaths;
 mod demo;

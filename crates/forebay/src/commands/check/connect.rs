@@ -252,7 +252,7 @@ async fn tables(pipeline: &Pipeline, runtime: &Arc<dyn Runtime>, found: &mut Fou
     let columns = pipeline.targets().into_iter().map(|target| {
         let name = target.clickhouse.full_name();
         match tables.open.iter().find(|table| table.name() == name) {
-            None if created.contains(&name) => explain::described(&target),
+            None if created.contains(&name) => wiring::sink::described(&target),
             open => open.map(|table| table.schema().clone()),
         }
     });
@@ -287,7 +287,7 @@ fn fit(
             });
         }
     }
-    let plans = match wiring::steps::plan(&known, &schemas) {
+    let plans = match explain::planned(&known, &schemas) {
         Ok(plans) => plans,
         Err(faults) => {
             faults.iter().for_each(|fault| found.steps(fault));

@@ -29,7 +29,7 @@ fn pipeline(text: &str) -> Pipeline {
 #[test]
 fn the_plan_is_shown_for_people_and_for_programs() {
     let pipeline = pipeline(&FILE.replace(", day: \"date_trunc('day', at)\"", ""));
-    let tables = all_described(&pipeline).expect("the file describes it");
+    let tables = sink::all_described(&pipeline).expect("the file describes it");
     let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
     let report = Report { pipeline: &pipeline, plans: &plans };
     let expected = "\
@@ -67,7 +67,7 @@ fn the_types_between_the_steps_and_before_a_conversion_are_shown() {
         .replace("day: \"date_trunc('day', at)\"", "tags: \"[state, note]\"")
         .replace("amount: Int64,", "amount: Int32, tags: Array(String),");
     let pipeline = pipeline(&text);
-    let tables = all_described(&pipeline).expect("the file describes it");
+    let tables = sink::all_described(&pipeline).expect("the file describes it");
     let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
     let report = Report { pipeline: &pipeline, plans: &plans };
     let text = report.text();
@@ -90,7 +90,8 @@ fn the_types_between_the_steps_and_before_a_conversion_are_shown() {
 #[test]
 fn a_column_that_nothing_takes_is_a_fault() {
     let pipeline = pipeline(FILE);
-    let faults = wiring::steps::plan(&pipeline, &all_described(&pipeline).expect("it is described")).err();
+    let faults =
+        wiring::steps::plan(&pipeline, &sink::all_described(&pipeline).expect("it is described")).err();
     let faults = faults.expect("`day` is no column");
     assert_eq!(faults[0].path, "steps[1].select.day");
 }
@@ -101,7 +102,7 @@ fn page_shows_the_plan_of(page: &str, example: &str) {
     let read = |name: &str| std::fs::read_to_string(docs.join(name)).expect("the page is there");
     let file = read(example);
     let pipeline = pipeline(&file);
-    let tables = all_described(&pipeline).expect("the file describes them");
+    let tables = sink::all_described(&pipeline).expect("the file describes them");
     let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
     let text = Report { pipeline: &pipeline, plans: &plans }.text();
     let shown = read(page);
@@ -135,7 +136,7 @@ fn the_page_about_inputs_shows_the_plan_of_its_example() {
 fn each_input_has_a_plan_of_its_own_for_programs() {
     let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/shop.yaml");
     let pipeline = pipeline(&std::fs::read_to_string(docs).expect("the example is there"));
-    let tables = all_described(&pipeline).expect("the file describes it");
+    let tables = sink::all_described(&pipeline).expect("the file describes it");
     let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
     let json = Report { pipeline: &pipeline, plans: &plans }.json();
     assert_eq!(json["inputs"]["orders"]["steps"][0]["step"], "steps[0].filter");
@@ -148,7 +149,7 @@ fn the_steps_of_the_example_run_where_its_page_says() {
     let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let text = std::fs::read_to_string(docs.join("examples/rollup.yaml")).expect("the example is there");
     let pipeline = pipeline(&text);
-    let tables = all_described(&pipeline).expect("the file describes it");
+    let tables = sink::all_described(&pipeline).expect("the file describes it");
     let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
     let told = Report { pipeline: &pipeline, plans: &plans }.text();
     let page = std::fs::read_to_string(docs.join("windows.md")).expect("the page is there");

@@ -30,7 +30,7 @@ sink:
 fn each_record_is_shown_before_and_after_with_the_step_that_drops_it() {
     let checked = config::check(FILE, &Surroundings::of_process());
     let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
-    let tables = explain::all_described(&pipeline).expect("the file describes it");
+    let tables = wiring::sink::all_described(&pipeline).expect("the file describes it");
     let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
     let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
     let mut block = BlockBuilder::new(Partition::new("orders", 0), 0);
@@ -70,7 +70,7 @@ fn with_several_tables_each_record_is_shown_with_those_that_it_goes_to() {
     );
     let checked = config::check(&format!("{file}{sinks}"), &Surroundings::of_process());
     let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
-    let tables = explain::all_described(&pipeline).expect("the file describes them");
+    let tables = wiring::sink::all_described(&pipeline).expect("the file describes them");
     let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
     let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
     let mut block = BlockBuilder::new(Partition::new("orders", 0), 0);
@@ -95,7 +95,7 @@ fn lines_of_csv_are_joined_to_records_below_their_header() {
     let file = std::fs::read_to_string(folder.join("csv-files.yaml")).expect("the example is there");
     let checked = config::check(&file, &Surroundings::of_process());
     let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
-    let tables = explain::all_described(&pipeline).expect("the file describes it");
+    let tables = wiring::sink::all_described(&pipeline).expect("the file describes it");
     let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
     let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
     let records = Records::open(&folder.join("orders-1.csv")).expect("the records are there");
@@ -122,7 +122,7 @@ fn a_record_of_several_rows_is_shown_once_with_every_row() {
     );
     let checked = config::check(&file, &Surroundings::of_process());
     let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
-    let tables = explain::all_described(&pipeline).expect("the file describes it");
+    let tables = wiring::sink::all_described(&pipeline).expect("the file describes it");
     let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
     let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
     let mut block = BlockBuilder::new(Partition::new("orders", 0), 0);
@@ -156,7 +156,7 @@ fn a_record_of_several_rows_is_shown_once_with_every_row() {
 fn made(file: &str) -> (pipeline::config::model::Pipeline, Plans, Chain) {
     let checked = config::check(file, &Surroundings::of_process());
     let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
-    let tables = explain::all_described(&pipeline).expect("the file describes it");
+    let tables = wiring::sink::all_described(&pipeline).expect("the file describes it");
     let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
     let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
     (pipeline, plans, chain)
@@ -348,7 +348,7 @@ sink:
 "#;
     let checked = config::check(text, &Surroundings::of_process());
     let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
-    let tables = explain::all_described(&pipeline).expect("the file describes it");
+    let tables = wiring::sink::all_described(&pipeline).expect("the file describes it");
     let plans = wiring::steps::plan(&pipeline, &tables).unwrap_or_else(|faults| panic!("{faults:?}"));
     let chain = wiring::steps::chain(&pipeline, &tables, 1).expect("it can be made");
     let mut block = BlockBuilder::new(Partition::new("exact", 0), 0);
