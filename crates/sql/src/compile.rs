@@ -26,7 +26,7 @@ use datafusion_sql::sqlparser::ast::{
 
 use crate::canonical::canonical;
 use crate::fault::{Fault, Misnamed, nearest};
-use crate::kinds::Kinds;
+use crate::kinds::{Kinds, refuse_casts_of_names};
 use crate::names::{Function, NAMES, with_bounds};
 use crate::text::Text;
 use crate::{exact, types};
@@ -101,6 +101,7 @@ fn typed(tree: Written, scope: &Scope) -> Result<Expr, String> {
     let expr = exact::mark_written_casts(expr).map_err(said)?;
     let expr = exact::seconds_as_times(expr, &scope.schema)?;
     let expr = canonical(expr, &scope.kinds)?;
+    refuse_casts_of_names(&expr, &scope.kinds)?;
     let expr = exact::adopt_types(expr, &scope.schema)?;
     let context = SimplifyContext::builder()
         .with_schema(Arc::clone(&scope.schema))

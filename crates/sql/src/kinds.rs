@@ -8,11 +8,12 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use dataflow::{ColumnType, Schema};
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::expr::ScalarFunction;
-use datafusion_expr::{Case, Expr};
+use datafusion_expr::{Case, Cast, Expr};
 
-use crate::fault::nearest;
-use crate::types::written;
+use crate::fault::{nearest, reworded, shown};
+use crate::types::{name, written};
 
 /// Functions whose value is one of their arguments: from which argument on.
 const ONE_OF: [(&str, usize); 6] =
@@ -125,6 +126,40 @@ impl Kinds {
             }
         }
         found.filter(|kind| constants.iter().all(|text| text_of(text, kind).is_ok_and(|own| own == *text)))
+    }
+}
+
+/// Refuses a `CAST` to a number that no value has: of a UUID, an address, or an Enum without a name that is a number.
+pub(crate) fn refuse_casts_of_names(expr: &Expr, kinds: &Kinds) -> Result<(), String> {
+    let mut fault = None;
+    let walked = expr.apply(|node| {
+        if let Expr::Cast(Cast { expr, field }) = node
+            && field.data_type().is_numeric()
+            && let Some(kind) = kinds.of(expr)
+            && let Some(way_out) = without_number(&kind)
+        {
+            let (shown, to, of) = (shown(expr), name(field.data_type()), written(&kind));
+            fault = Some(format!(
+                "`{shown}` is its text in an expression, and no text of {of} is a number, as `{to}` is; {way_out}"
+            ));
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    walked.map_err(|error| reworded(&error))?;
+    fault.map_or(Ok(()), Err)
+}
+
+/// What to do instead, if no text of such values is a number.
+fn without_number(kind: &ColumnType) -> Option<&'static str> {
+    const ITSELF: &str = "without the `CAST` an integer column of the table takes its number";
+    let is_number = |name: &str| name.trim().parse::<f64>().is_ok();
+    match kind {
+        ColumnType::Enum8(names) if !names.iter().any(|(name, _)| is_number(name)) => Some(ITSELF),
+        ColumnType::Enum16(names) if !names.iter().any(|(name, _)| is_number(name)) => Some(ITSELF),
+        ColumnType::Ipv4 => Some(ITSELF),
+        ColumnType::Ipv6 | ColumnType::Uuid => Some("for its text `CAST` it to String"),
+        _ => None,
     }
 }
 

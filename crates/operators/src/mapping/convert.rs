@@ -4,6 +4,7 @@
 //! own what is done about it, nor Arrays and Maps (`items`).
 
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -13,7 +14,9 @@ use arrow_array::types::{
     Date32Type, Int8Type, Int16Type, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType,
 };
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StringArray, UInt32Array};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, FixedSizeBinaryArray, PrimitiveArray, StringArray, UInt32Array,
+};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
@@ -37,12 +40,12 @@ pub(super) fn array(values: &ArrayRef, from: &ColumnType, to: &ColumnType) -> Re
             fits
         }),
         (T::String, T::Uuid) => fixed(values, 16, uuid),
-        (T::String, T::Ipv6) => fixed(values, 16, |text, out| match text.parse::<Ipv6Addr>() {
-            Ok(address) => {
+        (T::String, T::Ipv6) => fixed(values, 16, |text, out| match ipv6(text) {
+            Some(address) => {
                 out.copy_from_slice(&address.octets());
                 true
             }
-            Err(_) => false,
+            None => false,
         }),
         (T::String, T::Ipv4) => {
             let numbers = values.as_string_opt::<i32>().ok_or_else(|| no_text(values))?.iter();
@@ -59,6 +62,32 @@ pub(super) fn array(values: &ArrayRef, from: &ColumnType, to: &ColumnType) -> Re
         (T::Map(..), T::Json { .. }) => objects_of(values),
         (T::Array(from), T::Array(to)) => items::lists(values, from, to),
         (T::Map(..), T::Map(..)) => items::maps(values, from, to),
+        (T::Uuid, T::String) => texts_of(values, |bytes| Some(uuid_text(bytes))),
+        (T::Ipv6, T::String) => {
+            texts_of(values, |bytes| Some(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).to_string()))
+        }
+        (T::FixedString(_), T::String) => texts_of(values, |bytes| {
+            // The zeros at the end are padding.
+            let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            Some(std::str::from_utf8(&bytes[..end]).ok()?.to_owned())
+        }),
+        (T::Ipv4, T::String) => {
+            let text = |number| Ipv4Addr::from(number).to_string();
+            Ok(Arc::new(ipv4s(values)?.iter().map(|number| number.map(text)).collect::<StringArray>()))
+        }
+        (T::Ipv4, T::Ipv6) => {
+            let octets = |number| Ipv4Addr::from(number).to_ipv6_mapped().octets();
+            let octets = ipv4s(values)?.iter().map(|number| number.map(octets));
+            Ok(Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(octets, 16)?))
+        }
+        (T::Ipv6, T::Ipv4) => {
+            let number = |bytes: &[u8]| {
+                let address = Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?);
+                address.to_ipv4_mapped().map(u32::from)
+            };
+            let addresses = values.as_fixed_size_binary_opt().ok_or_else(|| no_text(values))?.iter();
+            Ok(Arc::new(addresses.map(|bytes| bytes.and_then(number)).collect::<UInt32Array>()))
+        }
         (T::Enum8(names), T::String) => names_of::<Int8Type>(values, names),
         (T::Enum16(names), T::String) => names_of::<Int16Type>(values, names),
         _ => cast_with_options(values, &to.arrow(), &CastOptions { safe: true, ..CastOptions::default() }),
@@ -101,6 +130,33 @@ fn uuid(text: &str, out: &mut [u8]) -> bool {
         *byte = (high << 4 | low) as u8;
     }
     values.next().is_none()
+}
+
+/// An address as decoders read it: one of IPv4 is `::ffff:` and itself.
+fn ipv6(text: &str) -> Option<Ipv6Addr> {
+    let of_ipv4 = || text.parse::<Ipv4Addr>().ok().map(|address| address.to_ipv6_mapped());
+    text.parse().ok().or_else(of_ipv4)
+}
+
+fn ipv4s(values: &ArrayRef) -> Result<&UInt32Array, ArrowError> {
+    values.as_primitive_opt().ok_or_else(|| no_text(values))
+}
+
+/// Byte strings of one width as texts; null where `text` has none.
+fn texts_of(values: &ArrayRef, text: impl Fn(&[u8]) -> Option<String>) -> Result<ArrayRef, ArrowError> {
+    let bytes = values.as_fixed_size_binary_opt().ok_or_else(|| no_text(values))?;
+    Ok(Arc::new(bytes.iter().map(|bytes| bytes.and_then(&text)).collect::<StringArray>()))
+}
+
+fn uuid_text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(36);
+    for (n, byte) in bytes.iter().enumerate() {
+        if matches!(n, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        write!(text, "{byte:02x}").expect("a String takes every text");
+    }
+    text
 }
 
 fn numbers_of<T: ArrowPrimitiveType>(

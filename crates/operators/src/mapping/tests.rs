@@ -133,8 +133,20 @@ fn types_are_the_same_wider_narrower_or_strangers() {
         (decimal(10, 2), decimal(38, 1), Absent),
         (T::String, T::Uuid, Checked),
         (T::String, T::Int64, Absent),
-        (T::Uuid, T::String, Absent),
+        (T::Uuid, T::String, Lossless),
+        (T::Int64, T::String, Lossless),
+        (T::Float64, T::String, Absent),
+        (T::FixedString(4), T::String, Checked),
+        (T::Ipv4, T::Ipv6, Lossless),
+        (T::Ipv6, T::Ipv4, Checked),
+        (T::Ipv4, T::UInt32, Lossless),
+        (T::Ipv4, T::Int32, Checked),
+        (T::Ipv6, T::UInt64, Absent),
+        (T::Uuid, T::Int64, Absent),
         (enum8(), T::String, Lossless),
+        (enum8(), T::Int8, Lossless),
+        (T::Enum16(Arc::from([("far".into(), 300)])), T::UInt8, Checked),
+        (enum8(), T::Float64, Absent),
         (T::String, json(None), Checked),
         (json(None), T::String, Lossless),
         (json(None), json(Some("SKIP a")), Lossless),
@@ -195,7 +207,34 @@ fn null_is_null_or_the_default_and_otherwise_rejects_its_row() {
 
 #[test]
 fn every_conversion_keeps_the_value() {
-    let cases: [(T, ArrayRef, T, ArrayRef); 9] = [
+    let addresses = |octets: Vec<[u8; 16]>| {
+        Arc::new(FixedSizeBinaryArray::try_from_iter(octets.into_iter()).unwrap()) as ArrayRef
+    };
+    let (v4, v6) = (0x0102_0304_u32, "::ffff:1.2.3.4".parse::<std::net::Ipv6Addr>().unwrap().octets());
+    let text = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
+    let number = |number: u32| Arc::new(UInt32Array::from(vec![number])) as ArrayRef;
+    let cases: [(T, ArrayRef, T, ArrayRef); 20] = [
+        (T::String, text("1.2.3.4"), T::Ipv6, addresses(vec![v6])),
+        (T::String, text("::ffff:1.2.3.4"), T::Ipv6, addresses(vec![v6])),
+        (T::Ipv4, number(v4), T::Ipv6, addresses(vec![v6])),
+        (T::Ipv6, addresses(vec![v6]), T::Ipv4, number(v4)),
+        (T::Ipv4, number(v4), T::UInt32, number(v4)),
+        (T::Ipv4, number(v4), T::String, text("1.2.3.4")),
+        (T::Ipv6, addresses(vec![v6]), T::String, text("::ffff:1.2.3.4")),
+        (
+            T::Uuid,
+            addresses(vec![255_u128.to_be_bytes()]),
+            T::String,
+            text("00000000-0000-0000-0000-0000000000ff"),
+        ),
+        (
+            T::FixedString(3),
+            Arc::new(FixedSizeBinaryArray::try_from_iter([b"ab\0"].into_iter()).unwrap()),
+            T::String,
+            text("ab"),
+        ),
+        (T::Int64, Arc::new(Int64Array::from(vec![-12])), T::String, text("-12")),
+        (enum8(), Arc::new(Int8Array::from(vec![2])), T::Int64, Arc::new(Int64Array::from(vec![2]))),
         (
             T::Int64,
             Arc::new(Int64Array::from(vec![12])),

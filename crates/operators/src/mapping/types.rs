@@ -13,7 +13,11 @@
 //! | String                    | JSON                        | checked: one object                            |
 //! | Map of text to text       | JSON                        | checked: no key twice                          |
 //! | JSON                      | String, JSON of other parameters | lossless                                  |
-//! | Enum                      | String                      | lossless                                       |
+//! | Enum                      | String; integer that holds its numbers | lossless                            |
+//! | integer, UUID, IPv4, IPv6 | String                      | lossless                                       |
+//! | FixedString               | String                      | checked: UTF-8                                 |
+//! | IPv4                      | IPv6; integer that holds UInt32 | lossless                                   |
+//! | IPv6                      | IPv4                        | checked: an IPv4 address in IPv6 (`::ffff:1.2.3.4`) |
 //! | Date, DateTime, DateTime64 | more digits, wider range   | lossless                                       |
 //! | Date32, DateTime64(0)     | Date, DateTime              | checked                                        |
 //! | Array(t), Map(k, t)       | Array(u), Map(k, u)         | as of `t` to `u`; `Nullable(t)` to `u` is checked: no item NULL |
@@ -68,7 +72,18 @@ pub fn conversion(from: &ColumnType, to: &ColumnType) -> Conversion {
             Checked
         }
         (T::Json { .. }, T::String | T::Json { .. }) => Lossless,
-        (T::Enum8(_) | T::Enum16(_), T::String) => Lossless,
+        (T::Enum8(_) | T::Enum16(_) | T::Uuid | T::Ipv4 | T::Ipv6, T::String) => Lossless,
+        (T::FixedString(_), T::String) | (T::Ipv6, T::Ipv4) => Checked,
+        (from, T::String) if from.integer_range().is_some() => Lossless,
+        (T::Ipv4, T::Ipv6) => Lossless,
+        // Their numbers, as in ClickHouse.
+        (T::Enum8(names), to) if to.integer_range().is_some() => {
+            lossless_if(names.iter().all(|(_, number)| holds(to, i128::from(*number))))
+        }
+        (T::Enum16(names), to) if to.integer_range().is_some() => {
+            lossless_if(names.iter().all(|(_, number)| holds(to, i128::from(*number))))
+        }
+        (T::Ipv4, to) if to.integer_range().is_some() => lossless_if(holds(to, i128::from(u32::MAX))),
         (T::Date, T::Date32) => Lossless,
         (T::Date32, T::Date) => Checked,
         (T::DateTime { .. }, T::DateTime64 { .. }) => Lossless,
@@ -85,6 +100,10 @@ pub fn conversion(from: &ColumnType, to: &ColumnType) -> Conversion {
         }
         _ => Absent,
     }
+}
+
+fn holds(integer: &ColumnType, number: i128) -> bool {
+    integer.integer_range().is_some_and(|(least, greatest)| (least..=greatest).contains(&number))
 }
 
 /// The same for what stands in an Array or a Map, where NULL is a value like any other.

@@ -182,7 +182,7 @@ impl Planner<'_> {
 
 /// The type to name in a `CAST` whose result the column takes; `None` where no `CAST` helps.
 fn cast(from: &ColumnType, to: &ColumnType) -> Option<String> {
-    use Kind::{Bool, Date, Decimal, Number, Text, Time};
+    use Kind::{Bool, Date, Decimal, Named, Number, Text, Time};
     // As it is written there, so that a `CAST` to it says whether an item may be NULL.
     let of_items = |from: &ColumnType, to: &ColumnType| {
         let same = || (from.bare() == to.bare()).then(|| clickhouse::types::name(to.bare()));
@@ -201,6 +201,7 @@ fn cast(from: &ColumnType, to: &ColumnType) -> Option<String> {
     }
     let is_possible = matches!(
         (Kind::of(from)?, Kind::of(to)?),
+        // The text of a UUID, an address or a name is none of another type.
         (Text, _)
             | (_, Text)
             | (Number, Number | Decimal | Bool | Time)
@@ -208,15 +209,19 @@ fn cast(from: &ColumnType, to: &ColumnType) -> Option<String> {
             | (Bool, Number)
             | (Date, Time)
             | (Time, Date | Time | Number | Decimal)
-    );
+    ) || is_enum(from) && is_enum(to);
     is_possible.then(|| match to {
         // In an expression the others of this kind are text, which their columns take.
-        _ if Kind::of(to) == Some(Text) => "String".to_owned(),
+        _ if matches!(Kind::of(to), Some(Text | Named)) => "String".to_owned(),
         // Zones are for display.
         ColumnType::DateTime { .. } => "DateTime".to_owned(),
         ColumnType::DateTime64 { precision, .. } => format!("DateTime64({precision})"),
         other => clickhouse::types::name(other),
     })
+}
+
+fn is_enum(column_type: &ColumnType) -> bool {
+    matches!(column_type.bare(), ColumnType::Enum8(_) | ColumnType::Enum16(_))
 }
 
 /// What a value is in an expression.
@@ -226,6 +231,8 @@ enum Kind {
     Decimal,
     Bool,
     Text,
+    /// A UUID, an address or a name of an Enum.
+    Named,
     Date,
     Time,
 }
@@ -241,10 +248,8 @@ impl Kind {
             T::Float32 | T::Float64 => Self::Number,
             T::Decimal { .. } => Self::Decimal,
             T::Bool => Self::Bool,
-            T::String | T::FixedString(_) | T::Uuid | T::Ipv4 | T::Ipv6 | T::Enum8(_) | T::Enum16(_) => {
-                Self::Text
-            }
-            T::Json { .. } => Self::Text,
+            T::String | T::FixedString(_) | T::Json { .. } => Self::Text,
+            T::Uuid | T::Ipv4 | T::Ipv6 | T::Enum8(_) | T::Enum16(_) => Self::Named,
             T::Date | T::Date32 => Self::Date,
             T::DateTime { .. } | T::DateTime64 { .. } => Self::Time,
             T::Nullable(inner) | T::LowCardinality(inner) => return Self::of(inner),

@@ -231,9 +231,7 @@ fn met(name: &str, inputs: &[Input<'_>], sides: &[Side]) -> Met {
     let is_nullable = there.iter().any(|(_, column)| column.column_type.is_nullable())
         || !there.iter().all(|(_, column)| is_alike(column));
     let takes = |to: &ColumnType| {
-        let fits = |(_, from): &(usize, Column)| {
-            matches!(conversion(&from.column_type, to), Conversion::Same | Conversion::Lossless)
-        };
+        let fits = |(_, from): &(usize, Column)| meets(&from.column_type, to);
         there.iter().all(fits)
     };
     let widest = there.iter().find(|(_, column)| takes(&column.column_type));
@@ -253,14 +251,26 @@ fn met(name: &str, inputs: &[Input<'_>], sides: &[Side]) -> Met {
     Met { name: name.to_owned(), column_type, is_known, fault }
 }
 
+/// Whether values of `from` and `to` meet as `to`: it holds all of them, as what they are. A number that becomes a text in a table would here
+/// stand beside texts that mean something else.
+fn meets(from: &ColumnType, to: &ColumnType) -> bool {
+    use ColumnType as T;
+    let is_other_kind = match (from.bare(), to.bare()) {
+        (T::Uuid | T::Ipv4, T::Uuid | T::Ipv4) => false,
+        (T::Uuid | T::Ipv4 | T::Ipv6, to) => *to != T::Ipv6 || *from.bare() != T::Ipv6,
+        (T::Enum8(_) | T::Enum16(_), to) => to.integer_range().is_some(),
+        (from, T::String) => from.integer_range().is_some(),
+        _ => false,
+    };
+    !is_other_kind && matches!(conversion(from, to), Conversion::Same | Conversion::Lossless)
+}
+
 fn nullable(column_type: &ColumnType) -> ColumnType {
     super::tables::loosened(&Column::new("", column_type.clone())).column_type
 }
 
 fn two_types(name: &str, inputs: &[Input<'_>], there: &[(usize, Column)]) -> Fault {
-    let fits = |from: &Column, to: &Column| {
-        matches!(conversion(&from.column_type, &to.column_type), Conversion::Same | Conversion::Lossless)
-    };
+    let fits = |from: &Column, to: &Column| meets(&from.column_type, &to.column_type);
     let (first, one) = &there[0];
     // The first that does not go with the first of all, or else the last.
     let other = there.iter().skip(1).find(|(_, other)| !fits(one, other) && !fits(other, one));
