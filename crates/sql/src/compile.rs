@@ -7,7 +7,7 @@
 //! 2. DataFusion plans the tree.
 //! 3. Constants take the text (`canonical`) or the type (`exact`) of what they stand beside.
 //! 4. DataFusion inserts casts; those that can lose something are refused (`exact`).
-//! 5. Arithmetic on constants is done, so that `1 / 0` is a fault now and not a reject for every record.
+//! 5. Arithmetic on constants is done, so that `1 / 0` is a fault now and not a reject for every record; so are regular expressions compiled.
 //! 6. DataFusion simplifies; a call of constants that has no value is a fault too, and a unit, a format or a time zone that no time has a value with.
 
 use std::collections::BTreeSet;
@@ -114,7 +114,9 @@ fn typed(tree: Written, scope: &Scope) -> Result<Expr, String> {
     let expr = exact::negate_checked(expr, &scope.schema)?;
     let expr = exact::fold_arithmetic(expr)?;
     exact::refuse_times_of_dates(&expr, &scope.schema)?;
+    exact::refuse_bad_patterns(&expr)?;
     let expr = simplifier.simplify(expr).map_err(said)?;
+    exact::refuse_bad_patterns(&expr)?;
     exact::refuse_failing_constants(&expr)?;
     exact::refuse_failing_times(&expr, &scope.schema)?;
     // What has no type has no meaning either: ask while the place is known.

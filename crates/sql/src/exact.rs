@@ -17,6 +17,7 @@ mod arithmetic;
 mod casts;
 mod checked;
 mod dates;
+mod patterns;
 mod texts;
 
 use std::collections::HashMap;
@@ -35,6 +36,7 @@ pub(crate) use arithmetic::{
 use casts::WRITTEN;
 pub(crate) use casts::{mark_written_casts, refuse_lossy_casts, unmark_written_casts};
 pub(crate) use dates::{refuse_times_of_dates, seconds_as_times};
+pub(crate) use patterns::refuse_bad_patterns;
 
 /// Functions whose arguments become one type.
 const UNIFYING: [&str; 8] =
