@@ -10,7 +10,7 @@ use dataflow::printing;
 use pipeline::config::model::{LogFormat, LogLevel};
 
 use crate::commands;
-use crate::console::{Exit, print};
+use crate::console::{Exit, Mistake, print};
 use crate::logging::{self, LogOptions};
 
 const CODES: &str = "\
@@ -154,7 +154,7 @@ pub fn main() -> ExitCode {
     let exit = result.unwrap_or_else(|error| {
         // The log may go elsewhere or nowhere; the reason of a failure always goes to stderr.
         let _ = writeln!(std::io::stderr(), "forebay: {}", printing::escaped_lines(&format!("{error:#}")));
-        Exit::Failed
+        if error.is::<Mistake>() { Exit::Fault } else { Exit::Failed }
     });
     ExitCode::from(exit as u8)
 }

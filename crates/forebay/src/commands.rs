@@ -41,9 +41,12 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
-use pipeline::config;
+use pipeline::config::faults::Faults;
 use pipeline::config::model::Pipeline;
 use pipeline::config::values::reference::Surroundings;
+use pipeline::config::{self, Checked};
+
+use crate::console::{Exit, Mistake};
 
 /// Loads a pipeline file, enters its folder, and writes its faults and hints to stderr; `None` if it has faults.
 ///
@@ -52,15 +55,44 @@ use pipeline::config::values::reference::Surroundings;
 pub fn load(file: &Path) -> anyhow::Result<Option<Pipeline>> {
     place::leave()?;
     let text = config::load(file)?;
+    Ok(loaded(file, &text)?.map(|(pipeline, _)| pipeline))
+}
+
+/// As [`load`], with the places of the file for [`refuse`]. A file that cannot be read is a mistake.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn load_to_plan(file: &Path) -> anyhow::Result<Option<(Pipeline, Checked)>> {
+    place::leave()?;
+    let text = config::load(file).map_err(Mistake::of)?;
+    loaded(file, &text)
+}
+
+/// Writes the faults of steps that do not fit the tables, with their places, as `check` does.
+///
+/// # Errors
+/// When standard error cannot be written.
+pub fn refuse(file: &Path, checked: &Checked, found: &[pipeline::plan::Fault]) -> anyhow::Result<Exit> {
+    let mut faults = Faults::default();
+    for fault in found {
+        let at = checked.place_in(&fault.path, fault.at.as_ref().map(|at| at.start));
+        faults.fault(at, fault.path.as_str(), fault.to_string());
+    }
+    let shown = faults.render(&file.display().to_string());
+    std::io::stderr().write_all(shown.as_bytes()).context("cannot write to standard error")?;
+    Ok(Exit::Fault)
+}
+
+fn loaded(file: &Path, text: &str) -> anyhow::Result<Option<(Pipeline, Checked)>> {
     place::enter(file)?;
-    let checked = config::check(&text, &Surroundings::of_process());
+    let mut checked = config::check(text, &Surroundings::of_process());
     let shown = checked.faults.render(&file.display().to_string());
     std::io::stderr().write_all(shown.as_bytes()).context("cannot write to standard error")?;
     if let Some(why) = checked.pipeline.as_ref().map(place::store_elsewhere).transpose()?.flatten() {
         writeln!(std::io::stderr(), "{}: {why}", file.display()).context("cannot write to standard error")?;
         return Ok(None);
     }
-    Ok(checked.pipeline)
+    Ok(checked.pipeline.take().map(|pipeline| (pipeline, checked)))
 }
 
 /// The JSON Schema of pipeline files, as it is published.

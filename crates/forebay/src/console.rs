@@ -39,6 +39,25 @@ pub enum Exit {
     Stopped = 130,
 }
 
+/// A mistake in the command line or the pipeline file: a command that fails with it ends with [`Exit::Fault`].
+#[derive(Debug)]
+pub struct Mistake(String);
+
+impl Mistake {
+    /// The same error as a mistake.
+    pub fn of(error: impl Into<anyhow::Error>) -> anyhow::Error {
+        anyhow::Error::new(Self(format!("{:#}", error.into())))
+    }
+}
+
+impl std::fmt::Display for Mistake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Mistake {}
+
 /// A pipeline file on the command line.
 #[derive(Clone, Debug, Args)]
 pub struct PipelineFile {

@@ -641,3 +641,31 @@ fn a_gateways_schema_that_cannot_be_read_is_a_fault_of_its_file() {
         }
     }
 }
+
+#[test]
+fn try_and_explain_end_with_2_for_a_mistake_and_name_its_place() {
+    let text = "\
+pipeline: events
+source: { file: { paths: none.jsonl }, fields: { a: String } }
+steps:
+  - filter: lower(a) > 1 + missing
+sink:
+  clickhouse: { url: \"http://127.0.0.1:9\", table: events, create: { columns: { a: String }, order_by: a } }
+http: { listen: none }
+";
+    let (bad, good) = (file("planned.yaml", text), file("plans.yaml", &text.replace("1 + missing", "'b'")));
+    let (bad, good) = (bad.to_str().expect("UTF-8"), good.to_str().expect("UTF-8"));
+    let checked = run(&["check", bad]);
+    assert_eq!((code(&checked), err(&checked).contains(":4:28: ")), (2, true), "{}", err(&checked));
+    for command in ["try", "explain"] {
+        let refused = run(&[command, bad]);
+        assert_eq!((code(&refused), err(&refused)), (2, err(&checked)), "{command}");
+        let missing = run(&[command, "no-such-file.yaml"]);
+        assert_eq!(code(&missing), 2, "{command}: {}", err(&missing));
+    }
+    assert_eq!(code(&run(&["explain", good])), 0);
+    for arguments in [["--records", "no-such-records"], ["--input", "nope"]] {
+        let refused = run(&[&["try", good], &arguments[..]].concat());
+        assert_eq!(code(&refused), 2, "{}", err(&refused));
+    }
+}

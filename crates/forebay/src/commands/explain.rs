@@ -44,14 +44,13 @@ impl Explain {
     /// # Errors
     /// When the file cannot be read, or the table cannot be used.
     pub fn execute(&self) -> anyhow::Result<Exit> {
-        let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        let Some((pipeline, checked)) = super::load_to_plan(&self.file.file)? else {
+            return Ok(Exit::Fault);
+        };
         let tables = super::runtime()?.block_on(columns(&pipeline))?;
         let plans = match planned(&pipeline, &tables) {
             Ok(plans) => plans,
-            Err(faults) => {
-                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                anyhow::bail!("{}: {}", self.file.file.display(), faults.join("\n"));
-            }
+            Err(faults) => return super::refuse(&self.file.file, &checked, &faults),
         };
         let report = Report { pipeline: &pipeline, plans: &plans };
         match self.json {

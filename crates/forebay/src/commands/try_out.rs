@@ -34,7 +34,7 @@ use self::exact::Json;
 use self::outcomes::{Outcome, Tried, outcomes};
 use self::sample::{Records, from_source};
 use super::explain;
-use crate::console::{Exit, PipelineFile, print};
+use crate::console::{Exit, Mistake, PipelineFile, print};
 use crate::progress::counted;
 
 /// How long the source may take to give the sample.
@@ -87,28 +87,29 @@ impl Try {
     /// When the file cannot be read, or the source or the table does not answer.
     pub fn execute(&self) -> anyhow::Result<Exit> {
         // Before the pipeline file's folder is entered: this path is the caller's.
-        let mut records = self.records.as_ref().map(|path| Records::open(path)).transpose()?;
+        let records = self.records.as_ref().map(|path| Records::open(path)).transpose();
+        let mut records = records.map_err(Mistake::of)?;
         let wanted = self.sample as usize;
-        let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
-        anyhow::ensure!(
-            records.is_some() || !pipeline.is_sent_to(),
-            "`try` reads records from the source, and what is sent to the pipeline is not kept: write some into a file, one in each line, and give it with \
-             `forebay try FILE --records RECORDS`"
-        );
+        let Some((pipeline, checked)) = super::load_to_plan(&self.file.file)? else {
+            return Ok(Exit::Fault);
+        };
+        if records.is_none() && pipeline.is_sent_to() {
+            return Err(Mistake::of(anyhow::anyhow!(
+                "`try` reads records from the source, and what is sent to the pipeline is not kept: write some into a file, one in each line, and give it with \
+                 `forebay try FILE --records RECORDS`"
+            )));
+        }
+        let inputs = pipeline.inputs();
+        let chosen = self.chosen(&inputs, records.is_some()).map_err(Mistake::of)?;
         super::runtime()?.block_on(async {
             let tables = explain::columns(&pipeline).await?;
             let plans = match explain::planned(&pipeline, &tables) {
                 Ok(plans) => plans,
-                Err(faults) => {
-                    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                    anyhow::bail!("{}: {}", self.file.file.display(), faults.join("\n"));
-                }
+                Err(faults) => return super::refuse(&self.file.file, &checked, &faults),
             };
             let is_of_several = plans.common().tables.len() > 1;
-            let mut chain = wiring::steps::chain(&pipeline, &tables, 1)?;
+            let mut chain = wiring::steps::chain(&pipeline, &tables, 1).map_err(Mistake::of)?;
             let is_stateful = pipeline.steps.iter().any(|step| step.window.is_some() || step.join.is_some());
-            let inputs = pipeline.inputs();
-            let chosen = self.chosen(&inputs, records.is_some())?;
             let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
             let read_ms = runtime.wall_ms();
             let (mut tried, mut batches, mut is_cut) = (Vec::new(), Vec::new(), false);

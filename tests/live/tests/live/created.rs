@@ -26,10 +26,11 @@ fn no_table_is_created_for_steps_that_do_not_fit_it_and_one_that_is_there_is_nam
     // What is there counts, whatever the file says of it.
     pipeline("Int64", half).drain();
     let why = "table `created_rows` exists, and its column `x` is of type Float64, not String: `create` is for a table that does not exist";
-    for command in ["run", "check"] {
+    for command in ["run", "check", "explain"] {
         let after: &[&str] = match command {
             "run" => &["--drain"],
-            _ => &["--connect"],
+            "check" => &["--connect"],
+            _ => &[],
         };
         pipeline("String", "upper('x')").tool_fails(&[command], after, 2, why);
     }
