@@ -79,6 +79,17 @@ fn adopt_in(node: Expr, schema: &DFSchema) -> Result<Expr, String> {
             Ok(Expr::InList(InList::new(expr, list, negated)))
         }
         Expr::Case(case) => adopt_case(case, &type_of),
+        // The least Int8 has no Int8 without its sign.
+        Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "abs" => {
+            let wide = |arg: Expr| match type_of(&arg) {
+                Some(DataType::Int8 | DataType::Int16 | DataType::Int32) => {
+                    written_cast(arg, DataType::Int64)
+                }
+                _ => arg,
+            };
+            let args = args.into_iter().map(wide).collect();
+            Ok(Expr::ScalarFunction(ScalarFunction::new_udf(func, args)))
+        }
         Expr::ScalarFunction(ScalarFunction { func, args }) if UNIFYING.contains(&func.name()) => {
             let wanted = common(args.iter(), &type_of);
             let args = match wanted {

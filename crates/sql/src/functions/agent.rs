@@ -84,7 +84,9 @@ fn name<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {
 }
 
 fn version<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {
-    Ok(parsed(arguments[0]).and_then(|agent| known(agent.version)))
+    // Of a tool the parser gives its name once more.
+    let is_version = |version: &Cow<'a, str>| version.contains(|one: char| one.is_ascii_digit());
+    Ok(parsed(arguments[0]).and_then(|agent| known(agent.version)).filter(is_version))
 }
 
 fn category<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {

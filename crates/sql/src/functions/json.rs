@@ -152,7 +152,27 @@ fn contains(arguments: Arguments) -> Answer<bool> {
 }
 
 fn valid(arguments: Arguments) -> Answer<bool> {
-    Ok(arguments.first().map(|text| serde_json::from_str::<IgnoredAny>(text).is_ok()))
+    let is_json = |text: &&str| serde_json::from_str::<IgnoredAny>(text).is_ok() && has_characters(text);
+    Ok(arguments.first().map(is_json))
+}
+
+/// Whether every `\uXXXX` of a JSON text is a character, or half of one beside its other half: what skips a text does not look.
+fn has_characters(text: &str) -> bool {
+    let unit = |at: usize| {
+        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut at = 0;
+    while let Some(found) = text.get(at..).and_then(|rest| rest.find('\\')) {
+        at += found;
+        at += match (unit(at), unit(at + 6)) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 12,
+            (Some(0xD800..=0xDFFF), _) => return false,
+            (Some(_), _) => 6,
+            (None, _) => 2,
+        };
+    }
+    true
 }
 
 fn length(arguments: Arguments) -> Answer<i64> {
