@@ -14,6 +14,7 @@
 //! | [`sort`]         | rows into the order of the sorting key                      | no       |
 //! | [`upsert`]       | rows that later ones of their key replace                   | no       |
 //! | [`response`]     | answers to effects and remedies                             | no       |
+//! | `refused`        | the row that a refusal names                                | no       |
 //! | [`settings`]     | the settings that requests name, and who forbids them       | no       |
 //! | [`config`]       | plain values: server, table, secrets                        | no       |
 //! | [`checks`]       | a table's facts to a plan or all its faults                 | reads    |
