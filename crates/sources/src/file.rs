@@ -48,10 +48,11 @@ use dataflow::{
     BlockBuilder, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError,
     SourceFault, Streams,
 };
-use files::{Identity, Node};
+use files::Identity;
 
 use crate::thread;
 pub use claims::{Claims, shared};
+pub use files::Node;
 use mark::Mark;
 use place::Place;
 pub use quoted::Csv;
@@ -263,6 +264,11 @@ impl Source for FileSource {
     }
 }
 
+/// The file whose partition was recorded with this identity, whatever its name is now; `None` if it is none of a file.
+pub fn node(identity: &str) -> Option<Node> {
+    Identity::parse(identity).map(|identity| identity.node())
+}
+
 /// The records of CSV that `lines` are, as if they were all of a file.
 pub fn joined(lines: &RecordBlock, csv: Csv) -> RecordBlock {
     let partition = lines.partition.clone();
@@ -345,7 +351,7 @@ fn recognize(
 
 /// Whether the file that was found under another name is read as a file of that name.
 fn is_anothers(from: &ReadFrom, path: &str, known: &[ReadFrom]) -> bool {
-    let node = |from: &ReadFrom| Identity::parse(&from.identity).map(|identity| identity.node());
+    let node = |from: &ReadFrom| node(&from.identity);
     let has_name = |other: &&ReadFrom| *other.partition.stream == *path && other.partition != from.partition;
     *from.partition.stream != *path
         && known

@@ -1,8 +1,11 @@
 //! `forebay forget`: a topic, partition or file leaves a pipeline.
 //!
-//! Owns the command line, the question on the terminal and what is printed. Does not own when a stream is forgotten (`engine::forget`).
+//! Owns the command line, the question on the terminal and what is printed. Does not own when a stream is forgotten (`engine::forget`), nor what the next
+//! run does with it ([`next`]).
 
-use dataflow::position;
+mod next;
+
+use dataflow::{Partition, position, printing};
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -17,6 +20,7 @@ use pipeline::config::model::Pipeline;
 use pipeline::replays;
 use pipeline::wiring;
 
+use self::next::Next;
 use crate::console::{Exit, PipelineFile, print, say};
 use admin::running;
 
@@ -33,7 +37,8 @@ Examples:
   forebay forget user-events.yaml --file /var/log/events-2026-10.jsonl
 
 Stop the pipeline first, and remove the topic or file from the pipeline file. Rows that are already sealed are delivered by the next \
-run. The position is remembered: if the same topic or file is added again, reading continues where it stopped. With --from-start the \
+run. The position is remembered: if the same topic or file is added again to the same input, reading continues where it stopped. An input or a file that has \
+another name now is read as a new one; the command says so before it asks. With --from-start the \
 position is forgotten too: reading then begins where `start` says (`latest` skips what was not read yet), and rows that are already in the table are written a second time, \
 unless `dedup` still knows their keys.
 
@@ -112,7 +117,8 @@ impl Forget {
         if !self.take_over && running::ask(pipeline).await.is_ok() {
             return Ok(refuse(&ForgetError::Running));
         }
-        say(self.announced(pipeline, &leaving)?.trim_end());
+        let next = next::of(pipeline, &lane, &leaving).await?;
+        say(self.announced(pipeline, &leaving, &next)?.trim_end());
         if !self.yes && !std::io::stdin().is_terminal() {
             say("forebay: this is not a terminal, so nobody can confirm; `--yes` forgets them");
             return Ok(Exit::Fault);
@@ -131,7 +137,7 @@ impl Forget {
             quiet_min: QUIET,
         };
         match engine::forget::forget(store, runtime, &folder, &request).await {
-            Ok(leaving) => print(&self.told(pipeline, &leaving)?),
+            Ok(leaving) => print(&self.told(&leaving, &next)?),
             Err(error) => Ok(refuse(&error)),
         }
     }
@@ -157,11 +163,16 @@ impl Forget {
     }
 
     /// What the person is asked about.
-    fn announced(&self, pipeline: &Pipeline, leaving: &Leaving) -> anyhow::Result<String> {
+    fn announced(&self, pipeline: &Pipeline, leaving: &Leaving, next: &[Next]) -> anyhow::Result<String> {
         let mut text = String::new();
         writeln!(text, "pipeline `{}` will read no more of:", pipeline.pipeline)?;
         for left in &leaving.partitions {
-            writeln!(text, "  {} (read up to position {})", left.partition, position::shown(left.next))?;
+            writeln!(
+                text,
+                "  {} (read up to position {})",
+                shown(&left.partition),
+                position::shown(left.next)
+            )?;
         }
         if leaving.inserts > 0 {
             writeln!(
@@ -177,33 +188,24 @@ impl Forget {
                  already are written a second time unless `dedup` knows them"
             )?;
         }
+        for next in next.iter().filter(|next| next.doubles()) {
+            writeln!(text, "{}. {}", next.told(self.from_start), next.way_out())?;
+        }
         Ok(text)
     }
 
-    fn told(&self, pipeline: &Pipeline, leaving: &Leaving) -> anyhow::Result<String> {
+    fn told(&self, leaving: &Leaving, next: &[Next]) -> anyhow::Result<String> {
         let mut text = String::new();
         for left in &leaving.partitions {
-            writeln!(text, "{}: forgotten at position {}", left.partition, position::shown(left.next))?;
-        }
-        let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
-        let inputs = pipeline.inputs();
-        let sources = inputs.iter().map(|input| wiring::source::source(pipeline, input, &runtime));
-        let sources = sources.collect::<Result<Vec<_>, _>>()?;
-        let covers = |stream: &str| sources.iter().any(|source| source.covers(stream));
-        let mut named: Vec<&str> = leaving.partitions.iter().map(|left| &*left.partition.stream).collect();
-        named.dedup();
-        for stream in named.into_iter().filter(|stream| covers(stream)) {
-            let how = match self.from_start {
-                true => "the next run reads it from the position that `start` names",
-                false => {
-                    "the next run continues reading it where the last one stopped (or from the position that `start` names if it was deleted and \
-                     created again)"
-                }
-            };
             writeln!(
                 text,
-                "`{stream}` is still in the pipeline file: {how}, unless it is removed from the file"
+                "{}: forgotten at position {}",
+                shown(&left.partition),
+                position::shown(left.next)
             )?;
+        }
+        for next in next {
+            writeln!(text, "{}", next.told(self.from_start))?;
         }
         Ok(text)
     }
@@ -214,6 +216,11 @@ fn partition(text: &str) -> Result<Named, String> {
         text.rsplit_once('/').filter(|(stream, _)| !stream.is_empty()).ok_or("write it as `topic/number`")?;
     let index = index.parse().map_err(|_| format!("`{index}` is no partition's number"))?;
     Ok(Named { input: None, stream: Some(stream.to_owned()), index: Some(index) })
+}
+
+/// On one line, whatever a file is called.
+fn shown(partition: &Partition) -> String {
+    printing::escaped(&partition.to_string(), usize::MAX).into_owned()
 }
 
 /// Asks on the terminal.

@@ -154,3 +154,19 @@ async fn a_name_that_is_given_to_a_fifo_has_no_file() {
     let error = soon(&mut named).await.expect_err("a FIFO is no file");
     assert!(error.message.contains("no regular file"), "{error}");
 }
+
+/// What `forget` advises instead, if it is asked to forget the old name.
+#[tokio::test]
+async fn a_file_that_was_renamed_is_read_on_if_both_of_its_names_are_meant() {
+    let dir = Dir::new("both-names");
+    let (old, new) = (dir.write("a.jsonl", &rows(0..3)), dir.path("b.jsonl"));
+    let mut before = Run::new(std::slice::from_ref(&old));
+    assert_eq!(before.run().await.unwrap(), ids(0..3));
+    std::fs::rename(&old, &new).unwrap();
+    append(&new, &rows(3..5));
+    let mut run = Run::new(&[new.clone(), old]);
+    run.known = before.known;
+    assert_eq!(run.run().await.unwrap(), ids(3..5));
+    append(&new, &rows(5..6));
+    assert_eq!(run.run().await.unwrap(), ids(5..6));
+}
