@@ -337,6 +337,20 @@ fn a_check_that_connects_says_every_fault_with_its_line_and_writes_nothing() {
 }
 
 #[test]
+fn a_file_whose_name_has_a_line_break_is_named_on_one_line() {
+    let (path, _) = without_server("break", "");
+    let records = path.with_extension("jsonl");
+    let id = std::process::id();
+    std::fs::rename(&records, records.with_file_name(format!("{id}-\nbreak.jsonl"))).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let pattern = records.with_file_name(format!("{id}-*break.jsonl"));
+    let pattern = format!("\"{}\"", pattern.display());
+    std::fs::write(&path, text.replace(&records.display().to_string(), &pattern)).unwrap();
+    let output = run(&["check", path.to_str().unwrap(), "--connect"]);
+    assert!(out(&output).contains(&format!(r"{id}-\nbreak.jsonl/0` is read from 0 to ")), "{}", out(&output));
+}
+
+#[test]
 fn a_time_of_another_type_is_a_fault_of_the_step_that_names_it() {
     for (step, line) in [
         ("window: { time: k, size: 1m, aggregates: { n: count() } }", 6),

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use admin::status;
 use clap::Args;
+use dataflow::printing;
 use serde_json::Value;
 
 use crate::console::{Exit, PipelineFile, print};
@@ -265,7 +266,7 @@ fn write_partitions(out: &mut String, report: &Value) -> std::fmt::Result {
             out,
             "partition    {}{}/{}: next {}, end {}, lag {}",
             input.map_or(String::new(), |input| format!("{input}:")),
-            text(&partition["stream"]),
+            printing::escaped(&text(&partition["stream"]), usize::MAX),
             text(&partition["index"]),
             text(&partition["next"]),
             text(&partition["end"]),

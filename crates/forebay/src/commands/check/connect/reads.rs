@@ -13,7 +13,9 @@ use admin::fields;
 use admin::plan::PartitionNow;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::position::Position;
-use dataflow::{Event, Partition, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault, position};
+use dataflow::{
+    Event, Partition, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault, position, printing,
+};
 use engine::change::{Composition, NewState};
 use engine::inputs::Inlet;
 use engine::start::open::{Asking, Opened, Refusal, Shown, Standing};
@@ -317,7 +319,7 @@ fn describe(
         };
         found.notes.push(format!(
             "`{}` is read from {} {left}",
-            inlet.shown(&at.partition),
+            printing::escaped(&inlet.shown(&at.partition), usize::MAX),
             position::shown(at.next)
         ));
     }
