@@ -1,6 +1,6 @@
 //! Letters of records that are read anew: `reset` has moved their partition back since, or the pipeline has begun again.
 //!
-//! Owns which letters those are. Does not own the ranges (`protocol::lane::Lane::passes_of`), nor what a replay does with such letters
+//! Owns which letters those are. Does not own the ranges (`protocol::lane::passes`), nor what a replay does with such letters
 //! (`dead_letters::choose`).
 //!
 //! | a letter of                          | is of an earlier reading if it is not newer than                                   |
