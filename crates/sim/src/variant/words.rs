@@ -268,7 +268,7 @@ impl Variant {
                 20,
             ),
             Self::TornReplayIsRead => {
-                ("torn-replay-is-read", "a replay whose command has died is read before it is durable", 200)
+                ("torn-replay-is-read", "a replay whose command has died is read before it is durable", 800)
             }
             Self::LetsGoEarly => (
                 "lets-go-early",

@@ -14,9 +14,15 @@ fn one_statement_asks_one_server_for_everything() {
     let count = "SELECT count() FROM `d`.`t` WHERE `_forebay` = toUUID('0')";
     let question = Question { places: &places, count: Some(count), counts_async: true };
     let sql = question.sql();
-    for part in
-        ["serverUUID()", "uptime()", "now64(3)", "system.tables", "system.parts", "AsyncInsertQuery", count]
-    {
+    for part in [
+        "serverUUID()",
+        "uptime()",
+        "now64(3)",
+        "metadata_modification_time",
+        "system.parts",
+        "AsyncInsertQuery",
+        count,
+    ] {
         assert_eq!(sql.matches(part).count(), 1, "{part} in {sql}");
     }
     // The lag is read on both sides of the count, in two texts that no cache takes for one.
@@ -24,6 +30,7 @@ fn one_statement_asks_one_server_for_everything() {
     assert!(before.contains("toUInt8(1), database") && before.contains("system.replicas"), "{sql}");
     assert!(after.contains("toUInt8(2), database") && after.contains("system.replicas"), "{sql}");
     assert!(sql.contains("system.parts WHERE (database, table) IN (('d', 'target'))"), "{sql}");
+    assert!(sql.contains("system.tables WHERE (database, name) IN (('d', 't'), ('d', 'target'))"), "{sql}");
     assert_eq!(sql.matches(';').count(), 0);
     // Without a doubt the keeper is asked once.
     let look = Question { count: None, ..question }.sql();
@@ -98,15 +105,16 @@ fn identities_of_zeros_are_none() {
 
 #[test]
 fn a_row_is_read_as_the_server_writes_it() {
-    let row = r#"[1700000000123,77,"u",[["id","['/p']"]],[[1,"d","t",0,0,2,9]],3,[[2,"d","t",0,0,0,9]],[["d","x",4,5]],6]"#;
+    let row = r#"[1700000000123,77,"u",[["id","['/p']"]],[[1,"d","t",0,0,2,9]],3,[[2,"d","t",0,0,0,9]],[["d","x",4,5]],6,[1700000000,18446744073709551615,8]]"#;
     let sight: Sight = serde_json::from_str(row).unwrap();
     assert_eq!(
         (sight.now_ms, sight.uptime_s, sight.count, sight.asyncs),
         (1_700_000_000_123, 77, Some(3), 6)
     );
+    assert_eq!(sight.altered, (1_700_000_000, u64::MAX, 8));
     assert_eq!((sight.before[0].behind, sight.after[0].side), (2, 2));
     assert_eq!(sight.parts, [("d".to_owned(), "x".to_owned(), 4, 5)]);
     // Without a question about rows there is no count.
-    let row = r#"[1,2,"u",[],[],null,[],[],0]"#;
+    let row = r#"[1,2,"u",[],[],null,[],[],0,[0,0,0]]"#;
     assert_eq!(serde_json::from_str::<Sight>(row).unwrap().count, None);
 }
