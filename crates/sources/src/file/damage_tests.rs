@@ -86,7 +86,7 @@ async fn another_file_that_is_written_over_a_damaged_one_is_refused() {
 async fn a_file_that_is_damaged_in_its_first_member_is_read_from_its_beginning_once_it_is_good() {
     for (name, pack) in PACKINGS {
         let dir = Dir::new(&format!("first-{name}"));
-        let (good, bad) = damaged(pack, &[0..80]);
+        let (good, bad) = damaged(pack, std::slice::from_ref(&(0..80)));
         let path = dir.write("a.packed", &bad);
         let mut run = Run::new(std::slice::from_ref(&path));
         run.refusal().await;

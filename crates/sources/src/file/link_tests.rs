@@ -129,6 +129,7 @@ fn a_file_found_in_the_present_folder_has_the_name_that_the_paths_give_it() {
     });
 }
 
+#[allow(clippy::disallowed_methods, reason = "whoever waits for a FIFO must not hold the test up")]
 #[tokio::test]
 async fn a_name_that_is_given_to_a_fifo_has_no_file() {
     let dir = Dir::new("fifo");

@@ -307,6 +307,7 @@ async fn a_file_behind_a_link_that_was_rotated_while_nobody_followed_it_is_read_
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "whoever waits for a FIFO must not hold the test up")]
 #[tokio::test]
 async fn a_followed_name_that_is_given_to_a_fifo_has_no_file() {
     let dir = Dir::new("follow-fifo");
