@@ -201,3 +201,30 @@ fn glassflow_11_purging_dead_letters_leaves_the_pipelines_data_alone() {
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!((table.count(), letters.count()), (2, 1));
 }
+
+/// Theirs answers 200 or 400 with the position; `check` ends with 0 or 2, and the position is that in the file.
+#[test]
+fn glassflow_12_a_filter_is_validated_and_a_fault_has_its_position() {
+    let Some(case) = Case::begin("glassflow_12") else { return };
+    case.table("id UInt32, name String", "id");
+    case.feed().send(["{}"]);
+    let filtered = |condition: &str| case.pipeline().step(&format!("filter: \"{condition}\""));
+    for valid in ["id > 5", "lower(name) = 'a' and id in (1, 2)", "name is null or id % 2 = 0"] {
+        filtered(valid).check(&["--connect"]);
+    }
+    for (invalid, at, why) in [
+        ("id > > 5", "> 5", "expected an expression"),
+        ("id > 5 and nam = 'a'", "nam", "`name`"),
+        ("lowr(name) = 'a'", "lowr", "`lower`"),
+        ("id", "id", "must be `Bool`"),
+    ] {
+        let pipeline = filtered(invalid);
+        let text = std::fs::read_to_string(pipeline.write()).unwrap();
+        let (line, text) = (1..).zip(text.lines()).find(|(_, text)| text.contains("filter:")).unwrap();
+        let column = text.find(invalid).unwrap() + invalid.find(at).unwrap() + 1;
+        let output = pipeline.run_tool(&["check"], &["--connect"]);
+        assert_eq!(output.exit.status.code(), Some(2), "{invalid}: {}", output.stderr);
+        let said = output.stdout + &output.stderr;
+        assert!(said.contains(&format!(":{line}:{column}: ")) && said.contains(why), "{invalid}: {said}");
+    }
+}
