@@ -88,9 +88,13 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<Rows, EngineEr
             if blamed.is_empty() {
                 break;
             }
-            // Rows are blamed only while the table is the one that they were made for. All of the frame's together, so that they share a seal.
+            // Rows are blamed only while the table is the one that they were made for: after a look that found another they must be refused once more
+            // than one that finds it again, for what is mended may be mended between a refusal and the look. All of the frame's together, so that
+            // they share a seal.
             let has_waited = waited.swap(false, Ordering::AcqRel);
-            if !has_waited && is_as_it_was(context, task.place, &blamed).await {
+            let is_as_it_was = is_as_it_was(context, task.place, &blamed).await;
+            waited.store(!is_as_it_was, Ordering::Release);
+            if is_as_it_was && !has_waited {
                 tell_blame(context, task.place, &blamed);
                 rows.refused += blamed.len() as u64;
                 refused.extend(blamed.iter().map(|row: &Blamed| row.piece.piece));

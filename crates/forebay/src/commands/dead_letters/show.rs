@@ -71,14 +71,17 @@ impl Show {
             say(&format!("forebay: no such dead letter in `{}`", table.name));
             return Ok(Exit::Failed);
         };
-        let whole = table.whole(&condition, std::slice::from_ref(first)).await?;
-        let Some(whole) = whole.first() else { return Ok(Exit::Failed) };
+        let mut whole = table.whole(&condition, std::slice::from_ref(first)).await?;
+        let Some(whole) = whole.first_mut() else { return Ok(Exit::Failed) };
         if self.raw {
             return write_bytes(&whole.raw);
         }
         let is_replayed = memory(pipeline).await?.taken.holds(&whole.head.letter);
         if self.json {
-            return print(&format!("{:#}\n", output::json(whole, &table, is_replayed)));
+            let is_anew = table.anew.judge(&mut whole.head);
+            let mut value = output::json(whole, &table, is_replayed);
+            value["read_again"] = is_anew.into();
+            return print(&format!("{value:#}\n"));
         }
         print(&for_people(whole, is_replayed))?;
         if heads.len() > 1 {
