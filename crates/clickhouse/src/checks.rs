@@ -40,7 +40,8 @@ use crate::sort::SortKey;
 use crate::types::identifier;
 use crate::upsert::{Places, VERSION};
 pub use engine::Engine;
-use memory::{Memory, check_room, check_window};
+pub use memory::Memory;
+use memory::{check_room, check_window};
 use read::{Server, TableRow, View};
 use views::{VIEW_PARTITIONS_MAX, check_view, is_unpartitioned};
 
@@ -333,15 +334,14 @@ pub fn create_statement(config: &TableConfig, create: &CreateTable) -> String {
     )
 }
 
-/// How many tokens the table and its views' targets remember now, the smallest of them, whatever else is wrong with them; `None` if that cannot be read.
-pub fn remembered(facts: &Facts) -> Option<u64> {
+/// What the table and its views' targets remember now, the least of them, whatever else is wrong with them; `None` if that cannot be read.
+pub fn remembered(facts: &Facts) -> Option<Memory> {
     let targets = facts.views.iter().map(|view| view.target.as_ref());
-    let windows = std::iter::once(facts.table.as_ref()).chain(targets).flatten().map(|table| {
-        let engine = Engine::read(&table.engine, &table.engine_full).ok()?;
-        // The faults are those of `judge`.
-        Some(check_window(&engine, "", "", &facts.server, &mut Vec::new()).window)
-    });
-    windows.collect::<Option<Vec<u64>>>()?.into_iter().min()
+    let memories = std::iter::once(facts.table.as_ref())
+        .chain(targets)
+        .flatten()
+        .map(|table| Some(Memory::of(&Engine::read(&table.engine, &table.engine_full).ok()?, &facts.server)));
+    memories.collect::<Option<Vec<Memory>>>()?.into_iter().reduce(Memory::and)
 }
 
 fn check_version(facts: &Facts, faults: &mut Vec<Fault>) {

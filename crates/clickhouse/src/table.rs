@@ -20,7 +20,7 @@ use dataflow::{
 use tokens::{ClickHouseTokens, Facts};
 
 use crate::checks::sight::{self, Sight};
-use crate::checks::{self, Fault, PROVENANCE, Plan, read};
+use crate::checks::{self, Fault, Memory, PROVENANCE, Plan, read};
 use crate::client::{Client, Insert, QueryError};
 use crate::compress::{self, Compressor};
 use crate::config::{ServerConfig, TableConfig};
@@ -116,7 +116,8 @@ impl ClickHouseTable {
         };
         let body_bytes_per_64 = AtomicUsize::new(0);
         let plan = Arc::new(plan);
-        let remembered = Remembered::new(plan.token_window);
+        let memory = Memory { window: plan.token_window, age_ms: plan.token_age_ms_max };
+        let remembered = Remembered::new(memory);
         let now = Now::new(plan.clone());
         Self {
             client,
@@ -245,8 +246,8 @@ impl ClickHouseTable {
         let facts = read::facts(&self.client, &self.config).await.map_err(fault_error)?;
         // Frames of other columns need not wait for a column of a type that cannot be written.
         let config = TableConfig { leaves_out: true, ..self.config.clone() };
-        if let Some(tokens) = checks::remembered(&facts) {
-            self.remembered.see(tokens, self.client.steady_ms());
+        if let Some(memory) = checks::remembered(&facts) {
+            self.remembered.see(memory, self.client.steady_ms());
         }
         let plan = checks::judge(&facts, &config).map_err(|faults| self.all_faults(&faults))?;
         self.unchanged(&plan)?;

@@ -61,7 +61,8 @@ pub struct Facts {
     /// True if rows can be looked for, because a column names their insert or their key never repeats.
     #[prost(bool, tag = "16")]
     pub names_rows: bool,
-    /// When a poll last found that fewer tokens are remembered than the poll before, by our own clock, milliseconds; 0 if none did.
+    /// When a poll last found that fewer tokens are remembered than the poll before, or for a shorter time, by our own clock, milliseconds; 0 if none
+    /// did.
     #[prost(sint64, tag = "17")]
     pub narrowed_ms: i64,
 }

@@ -17,15 +17,25 @@ const AGE_SETTING: &str = "replicated_deduplication_window_seconds";
 const AGE_S: u64 = 604_800;
 
 /// What a table and its views' targets remember.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Memory {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
     /// Tokens.
-    pub(super) window: u64,
+    pub(crate) window: u64,
     /// Milliseconds; `u64::MAX` if only the number counts.
-    pub(super) age_ms: u64,
+    pub(crate) age_ms: u64,
 }
 
 impl Memory {
+    /// What a table of this engine remembers; nothing where neither it nor the server says.
+    pub(super) fn of(engine: &Engine, server: &Server) -> Self {
+        let read = |setting: &str| {
+            let said = engine.setting(setting).or_else(|| server.table_default(engine.replicated, setting));
+            said.unwrap_or(0)
+        };
+        let age_ms = if engine.replicated { read(AGE_SETTING).saturating_mul(1_000) } else { u64::MAX };
+        Self { window: read(window_setting(engine)), age_ms }
+    }
+
     /// What both remember.
     pub(super) fn and(self, other: Self) -> Self {
         Self { window: self.window.min(other.window), age_ms: self.age_ms.min(other.age_ms) }
@@ -40,25 +50,20 @@ pub(super) fn check_window(
     server: &Server,
     faults: &mut Vec<Fault>,
 ) -> Memory {
-    let setting = window_setting(engine);
-    let read =
-        |setting: &str| engine.setting(setting).or_else(|| server.table_default(engine.replicated, setting));
-    let window = read(setting).unwrap_or(0);
-    if window == 0 {
+    let (setting, memory) = (window_setting(engine), Memory::of(engine, server));
+    if memory.window == 0 {
         faults.push(Fault::fixed_by(
             format!("table `{name}` does not remember insert tokens (`{setting}` is 0), so a repeated insert doubles its rows"),
             format!("ALTER TABLE {quoted} MODIFY SETTING {setting} = {WINDOW}"),
         ));
     }
-    let age_ms =
-        if engine.replicated { read(AGE_SETTING).unwrap_or(0).saturating_mul(1000) } else { u64::MAX };
-    if age_ms == 0 {
+    if memory.age_ms == 0 {
         faults.push(Fault::fixed_by(
             format!("table `{name}` forgets insert tokens at once (`{AGE_SETTING}` is 0)"),
             format!("ALTER TABLE {quoted} MODIFY SETTING {AGE_SETTING} = {AGE_S}"),
         ));
     }
-    Memory { window, age_ms }
+    memory
 }
 
 /// The name of the setting that says how many tokens a table remembers.

@@ -203,6 +203,30 @@ fn many_bad_rows_that_the_server_names_are_parted_in_one_go() {
     });
 }
 
+/// A row is refused, the table is seen to be another, the row is refused once more, and the operator mends both before the next look. It is not that look that
+/// makes a dead letter of it.
+#[test]
+fn a_row_whose_refusal_is_mended_before_the_look_is_no_dead_letter() {
+    run(async {
+        let mut bench = Bench::new();
+        // No poll comes in between.
+        bench.settings.facts_every = Duration::from_secs(3_600);
+        {
+            let mut world = bench.table.world.lock().expect("no panic");
+            (world.poison, world.mended_at_look) = (vec![8], 2);
+        }
+        bench.push([8]);
+        bench.drain().await.expect("drains");
+        bench.assert_holds([8]);
+        assert_eq!(bench.totals().await.dead_letters, 0);
+        assert_eq!(
+            bench.table.world.lock().expect("no panic").refused,
+            2,
+            "before and after the look that failed"
+        );
+    });
+}
+
 #[test]
 fn a_crash_at_any_moment_of_a_refusal_loses_and_doubles_nothing() {
     run(async {

@@ -106,6 +106,8 @@ pub struct World {
     pub names_no_row: bool,
     /// Inserts that were refused for their rows.
     pub refused: u64,
+    /// The first refusal changes the table, and before the answer to so many looks from then on it is mended, and takes every row; 0 for none.
+    pub mended_at_look: u64,
     /// The messages of the dead letters that were encoded.
     pub messages: Vec<String>,
     /// Rows that it no longer takes after so many attempts.

@@ -150,6 +150,7 @@ impl Table for TokenTable {
         }
         if let Some(at) = rows.iter().position(|n| world.poison.contains(n)) {
             world.refused += 1;
+            world.changed |= world.mended_at_look > 0;
             let code = if world.names_no_row { 0 } else { at as i32 + 1 };
             return Err(InsertError { code, ..error(Effect::None, Remedy::Divert, TableFault::BadContent) });
         }
@@ -202,6 +203,13 @@ impl Table for TokenTable {
     async fn see(&self) -> Result<Sighting, TableError> {
         let mut world = self.world.lock().expect("no panic");
         world.looks += 1;
+        if world.changed && world.mended_at_look > 0 {
+            world.mended_at_look -= 1;
+            if world.mended_at_look == 0 {
+                world.changed = false;
+                world.poison.clear();
+            }
+        }
         if world.away && world.facts_away {
             return Err(TableError {
                 remedy: Remedy::Resend,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use live::pipeline::term;
-use live::{Case, Feed, Table};
+use live::{Case, Feed, Pipeline, Table};
 use serde_json::{Value, json};
 use sources::kafka::produce::Outgoing;
 use testkit::wait_until;
@@ -190,6 +190,13 @@ fn columns_that_are_not_kept_are_filled_by_name_and_defaults_of_computed_ones_ar
         let digest = if id % 3 == 2 { id } else { 0 };
         assert_eq!(*row, json!({ "id": id, "digest": digest, "x": id * 2 + 1, "y": id * 3 + 2 }));
     }
+
+    // The way that the note names, and records without the field.
+    let columns = "id UInt32, twice UInt64 ALIAS id * 2, x UInt64 DEFAULT twice + 1";
+    let sent = case.table_called("tables_computed_sent", columns, "id");
+    Pipeline::new(&case, "tables_computed_sent").more("columns: { x: x }").drain();
+    assert_eq!(sent.column("toString(x)"), vec!["7"; 20]);
+    assert_eq!(sent.dead_letters().count(), 40);
 
     let why = "column `next` is MATERIALIZED: the server computes it; take it out of `columns`";
     case.pipeline().more("columns: { next: id }").tool_fails(&["check"], &["--connect"], 4, why);
