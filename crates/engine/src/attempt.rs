@@ -1,16 +1,16 @@
-//! One frame, until it is settled.
+//! One piece of a frame, until its rows are in the table, or it is replaced.
 //!
-//! Owns the loop around an insert: send, wait and send again while nothing happened; a doubt, once something may have happened, is
-//! [`doubt`]'s, and which rows of a refused piece the server has named is [`blame`]'s. Does not own how many frames are under way, nor the
-//! meaning of an answer (the table classifies it).
+//! Owns the loop around an insert: send, wait and send again while nothing happened. A doubt, once something may have happened, is
+//! [`doubt`]'s, which rows of a refused piece the server has named is [`blame`]'s, and a table with other columns is [`columns`]'s. Does not own the
+//! frame ([`crate::settle`]), nor the meaning of an answer (the table classifies it).
 //!
-//! A frame that an earlier owner may have sent begins in doubt.
+//! A piece that an earlier owner may have sent begins in doubt.
 
 mod blame;
+mod columns;
 mod doubt;
 mod gate;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -27,216 +27,29 @@ use crate::context::Context;
 use crate::problem::{Noticed, State};
 use crate::refuse::Blamed;
 use crate::retry::Backoff;
+use crate::settle::Task;
 use crate::target::{Target, seen};
-use crate::{EngineError, accounts, layouts, refuse};
+use crate::{EngineError, layouts, refuse};
 use blame::Blame;
+use columns::Fitted;
 use gate::{Decided, ResendGate};
 
 /// Pause while an operator has to change something on the server: often enough to go on within a minute.
 const PERSON_PAUSE: Duration = Duration::from_secs(15);
-
-/// Pause between two checks whether a refused row was sealed as a dead letter.
-const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
 /// A decision to send again is not acted on after this long: reading the frame's bytes may take longer, for the store may be away, and
 /// then it is decided anew with the bytes at hand, so that no insert is begun only to be held back. What counts is the
 /// [judgement](gate) before the last bytes leave.
 const DECIDED_MAX: Duration = Duration::from_secs(1);
 
-/// A frame to settle.
-pub struct Task {
-    /// The table's place among the targets.
-    pub place: usize,
-    /// The frame's ordinal.
-    pub ordinal: u64,
-    /// Its pieces; one unless it was split.
-    pub pieces: Vec<Piece>,
-    /// True if an earlier owner may have sent it.
-    pub doubtful: bool,
-    /// The identity of a later table of this name that the operator has accepted; empty if there is none.
-    pub accepted_uuid: String,
-}
-
-/// What became of the rows of a settled frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rows {
-    /// In the table.
-    pub settled: u64,
-    /// Dead letters.
-    pub refused: u64,
-}
-
-/// Sends a frame until all its pieces are in the table, or in the dead letters; tells how many rows are where.
-/// Tables in which the order of inserts shows have one insert in flight: their pieces go in the order of their rows.
-///
-/// # Errors
-/// When an operator must decide, another owner took over, the store refuses, or rows do not add up (C9).
-pub async fn settle(context: &Arc<Context>, task: Task) -> Result<Rows, EngineError> {
-    // The operator's answer is read where doubts are decided.
-    let live = task.pieces.iter().filter(|p| p.is_live());
-    let mut waiting: VecDeque<(Piece, bool)> =
-        live.map(|p| (p.clone(), task.doubtful || p.verdict.is_some())).collect();
-    waiting.make_contiguous().sort_by_key(|(piece, _)| piece.first_row);
-    let sealed: u64 = waiting.iter().map(|(piece, _)| piece.frame.rows).sum();
-    let (mut rows, mut refused) = (Rows { settled: 0, refused: 0 }, Vec::new());
-    // Whether the operator was waited for: what was refused before may be mended.
-    let waited = AtomicBool::new(false);
-    let (mut blamed, mut backoff) = (Vec::new(), Backoff::new(context.settings.retry_pause_max));
-    // Every split adds pieces, and a frame has a bounded number of them.
-    loop {
-        let Some((piece, doubtful)) = waiting.pop_front() else {
-            if blamed.is_empty() {
-                break;
-            }
-            // Rows are blamed only while the table is the one that they were made for: after a look that found another they must be refused once more
-            // than one that finds it again, for what is mended may be mended between a refusal and the look. All of the frame's together, so that
-            // they share a seal.
-            let has_waited = waited.swap(false, Ordering::AcqRel);
-            let is_as_it_was = is_as_it_was(context, task.place, &blamed).await;
-            waited.store(!is_as_it_was, Ordering::Release);
-            if is_as_it_was && !has_waited {
-                tell_blame(context, task.place, &blamed);
-                rows.refused += blamed.len() as u64;
-                refused.extend(blamed.iter().map(|row: &Blamed| row.piece.piece));
-                refuse::hand_over(context, task.place, task.ordinal, std::mem::take(&mut blamed)).await?;
-                break;
-            }
-            backoff.pause(&*context.runtime).await;
-            // Some may have another token by now.
-            let pieces = pieces_now(context, &task).await;
-            let again = blamed.drain(..).filter_map(|row| pieces.get(row.piece.piece as usize).cloned());
-            waiting.extend(again.map(|piece| (piece, false)));
-            continue;
-        };
-        let sending = Sending {
-            context,
-            place: task.place,
-            target: &context.targets[task.place],
-            ordinal: task.ordinal,
-            generation: piece.generation,
-            accepted_uuid: &task.accepted_uuid,
-            before: piece.server.as_ref().filter(|_| doubtful).map(seen),
-            in_doubt: doubtful,
-            refused: false,
-            misfit: false,
-            decided: None,
-            read: None,
-            layout: piece.layout.as_deref().map(layouts::from_record),
-            blame: Blame::default(),
-            rows: None,
-            waited: &waited,
-            backoff: Backoff::new(context.settings.retry_pause_max),
-            piece: &piece,
-        };
-        match sending.run().await? {
-            Sent::Settled => rows.settled += piece.frame.rows,
-            Sent::Split => {
-                let parts = pieces_after(context, &task, &piece).await;
-                let parts = parts.into_iter().map(|p| (p, false));
-                if context.settings.in_flight_max == 1 {
-                    parts.rev().for_each(|part| waiting.push_front(part));
-                } else {
-                    // Breadth first: a fault of all rows is seen as such before any of them is a dead letter.
-                    waiting.extend(parts);
-                }
-            }
-            Sent::Refused(row) => blamed.push(*row),
-        }
-    }
-    for piece in refused {
-        wait_until_dead(context, &task, piece).await;
-    }
-    let (seq, table) = (context.ownership.next_seq(), context.targets[task.place].table.name());
-    accounts::frame(seq, table, task.ordinal, sealed, rows.settled, rows.refused)?;
-    Ok(rows)
-}
-
-/// The pieces that the split of `piece` has added last: together they have its rows.
-async fn pieces_after(context: &Context, task: &Task, piece: &Piece) -> Vec<Piece> {
-    let journal = context.journal.lock().await;
-    let table = &journal.lane().tables[context.targets[task.place].index as usize];
-    let pieces = table.pieces(task.ordinal).unwrap_or_default();
-    debug_assert!(pieces.get(piece.piece as usize).is_none_or(|p| p.dead), "a split piece is dead");
-    let mut rows = 0;
-    let parts = pieces.iter().rev().take_while(|part| {
-        let is_open = rows < piece.frame.rows;
-        rows += part.frame.rows;
-        is_open
-    });
-    let mut parts: Vec<Piece> = parts.cloned().collect();
-    parts.reverse();
-    parts
-}
-
-/// The pieces of a frame as the journal has them.
-async fn pieces_now(context: &Context, task: &Task) -> Vec<Piece> {
-    let journal = context.journal.lock().await;
-    let table = &journal.lane().tables[context.targets[task.place].index as usize];
-    table.pieces(task.ordinal).unwrap_or_default().to_vec()
-}
-
-/// Rows are refused one by one: the problem of their table, for `status` and `/readyz`, in the words about the last of them.
-fn tell_blame(context: &Context, place: usize, rows: &[Blamed]) {
-    let Some((state, error)) =
-        rows.last().and_then(|row| Some((State::of_table(row.error.kind)?, &row.error)))
-    else {
-        return;
-    };
-    let (name, now_ms) = (context.targets[place].table.name(), context.runtime.wall_ms());
-    context.status.met(name, state, &error.redacted(), Effect::None, Noticed::Inserting, now_ms);
-}
-
-/// True if the table answers at once and takes the columns of these rows as they are.
-async fn is_as_it_was(context: &Context, place: usize, rows: &[Blamed]) -> bool {
-    let target = &context.targets[place];
-    match target.table.see().await {
-        Ok(seen) => {
-            context.see(place, seen);
-            let fits =
-                |row: &Blamed| row.layout.as_ref().is_none_or(|layout| target.table.fit(layout) == Fit::AsIs);
-            rows.iter().all(fits)
-        }
-        Err(error) => {
-            context.not_seen(place, &error, Effect::None);
-            false
-        }
-    }
-}
-
-/// Waits until the lane has sealed a refused row as a dead letter.
-async fn wait_until_dead(context: &Context, task: &Task, piece: u32) {
-    let target = &context.targets[task.place];
-    loop {
-        {
-            let journal = context.journal.lock().await;
-            let pieces = journal.lane().tables[target.index as usize].pieces(task.ordinal);
-            if pieces.and_then(|p| p.get(piece as usize)).is_none_or(|p| p.dead) {
-                return;
-            }
-        }
-        // Seals are at most a batch's age apart while a row waits.
-        context.runtime.sleep(REFUSED_PAUSE).await;
-    }
-}
-
 /// How a piece ended.
-enum Sent {
+pub enum Sent {
     /// Its rows are in the table.
     Settled,
     /// Smaller pieces take its place.
     Split,
     /// Its only row goes to the dead letters.
     Refused(Box<Blamed>),
-}
-
-/// The bytes of an attempt.
-enum Fitted {
-    /// Those that were sealed.
-    AsItIs,
-    /// The same rows, encoded for these columns.
-    Encoded((Bytes, Layout)),
-    /// There are none for the columns of now: it was waited for others, and the doubt is judged anew.
-    Waited,
 }
 
 /// Why an attempt has no positive answer.
@@ -247,7 +60,8 @@ enum Unsent {
     Failed(InsertError),
 }
 
-struct Sending<'a> {
+/// A piece on its way.
+pub struct Sending<'a> {
     context: &'a Arc<Context>,
     place: usize,
     target: &'a Target,
@@ -278,8 +92,42 @@ struct Sending<'a> {
     backoff: Backoff,
 }
 
-impl Sending<'_> {
-    async fn run(mut self) -> Result<Sent, EngineError> {
+impl<'a> Sending<'a> {
+    /// A piece that is to be sent. `waited` is set once the operator was waited for because too many rows are refused.
+    pub fn new(
+        context: &'a Arc<Context>,
+        task: &'a Task,
+        piece: &'a Piece,
+        doubtful: bool,
+        waited: &'a AtomicBool,
+    ) -> Self {
+        Self {
+            context,
+            place: task.place,
+            target: &context.targets[task.place],
+            ordinal: task.ordinal,
+            piece,
+            generation: piece.generation,
+            accepted_uuid: &task.accepted_uuid,
+            before: piece.server.as_ref().filter(|_| doubtful).map(seen),
+            in_doubt: doubtful,
+            refused: false,
+            misfit: false,
+            decided: None,
+            read: None,
+            layout: piece.layout.as_deref().map(layouts::from_record),
+            blame: Blame::default(),
+            rows: None,
+            waited,
+            backoff: Backoff::new(context.settings.retry_pause_max),
+        }
+    }
+
+    /// Sends it until its rows are in the table, it was replaced, or its only row is refused.
+    ///
+    /// # Errors
+    /// When an operator must decide, another owner took over, or the store refuses.
+    pub async fn run(mut self) -> Result<Sent, EngineError> {
         loop {
             if self.target.is_suspect() {
                 // It was seen to have changed: nothing goes to it until it is as it was.
@@ -371,124 +219,6 @@ impl Sending<'_> {
         }
     }
 
-    /// Whether the server has named a row that it did not name before, so that another attempt may name another. Tables in which the order of inserts shows
-    /// get their rows in one order.
-    fn names_another(&mut self, error: &InsertError, body: &Bytes) -> bool {
-        let rows = u32::try_from(self.piece.frame.rows).unwrap_or(u32::MAX);
-        let named = self.target.table.refused_row(error).filter(|_| self.context.settings.in_flight_max > 1);
-        named.is_some_and(|at| self.blame.name(at, rows, body.len() as u64))
-    }
-
-    /// The piece's rows with those at the end that the server has named; `None` if it has named none.
-    async fn reordered(&mut self, body: &Bytes) -> Result<Option<(Bytes, Layout)>, EngineError> {
-        let rows = match &self.rows {
-            Some(rows) => rows.clone(),
-            None if self.blame.rows().is_empty() => return Ok(None),
-            None => refuse::decode(self.context, self.place, self.piece, body).await?,
-        };
-        self.rows = Some(rows.clone());
-        // What is in doubt is sent as it was.
-        let order = if self.in_doubt { None } else { self.blame.order(rows.num_rows() as u32) };
-        let Some(order) = order.map(<[u32]>::to_vec) else {
-            self.blame.as_it_is();
-            return Ok(None);
-        };
-        let again = refuse::in_order(self.context, self.place, self.piece, rows, order, self.layout.as_ref());
-        let again = again.await?;
-        if again.is_none() {
-            self.blame.as_it_is();
-        }
-        Ok(again)
-    }
-
-    /// Reads off the bytes which columns they hold, if no record says so.
-    async fn know_layout(&mut self, body: &Bytes) -> Result<(), EngineError> {
-        if self.layout.is_some() || self.target.table.layout().columns.is_empty() {
-            return Ok(());
-        }
-        let (table, body) = (self.target.table.clone(), body.clone());
-        let read = self.context.runtime.run(move || table.layout_of(&body)).await;
-        let read = read.ok_or(EngineError::Internal("columns of a frame"))?;
-        self.layout = Some(read.map_err(|error| EngineError::Mismatch(error.message))?);
-        Ok(())
-    }
-
-    /// Whether the piece can go to the table as that was seen last.
-    fn fit(&self) -> Fit {
-        self.layout.as_ref().map_or(Fit::AsIs, |layout| self.target.table.fit(layout))
-    }
-
-    /// Replaces the piece by one for the columns of now, or waits for other ones. True if it was replaced.
-    async fn make_fit(&mut self, body: &Bytes) -> Result<bool, EngineError> {
-        let words = match self.fit() {
-            Fit::AsIs => return Ok(false),
-            Fit::No { words } => words,
-            Fit::Again { .. } | Fit::Without { .. } => {
-                let (context, layout) = (self.context, self.layout.as_ref());
-                match refuse::again(context, self.place, self.ordinal, self.piece, body, layout).await? {
-                    refuse::Outcome::Split => return Ok(true),
-                    refuse::Outcome::Differs(words) => words,
-                    refuse::Outcome::TooMany => refuse::too_many("its columns have changed too often"),
-                }
-            }
-        };
-        self.wait_for_columns(&words).await?;
-        Ok(false)
-    }
-
-    /// The server has refused a piece in doubt for its columns. False if it fits those that the table has now: it is sent again, as it is.
-    ///
-    /// Where it does not fit, its token stays: a copy of it that is late would be written once the columns are back.
-    async fn misfits(&mut self) -> Result<bool, EngineError> {
-        self.misfit = true;
-        self.look().await;
-        match self.fit() {
-            Fit::AsIs => return Ok(false),
-            Fit::Again { .. } => {}
-            Fit::No { words } | Fit::Without { words } => self.wait_for_columns(&words).await?,
-        }
-        Ok(true)
-    }
-
-    /// Whether the server will not take the bytes as they are, under whatever token.
-    fn is_refused(&self) -> bool {
-        self.refused || self.misfit && matches!(self.fit(), Fit::Again { .. })
-    }
-
-    /// What a piece in doubt is sent as, once the server has refused its bytes for their columns: its rows, encoded for the columns that the table has
-    /// now. The token stays. A table that has taken the one takes no other insert with it, whatever its bytes are, so the rows still arrive once.
-    async fn fitted(&mut self, body: &Bytes) -> Result<Fitted, EngineError> {
-        if !(self.in_doubt && self.is_refused()) {
-            return Ok(Fitted::AsItIs);
-        }
-        let words = match self.fit() {
-            Fit::AsIs => return Ok(Fitted::AsItIs),
-            Fit::Again { .. } => {
-                let (context, layout) = (self.context, self.layout.as_ref());
-                match refuse::fitted(context, self.place, self.piece, body, layout).await? {
-                    Ok(fitted) => return Ok(Fitted::Encoded(fitted)),
-                    Err(words) => words,
-                }
-            }
-            Fit::No { words } | Fit::Without { words } => words,
-        };
-        self.wait_for_columns(&words).await?;
-        Ok(Fitted::Waited)
-    }
-
-    /// Waits for the operator to give the table columns that the piece fits.
-    async fn wait_for_columns(&mut self, words: &str) -> Result<(), EngineError> {
-        // Logged once for all frames that wait.
-        self.tell_problem(State::TableDiffers, words, Effect::None);
-        let table = self.target.table.name();
-        tracing::debug!(table, frame = self.ordinal, words, "a frame waits for the table's columns");
-        // Counts the tries for the log, and lets other frames go first.
-        self.backoff.pause(&*self.context.runtime).await;
-        self.check_owner().await?;
-        self.look().await;
-        Ok(())
-    }
-
     /// A frame is for the table that it was sealed for, and for no other of that name that nobody has accepted.
     async fn check_table(&self) -> Result<(), EngineError> {
         let sealed_for = self.piece.server.as_ref().map_or("", |s| s.table_uuid.as_str());
@@ -561,21 +291,6 @@ impl Sending<'_> {
                     backoff.pause(&*self.context.runtime).await;
                 }
                 result => return result,
-            }
-        }
-    }
-
-    /// True if the table answers at once and takes the piece's columns as they are. Otherwise waits until it answers: the rows
-    /// are then sent again, or made to fit.
-    async fn is_unchanged(&mut self) -> bool {
-        match self.target.table.see().await {
-            Ok(seen) => {
-                self.context.see(self.place, seen);
-                self.fit() == Fit::AsIs
-            }
-            Err(_) => {
-                self.look().await;
-                false
             }
         }
     }

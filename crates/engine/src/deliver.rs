@@ -1,7 +1,7 @@
 //! Sends sealed frames and settles them: one task a table.
 //!
 //! Owns the send window as seen from outside (what is in flight, what comes next) and the recording of the frontier. Does
-//! not own the fate of one frame ([`crate::attempt`]) or the rules (`protocol::window`).
+//! not own the fate of one frame ([`crate::settle`]) or the rules (`protocol::window`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use protocol::lane::Piece;
 use protocol::record::{Body, Frame, Settle, SettledAbove};
 use protocol::window::{self, Reach, Settled};
 
-use crate::attempt::{self, Rows, Task};
 use crate::context::Context;
 use crate::cut::TableCut;
 use crate::problem::{Noticed, State};
+use crate::settle::{self, Rows, Task};
 use crate::tasks::{on_a_task, until};
 use crate::{EngineError, layouts, start};
 
@@ -176,7 +176,7 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
                 // On a task of its own: an attempt waits for the journal in turn with the loop below, and if its turn came while
                 // that loop waits behind it, nobody would poll it.
                 let sending = context.clone();
-                let work = async move { attempt::settle(&sending, task).await };
+                let work = async move { settle::settle(&sending, task).await };
                 (ordinal, on_a_task(&context.runtime, "attempt", work).await)
             }));
         }

@@ -35,7 +35,8 @@
 //! | [`remake`]     | a segment that was never written, made again from the source                 |
 //! | [`origins`]    | which record each row of a frame was: a few bytes a row                       |
 //! | [`deliver`]    | the send window, attempts in flight, settling                                |
-//! | [`attempt`]    | one frame until it is settled: retries and doubt                             |
+//! | [`settle`]     | one frame until all its rows are settled or dead letters                     |
+//! | [`attempt`]    | one piece of a frame: retries, doubt, other columns                          |
 //! | [`answer`]     | a person's answer to a question that stopped a lane                          |
 //! | [`change`]     | what may change under a pipeline's name: pure                                |
 //! | [`forget`]     | a stream that a person takes out of the pipeline                             |
@@ -105,6 +106,7 @@ pub mod runtime;
 pub mod seal;
 pub mod segment;
 pub mod settings;
+pub mod settle;
 pub mod spool;
 pub mod stage;
 pub mod start;

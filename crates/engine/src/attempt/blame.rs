@@ -9,6 +9,12 @@
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
+use dataflow::{InsertError, Layout};
+
+use super::Sending;
+use crate::{EngineError, refuse};
+
 /// Rows named for one split at the most: with the rows between them they are as many pieces as a frame may have.
 const NAMED_MAX: usize = protocol::lane::PIECES_MAX / 2 - 2;
 
@@ -53,6 +59,38 @@ impl Blame {
     /// The rows that were named, in order.
     pub fn rows(&self) -> Vec<usize> {
         self.named.iter().map(|row| *row as usize).collect()
+    }
+}
+
+impl Sending<'_> {
+    /// Whether the server has named a row that it did not name before, so that another attempt may name another. Tables in which the order of inserts shows
+    /// get their rows in one order.
+    pub(super) fn names_another(&mut self, error: &InsertError, body: &Bytes) -> bool {
+        let rows = u32::try_from(self.piece.frame.rows).unwrap_or(u32::MAX);
+        let named = self.target.table.refused_row(error).filter(|_| self.context.settings.in_flight_max > 1);
+        named.is_some_and(|at| self.blame.name(at, rows, body.len() as u64))
+    }
+
+    /// The piece's rows with those at the end that the server has named; `None` if it has named none.
+    pub(super) async fn reordered(&mut self, body: &Bytes) -> Result<Option<(Bytes, Layout)>, EngineError> {
+        let rows = match &self.rows {
+            Some(rows) => rows.clone(),
+            None if self.blame.rows().is_empty() => return Ok(None),
+            None => refuse::decode(self.context, self.place, self.piece, body).await?,
+        };
+        self.rows = Some(rows.clone());
+        // What is in doubt is sent as it was.
+        let order = if self.in_doubt { None } else { self.blame.order(rows.num_rows() as u32) };
+        let Some(order) = order.map(<[u32]>::to_vec) else {
+            self.blame.as_it_is();
+            return Ok(None);
+        };
+        let again = refuse::in_order(self.context, self.place, self.piece, rows, order, self.layout.as_ref());
+        let again = again.await?;
+        if again.is_none() {
+            self.blame.as_it_is();
+        }
+        Ok(again)
     }
 }
 

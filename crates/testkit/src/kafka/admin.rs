@@ -17,6 +17,8 @@ use crate::wait::poll;
 const TOOL_MAX: Duration = Duration::from_secs(300);
 /// Deletion is answered before the broker's view follows.
 const DELETED_WITHIN: Duration = Duration::from_secs(300);
+/// The broker sends a heartbeat every two seconds, once it gets to it.
+const UNFENCED_WITHIN: Duration = Duration::from_secs(120);
 
 /// A topic as the broker describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +45,13 @@ impl Kafka {
             args.push("--config".into());
             args.push(format!("{key}={value}"));
         }
-        self.topic_command(&args).with_context(|| format!("cannot create topic `{name}`"))?;
+        // On a busy machine the broker's heartbeat may be late; until the next it is given no partitions.
+        let made = poll(UNFENCED_WITHIN, || match self.topic_command(&args) {
+            Err(error) if error.to_string().contains("currently fenced") => None,
+            result => Some(result),
+        });
+        let made = made.context("the broker stays fenced").and_then(|made| made);
+        made.with_context(|| format!("cannot create topic `{name}`"))?;
         Ok(())
     }
 

@@ -86,7 +86,7 @@ impl<'a> Run<'a> {
     }
 
     async fn until(&mut self, mut rows: Vec<String>) {
-        for _ in 0..100 {
+        for _ in 0..600 {
             if self.rows().len() >= rows.len() {
                 break;
             }
@@ -425,7 +425,7 @@ async fn thousands_of_files_are_followed_with_few_open() {
     run.until(rows(0..count)).await;
     // While they are read for the first time, and between two looks: the bound, those that two threads have, and one that is compared.
     assert!(most <= 520, "{most} were open");
-    for _ in 0..600 {
+    for _ in 0..3_000 {
         if descriptors(&dir.path("")) <= 260 {
             break;
         }
