@@ -299,7 +299,7 @@ fn recognize(
     for from in known {
         // A file that is missed ends the start here, before anything new is recorded.
         match place::find(from, &others)? {
-            // One of two hard links that were read as two files has gone.
+            // One of two hard links that were read as two files has gone, or another file was read there later.
             Place::At(_, path) if is_anothers(from, &path, known) => {}
             Place::At(file, path) => {
                 nodes.extend(file.metadata().map(|metadata| Node::of(&metadata)).ok());
@@ -349,15 +349,21 @@ fn recognize(
     Ok(recognized)
 }
 
-/// Whether the file that was found under another name is read as a file of that name.
+/// Whether the file that was found at `path` is read as another one: found under another name, as a file of that name; found in place of the one that
+/// was read, as one that was read there later.
 fn is_anothers(from: &ReadFrom, path: &str, known: &[ReadFrom]) -> bool {
-    let node = |from: &ReadFrom| node(&from.identity);
-    let has_name = |other: &&ReadFrom| *other.partition.stream == *path && other.partition != from.partition;
-    *from.partition.stream != *path
-        && known
-            .iter()
-            .filter(has_name)
-            .any(|other| node(other).zip(node(from)).is_some_and(|(other, node)| other.is(&node)))
+    let Some(identity) = Identity::parse(&from.identity) else { return false };
+    let others =
+        || known.iter().filter(|other| *other.partition.stream == *path && other.partition != from.partition);
+    if *from.partition.stream != *path {
+        return others().any(|other| node(&other.identity).is_some_and(|node| node.is(&identity.node())));
+    }
+    let stands_there = |other: &ReadFrom| {
+        let found = place::find(other, &|| Ok(Vec::new()));
+        matches!(found, Ok(Place::At(_, at)) if at == path)
+    };
+    let is_later = |other: &&ReadFrom| other.partition.index > from.partition.index;
+    others().any(|other| is_later(&other) && !find::leads_to(path, &identity) && stands_there(other))
 }
 
 /// Whether the file is a copy of one that stands, whose name is the beginning of its name: `app.log.1` of `app.log`.

@@ -135,10 +135,7 @@ pub(super) fn check_provenance(table: &TableRow, config: &TableConfig, faults: &
         Some(column) if column.type_name == "UUID" && column.is_stored_as_sent() => true,
         Some(column) => {
             faults.push(Fault::fixed_by(
-                format!(
-                    "column `{PROVENANCE}` must be a plain `UUID` and is `{} {}`",
-                    column.type_name, column.default_kind
-                ),
+                format!("column `{PROVENANCE}` must be a plain `UUID` and is `{}`", column.declared()),
                 free_provenance(config, &column.type_name, &column.default_kind),
             ));
             false

@@ -25,6 +25,9 @@ const VIEWS_MAX: usize = 64;
 /// in sixteen goes unseen, and the next start sees it.
 const NODE_PROBES: usize = 5;
 
+/// Characters shown of an answer that is no version: enough to tell whose it is.
+const VERSION_CHARS_MAX: usize = 100;
+
 /// From this version on the server says how it remembers inserts.
 const VERSION_HASHES: (u32, u32) = (26, 2);
 /// Asynchronous inserts that the server took since its start, into any table.
@@ -96,8 +99,14 @@ async fn version(client: &Client) -> Result<(u32, u32), Fault> {
              that changes answers";
         return Err(Fault { remedy: Remedy::Resend, kind: TableFault::Uncertain, ..Fault::stop(message) });
     }
-    let mut numbers = text.split('.').map(|n| n.parse().unwrap_or(0));
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let mut numbers = text.split('.').map_while(|n| n.parse().ok());
+    let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else {
+        let shown = types::shorten(text, VERSION_CHARS_MAX);
+        return Err(Fault::stop(format!(
+            "the answer to `SELECT version()` is `{shown}`, which is no version of ClickHouse: look for a proxy or a login page at this address"
+        )));
+    };
+    let version = (major, minor);
     if version < VERSION_MIN {
         return Err(Fault::stop(format!(
             "the server is ClickHouse {text}; exactly-once insertion needs {}.{} or newer: upgrade the server",
@@ -263,10 +272,15 @@ async fn views(ask: &Asker<'_>, mut open: Dependencies) -> Result<Vec<View>, Fau
         if views.len() == VIEWS_MAX {
             return Err(Fault::stop(format!("more than {VIEWS_MAX} materialized views hang on the table")));
         }
-        let Some((view, _)) = table(ask, &database, &name).await? else { continue };
+        let Some((mut view, _)) = table(ask, &database, &name).await? else { continue };
         // Plain views and dictionaries depend on a table too, and take no part in an insert.
         if view.engine != "MaterializedView" {
             continue;
+        }
+        if is_nil(&view.uuid)
+            && let Some(uuid) = declared_uuid(ask, &database, &name).await?
+        {
+            view.uuid = uuid;
         }
         let target_path = target_of(&view, &database, &name);
         let target = table(ask, &target_path.0, &target_path.1).await?;
@@ -284,6 +298,20 @@ async fn views(ask: &Asker<'_>, mut open: Dependencies) -> Result<Vec<View>, Fau
     Ok(views)
 }
 
+fn is_nil(uuid: &str) -> bool {
+    uuid.chars().all(|c| matches!(c, '0' | '-'))
+}
+
+/// The identity in a view's declaration. A database that lies over others, as the engine in a process has it, shows none in `system.tables`, and
+/// still names a view's hidden table by it.
+async fn declared_uuid(ask: &Asker<'_>, database: &str, name: &str) -> Result<Option<String>, QueryError> {
+    let sql = "SELECT max(extract(create_table_query, 'UUID \\'([0-9a-f-]{36})\\'')) FROM system.tables \
+               WHERE database = {database:String} AND name = {table:String} SETTINGS show_table_uuid_in_table_create_query_if_not_nil = 1";
+    let found: Option<(String,)> =
+        ask.one_if_allowed(sql, &[("database", database), ("table", name)]).await?;
+    Ok(found.map(|(uuid,)| uuid).filter(|uuid| !uuid.is_empty()))
+}
+
 /// Where a view writes: the table after `TO`, or the hidden table of its own.
 pub(super) fn target_of(view: &TableRow, database: &str, name: &str) -> (String, String) {
     // The declaration begins `CREATE MATERIALIZED VIEW database.name [UUID '…'] [REFRESH …] TO database.target (…) AS SELECT`.
@@ -295,8 +323,8 @@ pub(super) fn target_of(view: &TableRow, database: &str, name: &str) -> (String,
             return (parts.pop().unwrap_or_else(|| database.to_owned()), table);
         }
     }
-    let nil = view.uuid.chars().all(|c| matches!(c, '0' | '-'));
-    let hidden = if nil { format!(".inner.{name}") } else { format!(".inner_id.{}", view.uuid) };
+    let hidden =
+        if is_nil(&view.uuid) { format!(".inner.{name}") } else { format!(".inner_id.{}", view.uuid) };
     (database.to_owned(), hidden)
 }
 

@@ -52,11 +52,10 @@ fn check_columns(table: &TableRow, upsert: &Upsert, config: &TableConfig, faults
         match find(VERSION) {
             Some(column) if column.type_name == "UInt64" && column.is_stored_as_sent() => {}
             Some(column) => faults.push(Fault::stop(format!(
-                "column `{VERSION}` of table `{}` must be a plain `UInt64` and is `{} {}`; or name a column of the records: \
+                "column `{VERSION}` of table `{}` must be a plain `UInt64` and is `{}`; or name a column of the records: \
                  `upsert: {{ version: … }}`",
                 config.name(),
-                column.type_name,
-                column.default_kind
+                column.declared()
             ))),
             None => faults.push(Fault::fixed_by(
                 format!(

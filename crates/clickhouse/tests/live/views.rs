@@ -48,6 +48,50 @@ async fn a_view_that_fails_leaves_the_effect_unknown() {
 }
 
 #[tokio::test]
+async fn a_view_that_was_not_seen_yet_or_is_named_far_back_leaves_the_effect_unknown() {
+    let server = server_or_skip!();
+    server
+        .query(&format!("CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+        .unwrap();
+    let before_the_view = open(&server, "t").await;
+    // Longer than what is shown of an answer.
+    let constraint = format!("n != 7 AND toString(n) != '{}'", "x".repeat(600));
+    server
+        .query(&format!(
+            "CREATE TABLE target (n Int32, CONSTRAINT c CHECK {constraint}) ENGINE = MergeTree ORDER BY n {WINDOW}"
+        ))
+        .unwrap();
+    server.query("CREATE MATERIALIZED VIEW v TO target AS SELECT n FROM t").unwrap();
+    let with_the_view = open(&server, "t").await;
+    for (token, table) in [("a", before_the_view), ("b", with_the_view)] {
+        let frame = frames(&table, &[batch(vec![("n", ints(0..10))])]).remove(0);
+        let error = send(&table, token, &frame.body).await.unwrap_err();
+        assert_eq!((error.effect, error.kind), (Effect::Unknown, TableFault::View), "{error}");
+        assert!(error.message.contains("view default.v failed"), "{error}");
+    }
+    assert_eq!(server.query("SELECT count() FROM t").unwrap(), "20\n", "both inserts have reached the table");
+}
+
+#[tokio::test]
+async fn a_view_with_a_hidden_target_is_found_in_a_database_that_shows_no_identities() {
+    let server = server_or_skip!();
+    server
+        .query(&format!("CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+        .unwrap();
+    server
+        .query(&format!(
+            "CREATE MATERIALIZED VIEW v ENGINE = MergeTree ORDER BY n {WINDOW} AS SELECT n FROM t"
+        ))
+        .unwrap();
+    let table = open(&server, "t").await;
+    let frame = frames(&table, &[batch(vec![("n", ints(0..10))])]).remove(0);
+    for _ in 0..2 {
+        send(&table, "a", &frame.body).await.unwrap();
+    }
+    assert_eq!(server.query("SELECT count() FROM v").unwrap(), "10\n");
+}
+
+#[tokio::test]
 async fn a_known_token_without_rows_still_feeds_the_views() {
     let server = server_or_skip!();
     server

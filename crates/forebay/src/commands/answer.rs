@@ -104,7 +104,9 @@ impl Answer {
 /// Says why an answer was not taken.
 fn refuse(error: AnswerError) -> anyhow::Result<Exit> {
     let exit = match &error {
-        AnswerError::NotOpen { .. } | AnswerError::TooEarly { .. } => Exit::Fault,
+        AnswerError::NotOpen { .. } => Exit::Fault,
+        // The same line is right a little later.
+        AnswerError::TooEarly { .. } => Exit::Failed,
         AnswerError::Claimed => Exit::Fenced,
         AnswerError::Engine(_) => return Err(error.into()),
     };

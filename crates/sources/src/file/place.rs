@@ -11,6 +11,7 @@
 //! | the file, compressed, with other bytes | it, if they are inflated to what was read: a good copy of a damaged file     |
 //! | the file, cut                         | its copy in the same folder; else refused                                    |
 //! | nothing, or another file              | the file under its new name in the same folder, or among the paths           |
+//! | another file with all that was read   | the same; else it, since it was put there in place of the one before (`rsync`, an editor, a backup) |
 //! | a link that led to the file           | the file where the link leads now, or led when the file was first seen, as above |
 //! | the file, emptied or written over     | its copy in the same folder, whose name begins alike (`copytruncate`)        |
 //! | the same, and has another name by now | the same                                                                     |
@@ -69,7 +70,7 @@ pub(super) fn find(
     let forget = format!("`forebay forget FILE --partition {path}/{}`", from.partition.index);
     let mark = Mark::from(from.leader_epoch);
     let read = Read { next, mark };
-    let mut shorter = None;
+    let (mut shorter, mut replaced) = (None, None);
     let (found, now) = match files::open(path) {
         Ok(file) => {
             let failed = |error| failed(path, "opened", &error);
@@ -86,7 +87,11 @@ pub(super) fn find(
             if has_lost_its_content(found) && read.is_in_packed(&file, path, from).map_err(failed)? {
                 return Ok(Place::At(file, path.to_owned()));
             }
-            shorter = (found == Likeness::Same).then_some(file);
+            match found {
+                Likeness::Same => shorter = Some(file),
+                Likeness::Copy if read.is_in(&file, path, from).map_err(failed)? => replaced = Some(file),
+                _ => {}
+            }
             (Some(found), Some(now))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (None, None),
@@ -96,6 +101,14 @@ pub(super) fn find(
         let was_copied = found.is_some_and(has_lost_its_content) || shorter.is_some();
         if let Some(place) = elsewhere(path, &identity, read, was_copied, paths)? {
             return Ok(place);
+        }
+        if let Some(file) = replaced {
+            tracing::info!(
+                file = path,
+                position = next,
+                "another file with all that was read stands in the place of the one that was read, so it is read on"
+            );
+            return Ok(Place::At(file, path.to_owned()));
         }
         if found == Some(Likeness::Cut) {
             let few = match now.as_ref().is_some_and(|now| now.covers() < FEW) {
@@ -183,6 +196,14 @@ impl Read {
             Stands::Line | Stands::AfterWhole => begins_so(),
             Stands::Middle | Stands::Beyond(_) => Ok(false),
         }
+    }
+
+    /// Whether a file that begins as the one that was read has all of it.
+    fn is_in(self, file: &File, path: &str, from: &ReadFrom) -> std::io::Result<bool> {
+        Ok(match inflate::packing(file)? {
+            Packing::Plain => matches!(self.stands_in(file)?, Has::AsRead),
+            _ => self.is_in_packed(file, path, from)?,
+        })
     }
 
     fn stands_in(self, file: &File) -> std::io::Result<Has> {

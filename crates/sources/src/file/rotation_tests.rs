@@ -143,6 +143,54 @@ async fn a_file_copied_and_truncated_is_read_to_its_end_and_so_is_what_follows()
 }
 
 #[tokio::test]
+async fn a_file_that_was_replaced_by_one_with_all_that_was_read_is_read_on() {
+    let dir = Dir::new("replaced");
+    let path = dir.write("a.log", &rows(0..50));
+    let mut run = Run::new(std::slice::from_ref(&path));
+    assert_eq!(run.run().await.unwrap(), ids(0..50));
+    // As `rsync` and editors do, and whoever moves the folder to another disk.
+    let replace = |body: &[u8]| std::fs::rename(dir.write("b.tmp", body), &path).unwrap();
+    replace(&rows(0..50));
+    assert_eq!(run.run().await.unwrap(), ids(0..0), "nothing new is in it");
+    replace(&rows(0..70));
+    assert_eq!(run.run().await.unwrap(), ids(50..70));
+    replace(&[rows(0..50), rows(100..170)].concat());
+    let other = [ids(0..50), ids(100..170)].concat();
+    assert_eq!(
+        run.run().await.unwrap(),
+        other,
+        "another file: what was read before the position is not in it"
+    );
+    assert_eq!(run.known.len(), 2);
+    append(&path, &rows(170..171));
+    assert_eq!(run.run().await.unwrap(), ids(170..171));
+    // The first one is restored: one file is read by one partition.
+    replace(&rows(0..80));
+    assert_eq!(run.run().await.unwrap(), ids(70..80));
+    append(&path, &rows(80..81));
+    assert_eq!(run.run().await.unwrap(), ids(80..81));
+}
+
+#[tokio::test]
+async fn a_file_that_was_read_twice_under_one_name_is_read_on_once() {
+    let dir = Dir::new("replaced-twice");
+    let path = dir.write("a.log", &rows(0..50));
+    let mut run = Run::new(std::slice::from_ref(&path));
+    run.run().await.unwrap();
+    // As an earlier program has recorded it: the same content in another file was a second partition.
+    let first = run.known[0].clone();
+    std::fs::rename(dir.write("b.tmp", &rows(0..60)), &path).unwrap();
+    let identity = files::Identity::of(&std::fs::File::open(&path).unwrap()).unwrap().to_string();
+    let partition = Partition::new(path.clone(), 1);
+    run.known.push(ReadFrom { partition, identity, ..first });
+    assert_eq!(run.run().await.unwrap(), ids(50..60));
+    append(&path, &rows(60..61));
+    assert_eq!(run.run().await.unwrap(), ids(60..61));
+    std::fs::rename(dir.write("b.tmp", &rows(0..62)), &path).unwrap();
+    assert_eq!(run.run().await.unwrap(), ids(61..62));
+}
+
+#[tokio::test]
 async fn a_file_that_goes_before_it_was_read_to_its_end_is_refused() {
     let dir = Dir::new("unread");
     let path = dir.write("a.log", &[rows(0..50), b"{\"half".to_vec()].concat());

@@ -295,10 +295,13 @@ async fn a_cut_or_replaced_file_is_refused() {
 
     std::fs::remove_file(&path).unwrap();
     assert!(refusal(&fixture, &start, 0).await.message.contains("is gone"));
-    dir.write("other", &events(500));
-    std::fs::rename(Path::new(&dir.path("other")), Path::new(&path)).unwrap();
+    let replace = |content: &[u8]| std::fs::rename(dir.write("other", content), &path).unwrap();
+    replace(b"{\"another\":\"file\"}\n");
     let error = refusal(&fixture, &start, 0).await;
     assert!(error.message.contains("another one than was read"), "{error}");
+    replace(&events(500));
+    let mut watch = Watch::start(&fixture, vec![source::at(&start, 0)]).await.unwrap();
+    watch.all().await.expect("it has all that was read, and is read on");
 }
 
 #[tokio::test]

@@ -150,6 +150,11 @@ pub struct ColumnRow {
 }
 
 impl ColumnRow {
+    /// Its type, and its kind of default if it has one.
+    pub fn declared(&self) -> String {
+        format!("{} {}", self.type_name, self.default_kind).trim_end().to_owned()
+    }
+
     /// True if an insert may name the column and the value is kept.
     pub fn is_stored_as_sent(&self) -> bool {
         matches!(self.default_kind.as_str(), "" | "DEFAULT")

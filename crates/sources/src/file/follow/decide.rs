@@ -7,6 +7,7 @@
 //! |------------------------------------------------------|-------------------------------------------------------------------------|
 //! | whose device and inode have the content that was read | there, whatever its name                                                |
 //! | of which another file has the content that was read   | there: a copy, whose original was emptied, overwritten or deleted        |
+//! | in whose place another file has all that was read     | there: it was replaced, as `rsync`, an editor or a restored backup do     |
 //! | that is shorter than it was, and the same so far      | cut: refused                                                            |
 //! | that is nowhere, and was read to its end             | finished                                                                |
 //! | that is nowhere, and was not                          | lost: refused                                                           |
@@ -14,6 +15,7 @@
 //! | a file that is none of those                          | what it is                                                              |
 //! |-------------------------------------------------------|-------------------------------------------------------------------------|
 //! | compressed                                            | left out: it was rotated, and read before                                |
+//! | in place of a known one that is open still, with all of it    | left out until that one has been let go, and then read on       |
 //! | called like a copy of a known or new one, and the same so far | left out until that one is emptied, or goes on otherwise          |
 //! | the same as a known one's copy so far, and had what is in the copy | left out until it goes on otherwise: it was cut                |
 //! | called like a copy of a finished one, with all of it  | left out; read on if it has more                                          |

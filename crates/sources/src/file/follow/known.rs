@@ -124,6 +124,11 @@ impl Known {
         self.names().any(|name| is_name_of_copy(name, &entry.path)) && is_near()
     }
 
+    /// Whether a file stands under a name that this one had when it was first seen.
+    pub fn had_name_of(&self, entry: &Entry) -> bool {
+        self.names().any(|name| name == entry.path)
+    }
+
     /// Whether so many bytes that are left of the file, and are the same, show that it was cut; fewer may begin what is written into it instead.
     pub fn was_cut(&self, bytes: u64) -> bool {
         self.identity.compares(bytes) >= EVIDENCE_MIN

@@ -409,6 +409,35 @@ async fn a_record_is_read_again_wherever_its_file_is_now() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_replaced_by_one_with_all_that_was_read_is_read_on() {
+    let dir = Dir::new("follow-replaced");
+    let path = dir.write("a.log", &text(0..50));
+    let replace = |body: &[u8]| fs::rename(dir.write("b.tmp", body), &path).unwrap();
+    let fixture = follow(std::slice::from_ref(&path));
+    let mut run = Run::first(&fixture).await;
+    run.until(rows(0..50)).await;
+    // As `rsync` and editors do, while it is followed.
+    replace(&text(0..60));
+    run.until(rows(0..60)).await;
+    // While nobody follows it, as when a folder is moved to another disk; then once more at once.
+    replace(&text(0..70));
+    let mut run = run.again().await;
+    run.until(rows(0..70)).await;
+    replace(&text(0..75));
+    replace(&text(0..80));
+    run.until(rows(0..80)).await;
+    append(&path, &text(80..81));
+    run.until(rows(0..81)).await;
+    run.go(500).await;
+    assert_eq!(run.rows().len(), 81);
+    assert_eq!(run.from.len(), 1, "it is one file to the pipeline");
+    // Another file, though it begins alike.
+    replace(&[text(0..50), text(100..150)].concat());
+    let all = [rows(0..81), rows(0..50), rows(100..150)].concat();
+    run.until(all).await;
+}
+
+#[tokio::test]
 async fn thousands_of_files_are_followed_with_few_open() {
     let dir = Dir::new("follow-many");
     let count = 2_000;

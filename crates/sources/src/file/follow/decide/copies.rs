@@ -46,15 +46,24 @@ fn stems(path: &str) -> impl Iterator<Item = &str> {
 }
 
 impl<'a> Look<'a> {
-    /// The known files that a file may be called a copy of, and those that it was itself: it may have been cut.
+    /// The known files that a file may be called a copy of, those whose place it has taken, and those that it was itself: it may have been cut.
     pub(super) fn originals(&self, entry: &Entry) -> Vec<usize> {
         let of_stem = stems(&entry.path).filter_map(|stem| self.by_stem.get(stem)).flatten().copied();
-        let mut originals: Vec<usize> = of_stem.filter(|at| self.known[*at].may_have_copy(entry)).collect();
+        let is_original =
+            |at: &usize| self.known[*at].may_have_copy(entry) || self.is_in_place_of(entry, *at);
+        let mut originals: Vec<usize> = of_stem.filter(is_original).collect();
         let of_inode = self.by_inode.get(&entry.node.inode).into_iter().flatten().copied();
         let was_it = |at: &usize| self.known[*at].identity.node().is(&entry.node);
         let others: Vec<usize> = of_inode.filter(|at| was_it(at) && !originals.contains(at)).collect();
         originals.extend(others);
         originals
+    }
+
+    /// Whether a file stands where a known one stood that no name leads to any more: `rsync`, an editor or a restored backup puts a file with the same
+    /// content there.
+    fn is_in_place_of(&self, entry: &Entry, at: usize) -> bool {
+        let is_gone = |spot: &Spot| self.survey.at_node(&spot.node).is_none();
+        self.known[at].had_name_of(entry) && self.spots[at].as_ref().is_none_or(is_gone)
     }
 
     pub(super) fn content(&self, at: usize, unknown: &Unknown<'a>) -> Result<Content, SourceError> {
@@ -88,6 +97,13 @@ impl<'a> Look<'a> {
             let content = self.content(at, unknown)?;
             let is_copy = match (&self.spots[at], content) {
                 (_, Content::Other) => false,
+                // The one before is open still. Once it has been let go this one is read on in its place.
+                (Some(_), content) if self.is_in_place_of(unknown.entry, at) => {
+                    if matches!(content, Content::All(_)) {
+                        return Ok(true);
+                    }
+                    false
+                }
                 (Some(spot), Content::All(_) | Content::Part) => self.is_alike(unknown, at, &spot.clone())?,
                 // Part of a file that is looked for: whatever becomes of that is said first.
                 (None, Content::Part) => matches!(self.known[at].is, Is::Lost) && self.is_part(at, unknown),
