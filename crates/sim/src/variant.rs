@@ -39,6 +39,7 @@ pub enum Variant {
     AlterIgnored,
     AnotherTableIgnored,
     ViewsIgnored,
+    ViewRefusalIsNone,
     LeaderEpochForgotten,
     EndOneEarly,
     NoJudgementAtTheGate,
@@ -108,7 +109,7 @@ pub enum Variant {
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 91] = [
+    pub const ALL: [Self; 92] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -135,6 +136,7 @@ impl Variant {
         Self::AlterIgnored,
         Self::AnotherTableIgnored,
         Self::ViewsIgnored,
+        Self::ViewRefusalIsNone,
         Self::LeaderEpochForgotten,
         Self::EndOneEarly,
         Self::NoJudgementAtTheGate,

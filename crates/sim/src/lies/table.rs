@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use dataflow::{
-    Attempt, Effect, Encoded, Fit, FrameId, Gate, InsertError, Layout, Presence, Router, RowsFrom, Schema,
-    Selected, Sighting, Table, TableError, TableFault, Tokens,
+    Attempt, Effect, Encoded, Fit, FrameId, Gate, InsertError, Layout, Presence, Remedy, Router, RowsFrom,
+    Schema, Selected, Sighting, Table, TableError, TableFault, Tokens,
 };
 use tokens::Facts;
 
@@ -168,6 +168,10 @@ impl Table for LyingTable {
                     && error.kind == TableFault::AlreadyRunning =>
             {
                 Err(InsertError { effect: Effect::None, ..error })
+            }
+            Err(error) if self.variant == Variant::ViewRefusalIsNone && error.kind == TableFault::View => {
+                let (effect, remedy) = (Effect::None, Remedy::Divert);
+                Err(InsertError { effect, remedy, kind: TableFault::BadContent, ..error })
             }
             Err(error) if self.variant == Variant::AwayIsAnswered && error.kind == TableFault::Connection => {
                 Ok(())

@@ -48,6 +48,7 @@ impl Variant {
             | Self::AlterIgnored
             | Self::AnotherTableIgnored
             | Self::ViewsIgnored
+            | Self::ViewRefusalIsNone
             | Self::NoJudgementAtTheGate
             | Self::TokensCountedAsBlocks
             | Self::AlreadyRunningIsNone

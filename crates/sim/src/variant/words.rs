@@ -61,6 +61,9 @@ impl Variant {
                 ("another-table-ignored", "every table of that name is taken for the first", 400)
             }
             Self::ViewsIgnored => ("views-ignored", "nobody asks what the views have", 20),
+            Self::ViewRefusalIsNone => {
+                ("view-refusal-is-none", "rows that a view refuses count as refused by the table", 200)
+            }
             Self::LeaderEpochForgotten => {
                 ("leader-epoch-forgotten", "a start does not say in which leader epoch it was", 800)
             }
