@@ -7,6 +7,7 @@
 //! |-------------------------------------|------------------------------------------------------------------------|
 //! | under any name that a pattern means | read on                                                                |
 //! | renamed to another one in its folder | read on until it is quiet; kept in mind for [`Rules::forget_ms`]       |
+//! | replaced by a file of that name with all that was read | read on in that one, once it was quiet for as long as a deleted one |
 //! | deleted                             | read to its end if it was open; otherwise what was not read is lost, and counted |
 //! | shorter than it was read, or with another beginning | at its end: its rest is read from its copy beside it, if there is one, otherwise lost, and counted, once three looks over two seconds found none; what stands there now is a new file |
 //!
@@ -15,6 +16,7 @@
 //! | empty                               | left for later: nothing is known to know it by                         |
 //! | compressed                          | left out                                                               |
 //! | called like a copy of a known one, and has the same bytes so far | held back: the original is about to be emptied  |
+//! | in place of a known one, with all that was read | held back until that one is let go, and then that one  |
 //! | the copy of one that was emptied    | that one from now on                                                   |
 //! | any other one                       | new, and read from its start                                           |
 //!
@@ -32,7 +34,7 @@ use files::copies::is_compressed;
 use super::find::{Found, Patterns};
 use super::pieces::last_line;
 use super::scan::{Copied, Scan};
-use super::table::{Known, Table};
+use super::table::{Known, Mark, Table};
 use crate::records::Parsed;
 
 /// A file that no name has led to for so long is gone.
@@ -373,6 +375,7 @@ impl Follower {
             met_ms: now_ms,
             missing_ms: 0,
             is_lost: false,
+            mark: Mark::default(),
         };
         self.table.files.insert(number, known);
         // It is opened again when its turn comes.

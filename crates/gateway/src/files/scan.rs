@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use files::{Identity, Node};
 
 use super::find::{Folders, Found};
+use super::table::Mark;
 
 /// By how much the clock of a file system may be behind: it goes in ticks.
 const CLOCK_MS: i64 = 1_000;
@@ -18,6 +19,7 @@ pub(super) struct Copied {
     pub at: String,
     pub identity: Identity,
     pub read: u64,
+    pub mark: Mark,
     pub met_ms: i64,
     /// Bytes by which a copy must be known.
     pub bytes_min: u64,

@@ -5,6 +5,8 @@
 //! makes a file itself (the crate `files`).
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 use files::Identity;
 use serde::{Deserialize, Serialize};
@@ -13,7 +15,10 @@ use serde::{Deserialize, Serialize};
 const OF_FILES: u64 = 0x464f_5245_4259_0001;
 
 /// Bytes that a file takes in the note beside its names, at most: an identity has up to 250, and the numbers up to 20 each.
-const KNOWN_BYTES: usize = 480;
+const KNOWN_BYTES: usize = 560;
+
+/// Bytes before a position that are hashed: more than a line, so that lines of one form do not look alike.
+const MARK_BYTES: u64 = 1024;
 
 /// Bytes of the note that new files leave free, for longer names of those that are known.
 const ROOM_TO_SPARE: usize = 64 << 10;
@@ -50,6 +55,34 @@ pub(crate) struct Known {
     pub missing_ms: i64,
     /// It went before it was read to its end, and was counted.
     pub is_lost: bool,
+    /// What stands before a position that it was read to.
+    #[serde(default)]
+    pub mark: Mark,
+}
+
+/// A hash of the bytes of a file before a position: with its beginning they tell another file with all that was read from one that only begins alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    /// The position; 0 if none is known, as in notes of earlier programs.
+    at: u64,
+    hash: u64,
+}
+
+impl Mark {
+    /// Of a position in a file; none if the bytes before it cannot be read.
+    pub fn of(file: &File, at: u64) -> Self {
+        let mut bytes = [0; MARK_BYTES as usize];
+        let bytes = &mut bytes[..at.min(MARK_BYTES) as usize];
+        match file.read_exact_at(bytes, at - bytes.len() as u64) {
+            Ok(()) => Self { at, hash: files::hash(bytes) },
+            Err(_) => Self::default(),
+        }
+    }
+
+    /// Whether the file has the same bytes there, and that is no earlier position than `read`.
+    pub fn fits(self, file: &File, read: u64) -> bool {
+        self.at > 0 && self.at >= read && Self::of(file, self.at) == self
+    }
 }
 
 /// All files.

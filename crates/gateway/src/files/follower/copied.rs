@@ -11,6 +11,7 @@ use files::{Identity, Node};
 use super::{COPY_BYTES_MIN, Follower, GONE_MS};
 use crate::files::find::Found;
 use crate::files::scan::{Copied, Scan, is_young};
+use crate::files::table::Known;
 
 /// Looks that must have found no copy of a file that was replaced.
 const LOOKS_MIN: u32 = 3;
@@ -67,25 +68,29 @@ impl Follower {
             at: known.at.clone(),
             identity: known.identity.clone(),
             read: live.read,
+            mark: known.mark,
             met_ms: known.met_ms,
             bytes_min: 0,
         }
     }
 
-    /// The copy of a file that was replaced: beside it, called like a copy, not older, with all that was read of it.
+    /// The copy of a file that was replaced: beside it, called like a copy, not older, with all that was read of it. Or what was put in its place, which
+    /// must be the same before the position too: a file of that name that only begins alike is the next one.
     pub(super) fn find_copy(&self, of: &Copied, scan: &mut Scan) -> Option<(String, File, Identity)> {
         let is_known = |node: Node| self.table.files.values().any(|known| known.identity.node().is(&node));
         let copies = scan.folders.beside(&of.at).into_iter();
-        copies
-            .filter(|sibling| sibling.bytes >= of.read && is_name_of_copy(&of.path, &sibling.path))
-            .find_map(|sibling| {
-                let is_other = is_known(sibling.node) || !is_young(sibling.node, of.met_ms);
-                let file = if is_other { None } else { File::open(&sibling.path).ok() }?;
-                let identity = of.identity.begins_like(&file).ok()??;
-                // Not if the name was given to another file since it was listed.
-                let is_it = identity.node().is(&sibling.node) && identity.covers() >= of.bytes_min;
-                is_it.then_some((sibling.path, file, identity))
-            })
+        copies.filter(|sibling| sibling.bytes >= of.read && !is_known(sibling.node)).find_map(|sibling| {
+            let is_copy = is_name_of_copy(&of.path, &sibling.path) && is_young(sibling.node, of.met_ms);
+            let is_in_place = sibling.path == of.at || sibling.path == of.path;
+            let file = if is_copy || is_in_place { File::open(&sibling.path).ok() } else { None }?;
+            if !is_copy && !(of.mark.fits(&file, of.read) && of.identity.covers() >= COPY_BYTES_MIN) {
+                return None;
+            }
+            let identity = of.identity.begins_like(&file).ok()??;
+            // Not if the name was given to another file since it was listed.
+            let is_it = identity.node().is(&sibling.node) && identity.covers() >= of.bytes_min;
+            is_it.then_some((sibling.path, file, identity))
+        })
     }
 
     pub(super) fn adopt(
@@ -118,6 +123,32 @@ impl Follower {
         self.is_changed = true;
     }
 
+    /// Whether a file that is not known stands where a known one stood, with all that was read of it. Once that one has been let go, it is read on here.
+    fn is_in_place(&mut self, found: &Found, file: &File) -> bool {
+        let is_it = |(number, known): &(&u64, &Known)| {
+            let live = &self.live[number];
+            live.is_gone()
+                && (known.at == found.path || known.path == found.path)
+                && known.identity.covers() >= COPY_BYTES_MIN
+                && found.bytes >= live.read
+                && known.mark.fits(file, live.read)
+        };
+        let furthest = |(number, _): &(&u64, &Known)| self.live[number].read;
+        let Some((number, known)) = self.table.files.iter().filter(is_it).max_by_key(furthest) else {
+            return false;
+        };
+        let (number, like) = (*number, known.identity.begins_like(file));
+        match (like, file.try_clone()) {
+            (Ok(Some(identity)), Ok(file)) => {
+                if self.live[&number].is_judged {
+                    self.adopt_as(number, (found.path.clone(), file, identity));
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a file that is not known is the copy of a known one, or may be.
     pub(super) fn is_copy(&mut self, found: &Found, file: &File) -> bool {
         let folder = |path: &str| crate::files::find::folder(std::path::Path::new(path));
@@ -127,6 +158,9 @@ impl Follower {
                 && folder(&known.at) == folder(&found.path)
         });
         let originals: Vec<u64> = originals.map(|(number, _)| *number).collect();
+        if self.is_in_place(found, file) {
+            return true;
+        }
         for number in originals {
             let (known, live) = (&self.table.files[&number], &self.live[&number]);
             if live.is_over || live.is_gone() && !live.is_judged {

@@ -10,6 +10,7 @@ use files::Node;
 
 use super::super::lines::{Line, Origin, line, lines, write_record};
 use super::super::pieces::{PIECE_BYTES, end_of_line, piece_at};
+use super::super::table::Mark;
 use super::{Batch, Follower, Live};
 use crate::records::Rows;
 use crate::refusal::Refusal;
@@ -145,6 +146,7 @@ impl Follower {
             return pushed.map(|()| None);
         }
         (live.read, live.active_ms) = (to, now_ms);
+        known.mark = Mark::of(file, to);
         // There may be more.
         live.checked = (0, 0, 0);
         Ok(Some(Batch { number, to, records: rows.done(), bytes: to - from, cut }))

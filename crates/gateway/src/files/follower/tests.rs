@@ -314,6 +314,41 @@ fn a_copy_stands_for_its_original_that_was_deleted() {
 }
 
 #[test]
+fn a_file_that_was_replaced_by_one_with_all_that_was_read_is_read_on() {
+    let line = |n: usize| format!("line {n} is known by its bytes\n");
+    let text = |lines: std::ops::Range<usize>| lines.map(line).collect::<String>();
+    for kills in [false, true] {
+        let mut world = World::new(&format!("replaced-{kills}"), &["*.log"]);
+        world.add("a.log", &text(0..40));
+        world.follow();
+        world.write_note();
+        let replace = |world: &mut World, text: &str| {
+            if kills {
+                world.write_note();
+                world.kill();
+            }
+            // As `rsync` and editors do.
+            world.add("new.tmp", text);
+            world.rename("new.tmp", "a.log");
+            world.wait();
+        };
+        replace(&mut world, &text(0..50));
+        replace(&mut world, &text(0..50));
+        world.add("a.log", &text(50..51));
+        world.wait();
+        let lines: Vec<String> = (0..51).map(|n| line(n).trim_end().to_owned()).collect();
+        let read = |world: &World| -> Vec<String> {
+            world.lines().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
+        };
+        assert_eq!(read(&world), lines, "{kills}");
+        assert_eq!(world.follower.take_lost(), Lost::default());
+        // What only begins alike is the next file.
+        replace(&mut world, &[text(0..45), text(100..120)].concat());
+        assert_eq!(read(&world).len(), 51 + 45 + 20, "{kills}");
+    }
+}
+
+#[test]
 fn what_was_deleted_before_it_was_read_is_counted_once_unless_it_is_open() {
     let mut world = World::new("deleted", &["*.log"]);
     world.add("open.log", "one\n");

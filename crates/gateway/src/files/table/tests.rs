@@ -13,6 +13,7 @@ fn known(path: &str) -> Known {
         met_ms: i64::MAX,
         missing_ms: i64::MAX,
         is_lost: false,
+        mark: Mark { at: u64::MAX, hash: u64::MAX },
     }
 }
 
