@@ -60,7 +60,7 @@ impl Direct {
         }
         self.news.notify_one();
         fate.await.unwrap_or_else(|_| {
-            let message = "the pipeline ended before the records were known to be sealed; send again, under the same `Idempotency-Key` if there is one";
+            let message = "the pipeline ended before the records were known to be sealed; send again";
             Err(Refusal::new(Kind::NotYet, message))
         })
     }

@@ -11,8 +11,12 @@
 //! | action `update` or `delete`               | refused in its item, with status 400; the others are taken  |
 //! | `GET /`                                   | a version that senders ask for first                        |
 //!
-//! All documents of one stream are one append: durable together. The answer has an item for each, in their order, as senders expect; if a stream cannot take
-//! its documents, their items carry the status of the refusal (429, 503), which senders send again.
+//! All documents of one stream are one append: durable together. What is answered when a stream cannot take its documents now:
+//!
+//! | of the request            | answer                                                                                   |
+//! |---------------------------|------------------------------------------------------------------------------------------|
+//! | nothing was stored        | 429 or 503 with `Retry-After`: every sender sends the request again                      |
+//! | other documents are stored | 200 with an item for each document, in their order; 429 in the items that may be sent again: senders that repeat items repeat those, and take 503 for final |
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -132,7 +136,7 @@ struct Item {
 enum Fate {
     /// Row of its stream's append.
     Row(u64),
-    Refused(StatusCode, String),
+    Refused(Kind, String),
 }
 
 /// The documents of a body by stream, and an item for each.
@@ -168,15 +172,19 @@ async fn bulk(gate: Gate, index: Option<String>, request: Request) -> Response {
         Err(refusal) => {
             gate::count(None, refusal.kind.word());
             // Senders do not repeat what 408 refused.
-            let refusal = refusal.without_408();
-            let status = refusal.kind.status();
-            let reason = refusal.message.clone();
-            let mut response = refusal.into_response();
-            let body = json!({ "error": { "type": "forebay", "reason": reason }, "status": status.as_u16() });
-            *response.body_mut() = format!("{body}\n").into();
-            response
+            refused_whole(refusal.without_408())
         }
     })
+}
+
+/// Refuses a request of which nothing was stored.
+fn refused_whole(refusal: Refusal) -> Response {
+    let status = refusal.kind.status();
+    let body =
+        json!({ "error": { "type": "forebay", "reason": refusal.message }, "status": status.as_u16() });
+    let mut response = answer(status, &body);
+    refusal.kind.put_headers(response.headers_mut());
+    response
 }
 
 async fn take(gate: &Gate, index: Option<String>, request: Request) -> Result<Response, Refusal> {
@@ -203,6 +211,9 @@ async fn take(gate: &Gate, index: Option<String>, request: Request) -> Result<Re
     refused.into_iter().for_each(|kind| gate::count(None, kind.word()));
     let appends = rows.into_iter().map(|(index, parsed)| append(gate, &caller, index, parsed));
     let fates: Fates = join_all(appends).await.into_iter().collect();
+    if let Some(refusal) = to_repeat_whole(&items, &fates) {
+        return Ok(refused_whole(refusal));
+    }
     let body = told_of_all(&items, &fates);
     drop(held);
     let kind = [(header::CONTENT_TYPE, "application/json")];
@@ -211,6 +222,31 @@ async fn take(gate: &Gate, index: Option<String>, request: Request) -> Result<Re
 
 /// What became of the documents of each stream: where its append begins.
 type Fates = BTreeMap<String, Result<Option<u64>, Refusal>>;
+
+/// Why the whole request is to be sent again: nothing of it was stored, and some of it may be later. An answer of 200 would not do, since many senders
+/// never repeat items, or only those of 429. Of several reasons the gravest: what may have taken effect, then what waits for the store, then room.
+fn to_repeat_whole(items: &[Item], fates: &Fates) -> Option<Refusal> {
+    if fates.values().any(Result::is_ok) {
+        return None;
+    }
+    let of_items = items.iter().filter_map(|item| match &item.fate {
+        Fate::Row(_) => None,
+        Fate::Refused(kind, reason) => Some((*kind, reason)),
+    });
+    let of_streams =
+        fates.values().filter_map(|fate| fate.as_ref().err()).map(|refusal| (refusal.kind, &refusal.message));
+    let repeated = of_streams.chain(of_items).filter(|(kind, _)| kind.retry_after().is_some());
+    let gravest = repeated.max_by_key(|(kind, _)| (*kind == Kind::NotYet, kind.status()));
+    gravest.map(|(kind, reason)| Refusal::new(kind, reason.clone()))
+}
+
+/// The status of an item that was refused beside others that were not.
+fn item_status(kind: Kind) -> StatusCode {
+    match kind.retry_after() {
+        Some(_) => StatusCode::TOO_MANY_REQUESTS,
+        None => kind.status(),
+    }
+}
 
 /// The whole answer, written item by item: a tree of a hundred thousand of them would be many times as large.
 fn told_of_all(items: &[Item], fates: &Fates) -> String {
@@ -244,10 +280,10 @@ async fn append(
 }
 
 fn told(item: &Item, fates: &Fates) -> Value {
-    let refused = |status: u16, reason: &str| json!({ "_index": item.index, "_id": item.id, "status": status, "error": { "type": "forebay", "reason": reason } });
+    let refused = |kind: Kind, reason: &str| json!({ "_index": item.index, "_id": item.id, "status": item_status(kind).as_u16(), "error": { "type": "forebay", "reason": reason } });
     let of = match (&item.fate, fates.get(&item.index)) {
-        (Fate::Refused(status, reason), _) => refused(status.as_u16(), reason),
-        (Fate::Row(_), Some(Err(refusal))) => refused(refusal.kind.status().as_u16(), &refusal.message),
+        (Fate::Refused(kind, reason), _) => refused(*kind, reason),
+        (Fate::Row(_), Some(Err(refusal))) => refused(refusal.kind, &refusal.message),
         (Fate::Row(row), fate) => {
             let first = fate.and_then(|fate| fate.as_ref().ok().copied().flatten());
             let id = item.id.clone().or_else(|| first.map(|first| (first + row).to_string()));
@@ -280,14 +316,14 @@ fn documents(
                 lines.next();
             }
             let reason = "only `create` and `index` are taken: a log has no documents to change";
-            item.fate = Fate::Refused(StatusCode::BAD_REQUEST, reason.to_owned());
+            item.fate = Fate::Refused(Kind::Malformed, reason.to_owned());
             found.push(item, &mut room)?;
             continue;
         }
         let (at, document) = lines.next().ok_or_else(|| malformed(number, "has no document behind it"))?;
         match crate::records::check_object(document) {
             Err(why) => {
-                item.fate = Fate::Refused(StatusCode::BAD_REQUEST, format!("the document at line {at} {why}"))
+                item.fate = Fate::Refused(Kind::Malformed, format!("the document at line {at} {why}"))
             }
             Ok(()) => {
                 if !rows.contains_key(index) {
@@ -302,7 +338,7 @@ fn documents(
                         item.fate = Fate::Row(*count);
                         *count += 1;
                     }
-                    Err(refusal) => item.fate = Fate::Refused(refusal.kind.status(), refusal.message.clone()),
+                    Err(refusal) => item.fate = Fate::Refused(refusal.kind, refusal.message.clone()),
                 }
             }
         }

@@ -167,6 +167,24 @@ impl Stream {
         held: Held,
         wait_max: Duration,
     ) -> Result<Stored, Refusal> {
+        let stored = self.append_once(records, key, held, wait_max).await;
+        stored.map_err(|mut refusal| {
+            // Said only to who has used it: other protocols have no such header.
+            if refusal.kind == Kind::NotYet && key.is_some_and(|key| !key.is_of_bytes()) {
+                refusal.message.push_str(", under the same `Idempotency-Key`");
+            }
+            refusal
+        })
+    }
+
+    /// Appends records under a name that no other request has taken, or waits for the answer of the one that has.
+    async fn append_once(
+        self: &Arc<Self>,
+        records: Packed,
+        key: Option<Key>,
+        held: Held,
+        wait_max: Duration,
+    ) -> Result<Stored, Refusal> {
         let start = |records, key, held| {
             let (tell, fate) = tokio::sync::watch::channel(None);
             self.start(records, key, held, tell)?;
@@ -300,12 +318,12 @@ impl Stream {
             Some(Ok(outcome)) => outcome.clone().expect("waited for"),
             Some(Err(_)) => Err(Refusal::new(
                 Kind::NotYet,
-                "the gateway stopped before the records were known to be durable; send again, under the same `Idempotency-Key` if there is one",
+                "the gateway stopped before the records were known to be durable; send again",
             )),
             None => Err(Refusal::new(
                 Kind::NotYet,
                 format!(
-                    "the records are not durable after {} s and may become so; send again, under the same `Idempotency-Key` if there is one",
+                    "the records are not durable after {} s and may become so; send again",
                     wait_max.as_secs_f32()
                 ),
             )),

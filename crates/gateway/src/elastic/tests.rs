@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::support::{self, in_memory, options, records, start};
 
@@ -12,7 +14,9 @@ fn parsed(body: &str, index: Option<&str>) -> Result<Told, Refusal> {
     let found = documents(body.as_bytes(), index, support::roomy(), begin)?;
     let item = |item: &Item| match &item.fate {
         Fate::Row(row) => format!("{} {} {row}", item.action, item.index),
-        Fate::Refused(status, _) => format!("{} {} {}", item.action, item.index, status.as_u16()),
+        Fate::Refused(kind, _) => {
+            format!("{} {} {}", item.action, item.index, item_status(*kind).as_u16())
+        }
     };
     let rows = found.rows.iter().map(|(index, parsed)| (index.clone(), parsed.records.len() as u64));
     Ok((found.items.iter().map(item).collect(), rows.collect()))
@@ -133,4 +137,57 @@ async fn a_bulk_is_durable_when_it_is_answered_and_says_what_became_of_each_docu
     assert_eq!(gateway.send("/none/_bulk", &[], b"").await.0, 404);
     gateway.stop().await.unwrap();
     assert_eq!(records(&stores[0]).await, ["{\"id\":1}", "{\"id\":4}"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bulk_of_which_nothing_was_stored_is_sent_again_whole_and_items_are_where_some_was() {
+    let limits = crate::options::Limits { answer_wait_max: Duration::from_millis(200), ..support::limits() };
+    let stores = [in_memory(), in_memory()];
+    let mut slow = support::stream("slow", &stores[0]);
+    support::linger(&mut slow, Duration::from_secs(1));
+    let quick = support::stream("quick", &stores[1]);
+    let gateway = start(crate::Options { limits, ..options(vec![slow, quick]) }).await;
+    let document = |index: &str| format!("{{\"create\":{{\"_index\":\"{index}\"}}}}\n{{\"id\":1}}\n");
+    let [of_slow, of_quick, of_none] = ["slow", "quick", "none"].map(document);
+    // Also beside a document that no stream will ever take: it is told when the others are stored.
+    for body in [
+        of_slow.clone(),
+        of_slow.clone() + &of_none,
+        "{\"delete\":{\"_index\":\"slow\"}}\n".to_owned() + &of_slow,
+    ] {
+        let (status, head, text) = gateway.send("/_bulk", &[], body.as_bytes()).await;
+        assert!(status == 503 && head.contains("retry-after: 1"), "{body}: {head}{text}");
+        assert!(
+            head.contains("x-elastic-product")
+                && text.contains("not durable after")
+                && !text.contains("items"),
+            "{text}"
+        );
+        assert!(!text.contains("Idempotency-Key"), "a header that this protocol does not have: {text}");
+        let told: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(told["status"], 503, "{text}");
+    }
+    let (status, head, text) = gateway.send("/_bulk", &[], (of_slow + &of_quick + &of_none).as_bytes()).await;
+    assert!(status == 200 && !head.contains("retry-after"), "{head}{text}");
+    let told: Value = serde_json::from_str(&text).expect("JSON");
+    let statuses: Vec<_> = (0..3).map(|at| told["items"][at]["create"]["status"].as_u64()).collect();
+    assert_eq!((&told["errors"], statuses), (&json!(true), vec![Some(429), Some(201), Some(404)]), "{text}");
+    gateway.stop().await.unwrap();
+}
+
+#[test]
+fn of_reasons_to_send_again_the_gravest_is_told() {
+    let found = |kinds: &[Kind]| {
+        let fates = kinds.iter().enumerate();
+        let fates =
+            fates.map(|(at, kind)| (format!("s{at}"), Err(Refusal::new(*kind, kind.word())))).collect();
+        to_repeat_whole(&[], &fates).map(|refusal| refusal.kind)
+    };
+    assert_eq!(found(&[Kind::Busy, Kind::NotYet, Kind::Unavailable]), Some(Kind::NotYet));
+    assert_eq!(found(&[Kind::Busy, Kind::Unavailable, Kind::TooLarge]), Some(Kind::Unavailable));
+    assert_eq!(found(&[Kind::NoStream, Kind::Busy]), Some(Kind::Busy));
+    assert_eq!(found(&[Kind::NoStream, Kind::TooLarge]), None);
+    let fates = [("a", Err(Refusal::new(Kind::Busy, "full"))), ("b", Ok(Some(7)))];
+    let fates = fates.map(|(name, fate)| (name.to_owned(), fate)).into();
+    assert_eq!(to_repeat_whole(&[], &fates), None);
 }

@@ -189,6 +189,7 @@ async fn an_answer_that_takes_too_long_leaves_open_what_became_of_the_records() 
     let key = [("Idempotency-Key", "slow")];
     let (status, head, text) = gateway.send(ORDERS, &key, b"{\"id\":1}").await;
     assert!(status == 503 && text.contains("not_yet") && head.contains("retry-after"), "{text}");
+    assert!(text.contains("send again, under the same `Idempotency-Key`\""), "{text}");
     // It went on without its client, and a retry meets it.
     tokio::time::sleep(Duration::from_millis(800)).await;
     assert_eq!(gateway.good(ORDERS, &key, "{\"id\":1}").await["repeat"], true);
