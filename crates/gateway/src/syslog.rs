@@ -18,13 +18,14 @@
 //! | module     | what it does                                             |
 //! |------------|----------------------------------------------------------|
 //! | `frames`   | from the bytes of a connection to messages               |
-//! | [`parse`]  | from a message to a record                               |
+//! | [`parse`], `structured` | from a message to a record                  |
 //! | `feeder`   | gathers records and appends them, one append at a time   |
 //! | `tcp`, `udp` | the two transports                                     |
 
 mod feeder;
 mod frames;
 pub mod parse;
+mod structured;
 mod tcp;
 mod udp;
 

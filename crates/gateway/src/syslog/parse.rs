@@ -1,7 +1,7 @@
 //! From a message of syslog to a record. Pure; no message is refused.
 //!
-//! Owns which format a message is taken for, and its record. Does not own where a message ends (`syslog::frames`) or where it came from
-//! (`syslog::tcp`, `syslog::udp`).
+//! Owns which format a message is taken for, and its record. Does not own its structured data (`syslog::structured`), where a message ends
+//! (`syslog::frames`) or where it came from (`syslog::tcp`, `syslog::udp`).
 //!
 //! ```json
 //! {"timestamp":"2003-10-11T22:14:15.003Z","received":1700000000123,"facility":4,"severity":2,"hostname":"web1","app_name":"su","procid":"77","msgid":"ID47",
@@ -20,6 +20,7 @@
 
 use std::io::Write;
 
+use super::structured;
 use crate::quoting::quote;
 
 /// Priority of a message that has none, as RFC 3164 says: `user.notice`.
@@ -132,62 +133,11 @@ fn full(priority: u8, rest: &[u8]) -> Option<Message<'_>> {
         _ => rest
             .strip_prefix(b"- ")
             .map(|text| (&b""[..], text))
-            .or_else(|| structured(rest))
+            .or_else(|| structured::split(rest))
             .unwrap_or((b"", rest)),
     };
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     Some(Message { time, priority, hostname, app_name, procid, msgid, structured, text, format: "rfc5424" })
-}
-
-/// The elements at the beginning, and the text behind them; `None` if they are not well formed.
-fn structured(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut rest = bytes;
-    while rest.first() == Some(&b'[') {
-        rest = element(rest, &mut |_| ())?;
-    }
-    let end = bytes.len() - rest.len();
-    let text = match rest {
-        b"" => rest,
-        _ => rest.strip_prefix(b" ")?,
-    };
-    (end > 0).then_some((&bytes[..end], text))
-}
-
-/// A part of an element.
-enum Part<'m> {
-    /// Its name.
-    Id(&'m [u8]),
-    /// A parameter, and its value with escapes.
-    Parameter(&'m [u8], &'m [u8]),
-}
-
-/// Reads an element and gives what is behind it; `None` if it is not well formed.
-fn element<'m>(bytes: &'m [u8], each: &mut impl FnMut(Part<'m>)) -> Option<&'m [u8]> {
-    let rest = bytes.strip_prefix(b"[")?;
-    let (id, mut rest) = name(rest)?;
-    each(Part::Id(id));
-    loop {
-        match rest {
-            [b']', behind @ ..] => return Some(behind),
-            [b' ', behind @ ..] => {
-                let (parameter, behind) = name(behind)?;
-                let value = behind.strip_prefix(b"=\"")?;
-                let mut end = 0;
-                while *value.get(end)? != b'"' {
-                    end += 1 + usize::from(value[end] == b'\\');
-                }
-                each(Part::Parameter(parameter, &value[..end]));
-                rest = &value[end + 1..];
-            }
-            _ => return None,
-        }
-    }
-}
-
-/// A name of an element or of a parameter, and what is behind it.
-fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = bytes.iter().position(|byte| matches!(*byte, b'=' | b' ' | b']' | b'"' | 0..0x20))?;
-    (end > 0).then(|| bytes.split_at(end))
 }
 
 /// A message of RFC 3164, or whatever is behind a priority.
@@ -335,56 +285,10 @@ pub fn write_record(out: &mut Vec<u8>, message: &Message<'_>, received_ms: i64, 
         quote(out, text);
     }
     out.extend_from_slice(b",\"structured_data\":{");
-    write_structured(out, message.structured);
+    structured::write(out, message.structured);
     out.extend_from_slice(b"},\"message\":");
     quote(out, message.text);
     let _ = write!(out, ",\"peer\":\"{peer}\",\"format\":\"{}\",\"truncated\":{is_cut}}}", message.format);
-}
-
-fn write_structured(out: &mut Vec<u8>, elements: &[u8]) {
-    let (mut rest, mut unescaped) = (elements, Vec::new());
-    while !rest.is_empty() {
-        let (is_first, mut has_parameter) = (rest.len() == elements.len(), false);
-        let read = element(rest, &mut |part| match part {
-            Part::Id(id) => {
-                if !is_first {
-                    out.push(b',');
-                }
-                quote(out, id);
-                out.extend_from_slice(b":{");
-            }
-            Part::Parameter(name, value) => {
-                if std::mem::replace(&mut has_parameter, true) {
-                    out.push(b',');
-                }
-                quote(out, name);
-                out.push(b':');
-                unescape(value, &mut unescaped);
-                quote(out, &unescaped);
-            }
-        });
-        // They were well formed when they were found.
-        rest = read.unwrap_or_default();
-        out.push(b'}');
-    }
-}
-
-/// `\"`, `\\` and `\]` stand for what is behind the backslash; before anything else it is itself.
-fn unescape(value: &[u8], into: &mut Vec<u8>) {
-    into.clear();
-    let mut rest = value;
-    while let [byte, behind @ ..] = rest {
-        rest = match (byte, behind) {
-            (b'\\', [escaped @ (b'"' | b'\\' | b']'), behind @ ..]) => {
-                into.push(*escaped);
-                behind
-            }
-            _ => {
-                into.push(*byte);
-                behind
-            }
-        };
-    }
 }
 
 /// The year that brings a day nearest to this time.
