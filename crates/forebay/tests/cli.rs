@@ -533,6 +533,20 @@ fn a_log_takes_lines_shows_them_and_lets_go_of_them() {
         "{}",
         out(&checked)
     );
+    // The root damaged, and then without its value.
+    let root = walk(&folder.join("p/0/.root"));
+    let is_value =
+        |path: &&PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("v."));
+    let value = root.iter().find(is_value).expect("a value");
+    std::fs::write(value, "damaged").expect("writes");
+    let damaged = run(&["log", "check", log]);
+    std::fs::remove_file(value).expect("removes");
+    let missing = run(&["log", "check", log]);
+    for (checked, why) in [(damaged, "p/0/root"), (missing, "names a value that is not there")] {
+        assert_eq!(code(&checked), 4, "{}{}", out(&checked), err(&checked));
+        assert!(out(&checked).contains("partition 0: its root is damaged"), "{}", out(&checked));
+        assert!(out(&checked).contains(why), "{}", out(&checked));
+    }
     std::fs::remove_dir_all(&folder).expect("removes");
 }
 

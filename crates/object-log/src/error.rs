@@ -4,7 +4,7 @@
 //! themselves. Does not own what went wrong with a store (`store`) or with an object's bytes (`framing`).
 
 use dataflow::Effect;
-use store::StoreError;
+use store::{ErrorKind, StoreError};
 
 use crate::framing::FormatError;
 
@@ -94,6 +94,21 @@ pub enum LogError {
 }
 
 impl LogError {
+    /// Whether something of the log is damaged or missing.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Format { .. } | Self::Missing { .. } => true,
+            Self::Store(error) => error.kind == ErrorKind::Corrupt,
+            Self::Absent { .. }
+            | Self::Fenced { .. }
+            | Self::Recreated { .. }
+            | Self::Truncated { .. }
+            | Self::Beyond { .. }
+            | Self::ConsumerFenced { .. }
+            | Self::Refused(_) => false,
+        }
+    }
+
     /// Whether another attempt may succeed without any change.
     pub fn is_transient(&self) -> bool {
         match self {

@@ -56,7 +56,7 @@ impl Disk {
     ) -> Result<Option<(Bytes, Tag)>, StoreError> {
         let failed = |doing| move |error| StoreError::io(Operation::Get, key, doing, error);
         let folder = self.register(Operation::Get, key)?;
-        let mut pointers = 0;
+        let (mut pointers, mut without_value) = (0, None);
         for _ in 0..LOOKS_MAX {
             let Some(found) = pointers_in(&folder).map_err(failed("read the register's folder"))? else {
                 return Ok(None);
@@ -64,6 +64,12 @@ impl Disk {
             pointers += found.len();
             for tag in found {
                 let Some((file, size_bytes)) = open(&folder, &tag).map_err(failed("open its value"))? else {
+                    // A value is removed behind the rename of its pointer, and no pointer comes twice: one that is listed after that is no swap under way.
+                    if without_value.as_ref() == Some(&tag) {
+                        let reason = format!("`{POINTER}{tag}` names a value that is not there");
+                        return Err(StoreError::new(ErrorKind::Corrupt, Operation::Get, key, reason));
+                    }
+                    without_value = Some(tag);
                     continue;
                 };
                 check_bytes_max(key, size_bytes, bytes_max)?;

@@ -4,7 +4,9 @@
 
 use std::fmt::Write as _;
 
+use anyhow::bail;
 use clap::Args;
+use object_log::LogError;
 use serde_json::json;
 
 use super::Place;
@@ -35,9 +37,27 @@ impl Check {
     pub async fn execute(&self) -> anyhow::Result<Exit> {
         let store = self.place.to_read().await?;
         let (mut rows, mut text, mut is_sound) = (Vec::new(), String::new(), true);
-        for (partition, _) in super::partitions(&store).await? {
-            let (root, report) = object_log::check::check(&partition).await?;
-            let index = partition.index();
+        for index in 0.. {
+            let partition = super::partition(&store, index)?;
+            let checked = match partition.look().await {
+                Ok(None) if index == 0 => bail!(LogError::Absent { place: store.describe() }),
+                Ok(None) => break,
+                Ok(Some(_)) => object_log::check::check(&partition).await,
+                Err(error) => Err(error),
+            };
+            let (root, report) = match checked {
+                Ok(checked) => checked,
+                // Nothing is known of what a root names that cannot be read.
+                Err(error) if error.is_damage() => {
+                    is_sound = false;
+                    let _ = writeln!(text, "partition {index}: its root is damaged\n  {error}");
+                    rows.push(
+                        json!({ "partition": index, "finding_count": 1, "findings": [error.to_string()] }),
+                    );
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
             is_sound &= report.finding_count == 0;
             // Writing into a text does not fail.
             let _ = writeln!(

@@ -175,6 +175,20 @@ fn a_register_that_says_nothing_is_damaged_and_not_absent() {
 }
 
 #[test]
+fn a_pointer_whose_value_is_gone_is_damage_and_no_store_that_is_away() {
+    let folder = Folder::new();
+    let disk = disk(&folder);
+    let first = done(&disk, None, "0");
+    let register = disk.root().join("orders/.root");
+    fs::remove_file(register.join(format!("{VALUE}{}", first.as_str()))).expect("removes");
+    let error = disk.read_register(&key(), 100).expect_err("damaged");
+    assert_eq!(error.kind, ErrorKind::Corrupt, "{error}");
+    let pointer = format!("`p.{}` names a value that is not there", first.as_str());
+    assert!(error.to_string().contains(&pointer), "{error}");
+    assert_eq!(swap(&disk, None, "1").expect("answers"), Swap::Refused, "no creation may hide it");
+}
+
+#[test]
 fn a_register_whose_folder_was_removed_is_made_again() {
     let folder = Folder::new();
     let disk = disk(&folder);
