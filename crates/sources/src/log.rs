@@ -19,6 +19,7 @@ mod reader;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
@@ -73,6 +74,8 @@ pub struct LogSource {
     acknowledge: OnceCell<Arc<dyn Store>>,
     acknowledgers: Mutex<BTreeMap<u32, Acknowledger>>,
     identities: Identities,
+    /// The store has answered: from now on, a key or a bucket that is refused may be so for a while.
+    has_answered: AtomicBool,
 }
 
 /// The queue of each partition that is read, or was: positions that are published are of it.
@@ -94,6 +97,7 @@ impl LogSource {
             acknowledge: OnceCell::new(),
             acknowledgers: Mutex::default(),
             identities: Identities::default(),
+            has_answered: AtomicBool::new(false),
         }
     }
 
@@ -132,12 +136,27 @@ impl LogSource {
     async fn roots(&self, from: u32) -> Result<Vec<(u32, Root)>, SourceError> {
         let mut roots = Vec::new();
         for index in from.. {
-            match self.log_partition(Access::Read, index).await?.look().await.map_err(fault)? {
+            let looked = self.log_partition(Access::Read, index).await?.look().await;
+            let looked = looked.map_err(|error| self.fault_of_look(error))?;
+            self.has_answered.store(true, Ordering::Relaxed);
+            match looked {
                 Some(seen) => roots.push((index, seen.root)),
                 None => break,
             }
         }
         Ok(roots)
+    }
+
+    /// A log's error as a source's. Until the store has answered once, a wrong key or a missing bucket is a mistake, which no wait mends.
+    fn fault_of_look(&self, error: LogError) -> SourceError {
+        match &error {
+            LogError::Store(store)
+                if !store.kind.may_pass_at_start() && !self.has_answered.load(Ordering::Relaxed) =>
+            {
+                SourceError::new(SourceFault::Refused, error.to_string())
+            }
+            _ => fault(error),
+        }
     }
 
     fn partition(&self, index: u32) -> Partition {

@@ -127,6 +127,14 @@ impl ErrorKind {
         }
     }
 
+    /// The same at a start, where a wrong key or a missing bucket is a mistake to report, and not to wait for.
+    pub fn may_pass_at_start(self) -> bool {
+        match self {
+            Self::Permission | Self::Missing => false,
+            kind => kind.is_transient(),
+        }
+    }
+
     /// The way out, in words.
     pub fn remedy(self) -> &'static str {
         match self {

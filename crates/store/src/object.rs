@@ -344,8 +344,9 @@ impl Store for ObjectStorage {
 
     /// Puts an object of a random name twice; the second put must be refused, and the object is removed again.
     async fn probe(&self, nonce: u128) -> Result<(), StoreError> {
-        let path = self.path(&format!("{PROBES}/{nonce:032x}"));
-        let place = format!("{}/{path}", self.url);
+        let key = format!("{PROBES}/{nonce:032x}");
+        // The URL has the root already, as the path has.
+        let (path, place) = (self.path(&key), format!("{}/{key}", self.url));
         let lacks = |reason: &str| {
             Err(StoreError::new(ErrorKind::NotSupported, Operation::Open, &self.url, reason.to_owned()))
         };

@@ -167,9 +167,15 @@ async fn wrong_keys_and_missing_buckets_are_told_apart() {
     let nowhere = ObjectStorage::new("s3://no-such-bucket/x", &remote(&s3.url())).expect("a store");
     let error = nowhere.probe(1).await.expect_err("refused");
     assert_eq!((error.kind, error.effect), (ErrorKind::Missing, Effect::None), "{error}");
+    let probe = format!("`s3://no-such-bucket/x/.probe/{:032x}`", 1);
+    assert!(error.to_string().contains(&probe), "the prefix stands in it once: {error}");
     let error = nowhere.get(&key("a"), 10).await.expect_err("no bucket is not: no object");
     assert_eq!(error.kind, ErrorKind::Missing, "{error}");
     assert_eq!(nowhere.list(&Prefix::root(), None, 1).await.expect_err("no bucket").kind, ErrorKind::Missing);
+
+    let unnamed = ObjectStorage::new("s3://No_Bucket/x", &remote(&s3.url())).expect("a store");
+    let error = unnamed.probe(1).await.expect_err("refused");
+    assert!(!error.kind.is_transient() || error.kind == ErrorKind::Missing, "{error}");
 }
 
 #[tokio::test]

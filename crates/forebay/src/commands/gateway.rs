@@ -92,16 +92,23 @@ async fn run(file: File) -> anyhow::Result<Exit> {
         let options = wiring::gateway::options(&file, &runtime).await?;
         Ok::<_, anyhow::Error>(gateway::Server::open(options, runtime.clone()).await)
     };
-    let server = tokio::select! {
-        opened = opening => opened?,
+    let opened = tokio::select! {
+        opened = opening => opened,
         name = signals.next() => {
             tracing::info!(signal = name, "stopped before the logs were open");
             return Ok(Exit::Done);
         }
     };
-    let server = match server {
-        Ok(server) => server,
-        Err(error) => return Ok(refused(&error)),
+    let server = match opened {
+        Ok(Ok(server)) => server,
+        Ok(Err(error)) => return Ok(refused(&error)),
+        Err(error) => match error.downcast_ref::<store::StoreError>() {
+            Some(refused) => {
+                tracing::error!("{error:#}");
+                return Ok(super::run::exit_of_store(refused));
+            }
+            None => return Err(error),
+        },
     };
     if let Some(lack) = open_files::lack(file.open_max()) {
         tracing::warn!("{lack}");

@@ -341,9 +341,16 @@ pub(super) fn exit_of_wiring(error: &WiringError) -> Exit {
         WiringError::Settings(_) | WiringError::Steps(_) => Exit::Fault,
         WiringError::Table { .. } => Exit::Person,
         WiringError::Listen(_) => Exit::Failed,
+        WiringError::Store(error) => exit_of_store(error),
+    }
+}
+
+/// What a store that does not open means for whoever started the process.
+pub(super) fn exit_of_store(error: &store::StoreError) -> Exit {
+    match error.kind {
         // A store that cannot fence stays so until the operator gives another.
-        WiringError::Store(error) if error.kind == store::ErrorKind::NotSupported => Exit::Person,
-        WiringError::Store(_) => Exit::Failed,
+        store::ErrorKind::NotSupported => Exit::Person,
+        _ => Exit::Failed,
     }
 }
 

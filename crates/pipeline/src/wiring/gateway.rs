@@ -25,21 +25,18 @@ use crate::config::gateway::{Client, FileLines, FileStart, Files, Gateway, Strea
 use crate::config::model::source::NO_QUOTE;
 use crate::config::values::{Identifier, Listen, Period};
 
-/// Pause between two tries to reach a store at the start.
-const AWAY_PAUSE: Duration = Duration::from_secs(2);
-
 /// A body ends that sends nothing for this part of the time that it may take.
 const BODY_WAITS: u32 = 3;
 
 /// What a gateway is made of; the stores of its logs are open then. Waits while one is away.
 ///
 /// # Errors
-/// When a certificate cannot be read, or a store refuses.
+/// When a certificate cannot be read, or a store refuses: then the cause is its [`store::StoreError`].
 pub async fn options(file: &Gateway, runtime: &Arc<dyn Runtime>) -> anyhow::Result<Options> {
     let remote = storage::of_settings(file.object_storage.as_ref())?;
     let mut streams = Vec::new();
     for (name, stream) in &file.streams {
-        let store = open(&file.log_of(name), &remote, runtime).await;
+        let store = open(&file.log_of(name), &remote, &**runtime).await;
         let store = store.with_context(|| format!("the log of stream `{name}`"))?;
         streams.push(stream_options((name, stream), file.body_bytes_of(stream), log(file, stream, store))?);
     }
@@ -147,23 +144,11 @@ fn time(period: Period) -> Duration {
 }
 
 /// Opens the store of a log, which is made if it is not there; waits while it is away.
-async fn open(url: &str, remote: &Remote, runtime: &Arc<dyn Runtime>) -> anyhow::Result<Arc<dyn Store>> {
+async fn open(url: &str, remote: &Remote, runtime: &dyn Runtime) -> anyhow::Result<Arc<dyn Store>> {
     let (url, remote) = (url.to_owned(), remote.clone());
     let store = tokio::task::spawn_blocking(move || store::open(&url, &remote)).await??;
-    let mut is_told = false;
-    loop {
-        match store.probe(runtime.random()).await {
-            Ok(()) => return Ok(store),
-            Err(error) if error.kind.is_transient() => {
-                if !is_told {
-                    tracing::warn!(%error, "the store of a log is unavailable; trying again");
-                }
-                is_told = true;
-                runtime.sleep(AWAY_PAUSE).await;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
+    storage::reach(&*store, "the store of a log", runtime, |_| ()).await?;
+    Ok(store)
 }
 
 /// A stream that fills what is given.

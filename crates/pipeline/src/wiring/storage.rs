@@ -11,7 +11,7 @@ use dataflow::{Effect, Runtime};
 use engine::patient::Patient;
 use engine::problem::{Noticed, STORE, State};
 use engine::{Status, TokioRuntime};
-use store::{ErrorKind, Remote, Store, StoreError};
+use store::{Remote, Store, StoreError};
 
 use crate::config::model::{ObjectStorage, Pipeline};
 use crate::config::values::StoreUrl;
@@ -37,19 +37,11 @@ pub async fn open(
 ) -> Result<Arc<dyn Store>, WiringError> {
     let (url, remote) = (pipeline.store.to_string(), remote(pipeline)?);
     let store = blocking(move || store::url::open(&url, &remote)).await?;
-    let mut tries: u64 = 0;
-    while let Err(error) = store.probe(runtime.random()).await {
-        if !is_away(&error) {
-            return Err(error.into());
-        }
+    let met = |error: &StoreError| {
         let words = error.to_string();
         status.met(STORE, State::StoreAway, &words, Effect::None, Noticed::Asking, runtime.wall_ms());
-        if tries.is_power_of_two() || tries == 0 {
-            tracing::warn!(%error, "the store is unavailable; trying again");
-        }
-        tries += 1;
-        runtime.sleep(AWAY_PAUSE).await;
-    }
+    };
+    reach(&*store, "the store", runtime, met).await?;
     status.ended(STORE, Noticed::Asking);
     Ok(store)
 }
@@ -76,12 +68,29 @@ async fn read_only(url: String, remote: Remote) -> Result<Option<Arc<dyn Store>>
     Ok(store.map(|store| Arc::new(patient(store)) as Arc<dyn Store>))
 }
 
-/// At the start a wrong key or a missing bucket is a mistake to be told, and not waited for.
-fn is_away(error: &StoreError) -> bool {
-    match error.kind {
-        ErrorKind::Permission | ErrorKind::Missing => false,
-        kind => kind.is_transient(),
+/// Waits until a store that is to be written answers, and shows that it refuses to put an object twice. `met` hears of each error that is waited out.
+///
+/// # Errors
+/// When waiting does not help: it refuses this user, its bucket is missing or cannot be, or it overwrites.
+pub(super) async fn reach(
+    store: &dyn Store,
+    what: &str,
+    runtime: &dyn Runtime,
+    met: impl Fn(&StoreError),
+) -> Result<(), StoreError> {
+    let mut tries: u64 = 0;
+    while let Err(error) = store.probe(runtime.random()).await {
+        if !error.kind.may_pass_at_start() {
+            return Err(error);
+        }
+        met(&error);
+        if tries.is_power_of_two() || tries == 0 {
+            tracing::warn!(%error, "{what} is unavailable; trying again");
+        }
+        tries += 1;
+        runtime.sleep(AWAY_PAUSE).await;
     }
+    Ok(())
 }
 
 async fn blocking<T: Send + 'static>(

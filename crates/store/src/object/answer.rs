@@ -10,7 +10,7 @@
 //! | other 409                                             | [`ErrorKind::Conflict`] | none       |
 //! | 401, 403, 400 with an expired token                   | [`ErrorKind::Permission`] | none     |
 //! | 404 with a missing bucket                             | [`ErrorKind::Missing`] | none        |
-//! | 3xx                                                   | [`ErrorKind::Url`] | none            |
+//! | 3xx; 400 with a wrong region, or a name that no bucket has | [`ErrorKind::Url`] | none       |
 //! | 413, 507, 501                                         | too large, full, not supported | none |
 //! | 429, other 4xx                                        | [`ErrorKind::Io`] | none             |
 //! | 408, 5xx                                              | [`ErrorKind::Io`] | **unknown**      |
@@ -104,7 +104,14 @@ impl Answer {
             (416, _) => ErrorKind::OutOfRange,
             (501, _) => ErrorKind::NotSupported,
             (507, _) | (_, "QuotaExceeded") => ErrorKind::Full,
-            (300..=399, _) => ErrorKind::Url,
+            (300..=399, _)
+            | (
+                400,
+                "InvalidBucketName"
+                | "InvalidResourceName"
+                | "AuthorizationHeaderMalformed"
+                | "IllegalLocationConstraintException",
+            ) => ErrorKind::Url,
             _ => ErrorKind::Io,
         }
     }

@@ -192,3 +192,41 @@ fn kill_test_every_record_that_a_gateway_on_s3_answered_is_in_the_table_once() {
     assert!(repeats > 0 && tries > requests, "no request was sent twice");
     assert!(lost >= LOST_MIN, "only {lost} answers were lost");
 }
+
+/// A key or a bucket that is wrong is no store that is away: nothing would be answered, and nobody would hear why.
+#[test]
+fn a_bucket_that_is_not_there_or_refuses_ends_a_gateway_and_a_pipeline_at_the_start() {
+    if !available(&[Service::S3]) {
+        return;
+    }
+    let Some(case) = Case::begin("refusing_buckets") else { return };
+    let s3 = S3::start().expect("a store");
+    let _table = case.table("id UInt64", "id");
+    for (bucket, secret, why) in [
+        ("no-such-bucket", S3::SECRET_KEY, "NoSuchBucket"),
+        (S3::BUCKET, "wrong-secret", "SignatureDoesNotMatch"),
+    ] {
+        let url = format!("s3://{bucket}/{LOGS}");
+        let text = format!(
+            "gateway: test\nlisten: '127.0.0.1:{}'\nstore: {url}\nobject_storage: {{ endpoint: '{}', region: {}, access_key: '{}', \
+             secret_key: '{secret}' }}\nstreams: {{ events: {{}} }}\nhttp: {{ listen: none }}\n",
+            free_port(),
+            s3.url(),
+            S3::REGION,
+            S3::ACCESS_KEY,
+        );
+        std::fs::write(case.dir().join(file(0)), text).expect("the test's folder can be written");
+        let (exit, log) = ended(start_gateway_of(case.dir(), &file(0)));
+        assert_eq!(exit.status.code(), Some(1), "{log}");
+        assert!(log.contains(why) && log.contains("the log of stream `events`"), "{log}");
+        assert!(log.contains(&format!("`{url}/events/.probe/")), "each folder once: {log}");
+        assert!(!log.contains(secret), "{log}");
+
+        let pipeline = case.pipeline().input_of("events", &format!("{{ log: {{ url: '{url}/events' }} }}"));
+        let pipeline = pipeline.env("AWS_ACCESS_KEY_ID", S3::ACCESS_KEY).env("AWS_SECRET_ACCESS_KEY", secret);
+        let pipeline = pipeline.env("AWS_REGION", S3::REGION).env("AWS_ENDPOINT_URL", &s3.url());
+        let (exit, log) = ended(pipeline.run());
+        assert_eq!(exit.status.code(), Some(4), "{log}");
+        assert!(log.contains(why), "{log}");
+    }
+}

@@ -73,6 +73,8 @@ fn kinds_tell_a_person_from_a_passing_trouble() {
         (400, "EntityTooLarge", ErrorKind::TooLarge),
         (416, "InvalidRange", ErrorKind::OutOfRange),
         (301, "PermanentRedirect", ErrorKind::Url),
+        (400, "InvalidBucketName", ErrorKind::Url),
+        (400, "AuthorizationHeaderMalformed", ErrorKind::Url),
         (501, "NotImplemented", ErrorKind::NotSupported),
         (507, "", ErrorKind::Full),
         (429, "TooManyRequests", ErrorKind::Io),
