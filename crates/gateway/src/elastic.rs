@@ -10,6 +10,7 @@
 //! | action `create` or `index`                | taken; an `_id` is ignored                                  |
 //! | action `update` or `delete`               | refused in its item, with status 400; the others are taken  |
 //! | `GET /`                                   | a version that senders ask for first                        |
+//! | `GET /_cluster/health`                    | 200 while requests are taken, as Vector asks before it starts; 503 while the gateway stops |
 //!
 //! All documents of one stream are one append: durable together. What is answered when a stream cannot take its documents now:
 //!
@@ -47,6 +48,7 @@ const BULK: MethodFilter = MethodFilter::POST.or(MethodFilter::PUT);
 pub fn routes(gate: Gate) -> Router {
     Router::new()
         .route("/", get(about))
+        .route("/_cluster/health", get(health))
         .route(
             "/_bulk",
             on(BULK, async |State(gate): State<Gate>, request: Request| bulk(gate, None, request).await),
@@ -66,6 +68,33 @@ async fn about() -> Response {
         StatusCode::OK,
         &json!({ "name": "forebay", "cluster_name": "forebay", "version": { "number": VERSION }, "tagline": "You Know, for Search" }),
     ))
+}
+
+/// The health of a cluster of one node, which has no shards: there are no documents to search.
+async fn health(State(gate): State<Gate>) -> Response {
+    let (status, word) = match gate.is_ready() {
+        true => (StatusCode::OK, "green"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "red"),
+    };
+    let health = json!({
+        "cluster_name": "forebay",
+        "status": word,
+        "timed_out": false,
+        "number_of_nodes": 1,
+        "number_of_data_nodes": 1,
+        "active_primary_shards": 0,
+        "active_shards": 0,
+        "relocating_shards": 0,
+        "initializing_shards": 0,
+        "unassigned_shards": 0,
+        "unassigned_primary_shards": 0,
+        "delayed_unassigned_shards": 0,
+        "number_of_pending_tasks": 0,
+        "number_of_in_flight_fetch": 0,
+        "task_max_waiting_in_queue_millis": 0,
+        "active_shards_percent_as_number": 100.0,
+    });
+    of_product(answer(status, &health))
 }
 
 /// Marks an answer as Elasticsearch marks its own: its clients take no other.

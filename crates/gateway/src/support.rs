@@ -140,8 +140,23 @@ pub async fn send(
     headers: &[(&str, &str)],
     body: &[u8],
 ) -> (u16, String, String) {
+    request(address, "POST", path, headers, body).await
+}
+
+/// The same of a `GET`.
+pub async fn get(address: SocketAddr, path: &str) -> (u16, String, String) {
+    request(address, "GET", path, &[], b"").await
+}
+
+async fn request(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> (u16, String, String) {
     let mut stream = TcpStream::connect(address).await.expect("connects");
-    let mut head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length")) {
         head.push_str(&format!("Content-Length: {}\r\n", body.len()));
     }

@@ -191,3 +191,13 @@ fn of_reasons_to_send_again_the_gravest_is_told() {
     let fates = fates.map(|(name, fate)| (name.to_owned(), fate)).into();
     assert_eq!(to_repeat_whole(&[], &fates), None);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_is_answered_as_elasticsearch_answers_it() {
+    let gateway = start(options(vec![support::stream("orders", &in_memory())])).await;
+    let (status, head, text) = support::get(gateway.address, "/_cluster/health").await;
+    let told: Value = serde_json::from_str(&text).expect("JSON");
+    assert!(status == 200 && head.contains("x-elastic-product"), "{head}{text}");
+    assert_eq!((&told["status"], &told["timed_out"]), (&json!("green"), &json!(false)), "{text}");
+    gateway.stop().await.unwrap();
+}
