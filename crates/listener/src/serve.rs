@@ -7,7 +7,8 @@
 //! |--------------------------------------------------|--------------------------------------------------|
 //! | sends its head a byte at a time, or none         | the connection ends after `head_wait_max`        |
 //! | keeps its connection open between requests       | the same                                         |
-//! | sends a head without end                         | status 431 at `head_bytes_max`                   |
+//! | sends a head without end                         | status 431 at `head_bytes_max`, and beyond 100 headers |
+//! | ends its side behind a request                   | the answer, and then the end                     |
 //! | is answered before its body was read             | the answer; the rest is thrown away, within bounds |
 //! | opens one connection more than `connections_max` | status 503 and the end, before it is read; over TLS |
 //! |                                                  | the end alone, since plain text is no TLS        |
@@ -316,7 +317,9 @@ async fn of_http1<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.head_wait_max)
         .max_header_size(bounds.head_bytes_max)
-        .max_buf_size(bounds.head_bytes_max);
+        .max_buf_size(bounds.head_bytes_max)
+        // A client that has sent all and ends its side still waits for the answer.
+        .half_close(true);
     unread.follow();
     let service = TowerToHyperService::new(router);
     let told = stopping.clone();

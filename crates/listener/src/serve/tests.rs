@@ -90,6 +90,45 @@ async fn a_kept_connection_is_closed_when_it_rests_too_long() {
 }
 
 #[tokio::test]
+async fn a_client_that_ends_its_side_behind_a_request_gets_the_answer_and_its_place_back() {
+    let slow = async |body: axum::body::Bytes| {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        format!("stored {}", body.len())
+    };
+    let router = Router::new().route("/", post(slow));
+    let running = start(router, Bounds { connections_max: 1, ..bounds() }).await;
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream
+            .write_all(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody")
+            .await
+            .unwrap();
+        stream.shutdown().await.unwrap();
+        let told = rest(&mut stream).await;
+        assert!(told.starts_with("HTTP/1.1 200 ") && told.ends_with("stored 4"), "{told}");
+        // The next one comes once the server has seen the end.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    // One that ends in the middle of its body has sent no request: its place comes back too.
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbo").await.unwrap();
+    stream.shutdown().await.unwrap();
+    assert!(!rest(&mut stream).await.contains("200 OK"));
+}
+
+#[tokio::test]
+async fn a_head_has_a_hundred_headers_at_the_most() {
+    let running = start(hello(), bounds()).await;
+    for (count, status) in [(100, "HTTP/1.1 200 "), (101, "HTTP/1.1 431 ")] {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        let head = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(count));
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let told = answer(&mut stream).await;
+        assert!(told.starts_with(status), "{count}: {told}");
+    }
+}
+
+#[tokio::test]
 async fn one_connection_more_than_the_bound_is_told_so_and_closed() {
     let running = start(hello(), Bounds { connections_max: 2, ..bounds() }).await;
     let mut held = Vec::new();
