@@ -7,6 +7,8 @@
 
 mod fields;
 
+use std::str::FromStr;
+
 use super::Signal;
 use super::fault::{Fault, Step};
 use super::split::{sized, varint};
@@ -216,30 +218,33 @@ fn write(value: &Scalar<'_>, field: u64, kind: Kind, out: &mut Vec<u8>) -> Optio
         Kind::Text => sized(field, text?.as_bytes(), out),
         Kind::Hex => sized(field, &hex(text?)?, out),
         Kind::Base64 => sized(field, &base64(text?)?, out),
-        Kind::Fixed64 => fixed(field, integer(value)?, out),
+        Kind::Fixed64 => fixed(field, integer::<u64>(value)?, out),
+        Kind::Sfixed64 => fixed(field, integer::<i64>(value)? as u64, out),
         Kind::Double => fixed(field, float(value)?.to_bits(), out),
         Kind::Fixed32 => {
-            let bits = u32::try_from(integer(value)?).ok()?;
+            let bits = integer::<u32>(value)?;
             varint(field << 3 | 5, out);
             out.extend_from_slice(&bits.to_le_bytes());
         }
-        Kind::Varint => {
-            let bits = integer(value)?;
-            varint(field << 3, out);
-            varint(bits, out);
-        }
+        Kind::Int64 => plain(field, integer::<i64>(value)? as u64, out),
+        Kind::Uint64 => plain(field, integer(value)?, out),
+        Kind::Uint32 => plain(field, integer::<u32>(value)?.into(), out),
+        Kind::Enum => plain(field, i64::from(integer::<i32>(value)?) as u64, out),
         Kind::Zigzag => {
-            let bits = integer(value)?;
-            varint(field << 3, out);
-            varint(bits << 1 ^ ((bits as i64) >> 63) as u64, out);
+            let number = i64::from(integer::<i32>(value)?);
+            plain(field, (number << 1 ^ number >> 63) as u64, out);
         }
         Kind::Bool => {
             let Scalar::Bool(flag) = value else { return None };
-            varint(field << 3, out);
-            varint((*flag).into(), out);
+            plain(field, (*flag).into(), out);
         }
     }
     Some(())
+}
+
+fn plain(number: u64, bits: u64, out: &mut Vec<u8>) {
+    varint(number << 3, out);
+    varint(bits, out);
 }
 
 fn fixed(number: u64, bits: u64, out: &mut Vec<u8>) {
@@ -255,10 +260,9 @@ fn number<'s>(value: &Scalar<'s>) -> Option<&'s str> {
     }
 }
 
-/// The 64 bits of an integer, which may stand as text.
-fn integer(value: &Scalar<'_>) -> Option<u64> {
-    let text = number(value)?;
-    text.parse().ok().or_else(|| text.parse::<i64>().ok().map(|signed| signed as u64))
+/// An integer within the bounds of its type, which may stand as text.
+fn integer<N: FromStr>(value: &Scalar<'_>) -> Option<N> {
+    number(value)?.parse().ok()
 }
 
 /// A float; a text may also be one that numbers cannot write.

@@ -2,7 +2,9 @@
 //!
 //! Owns their names, numbers and kinds, in one table for each message. Does not own how they are read ([`super`]).
 
-use Kind::{Base64, Bool, Double, Fixed32, Fixed64, Hex, Message, Text, Varint, Zigzag};
+use Kind::{
+    Base64, Bool, Double, Enum, Fixed32, Fixed64, Hex, Int64, Message, Sfixed64, Text, Uint32, Uint64, Zigzag,
+};
 
 /// How a field is written.
 #[derive(Clone, Copy)]
@@ -13,12 +15,20 @@ pub(super) enum Kind {
     Hex,
     /// `bytes`.
     Base64,
-    /// `fixed64`, `sfixed64`.
+    /// `fixed64`.
     Fixed64,
+    /// `sfixed64`.
+    Sfixed64,
     /// `fixed32`.
     Fixed32,
-    /// Integers and enums.
-    Varint,
+    /// `int64`.
+    Int64,
+    /// `uint64`.
+    Uint64,
+    /// `uint32`.
+    Uint32,
+    /// An enum, by its number.
+    Enum,
     /// `sint32`.
     Zigzag,
     /// `double`.
@@ -43,7 +53,7 @@ const fn many(name: &'static str, number: u64, kind: Kind) -> Field {
 static ANY: [Field; 7] = [
     one("stringValue", 1, Text),
     one("boolValue", 2, Bool),
-    one("intValue", 3, Varint),
+    one("intValue", 3, Int64),
     one("doubleValue", 4, Double),
     one("arrayValue", 5, Message(&ARRAY)),
     one("kvlistValue", 6, Message(&MAP)),
@@ -57,13 +67,13 @@ static MAP: [Field; 1] = [many("values", 1, Message(&PAIR))];
 static PAIR: [Field; 2] = [one("key", 1, Text), one("value", 2, Message(&ANY))];
 
 static RESOURCE: [Field; 2] =
-    [many("attributes", 1, Message(&PAIR)), one("droppedAttributesCount", 2, Varint)];
+    [many("attributes", 1, Message(&PAIR)), one("droppedAttributesCount", 2, Uint32)];
 
 static SCOPE: [Field; 4] = [
     one("name", 1, Text),
     one("version", 2, Text),
     many("attributes", 3, Message(&PAIR)),
-    one("droppedAttributesCount", 4, Varint),
+    one("droppedAttributesCount", 4, Uint32),
 ];
 
 pub(super) static LOGS: [Field; 1] = [many("resourceLogs", 1, Message(&RESOURCE_LOGS))];
@@ -80,11 +90,11 @@ static SCOPE_LOGS: [Field; 3] =
 static LOG: [Field; 11] = [
     one("timeUnixNano", 1, Fixed64),
     one("observedTimeUnixNano", 11, Fixed64),
-    one("severityNumber", 2, Varint),
+    one("severityNumber", 2, Enum),
     one("severityText", 3, Text),
     one("body", 5, Message(&ANY)),
     many("attributes", 6, Message(&PAIR)),
-    one("droppedAttributesCount", 7, Varint),
+    one("droppedAttributesCount", 7, Uint32),
     one("flags", 8, Fixed32),
     one("traceId", 9, Hex),
     one("spanId", 10, Hex),
@@ -108,15 +118,15 @@ static SPAN: [Field; 16] = [
     one("traceState", 3, Text),
     one("parentSpanId", 4, Hex),
     one("name", 5, Text),
-    one("kind", 6, Varint),
+    one("kind", 6, Enum),
     one("startTimeUnixNano", 7, Fixed64),
     one("endTimeUnixNano", 8, Fixed64),
     many("attributes", 9, Message(&PAIR)),
-    one("droppedAttributesCount", 10, Varint),
+    one("droppedAttributesCount", 10, Uint32),
     many("events", 11, Message(&EVENT)),
-    one("droppedEventsCount", 12, Varint),
+    one("droppedEventsCount", 12, Uint32),
     many("links", 13, Message(&LINK)),
-    one("droppedLinksCount", 14, Varint),
+    one("droppedLinksCount", 14, Uint32),
     one("status", 15, Message(&STATUS)),
     one("flags", 16, Fixed32),
 ];
@@ -125,7 +135,7 @@ static EVENT: [Field; 4] = [
     one("timeUnixNano", 1, Fixed64),
     one("name", 2, Text),
     many("attributes", 3, Message(&PAIR)),
-    one("droppedAttributesCount", 4, Varint),
+    one("droppedAttributesCount", 4, Uint32),
 ];
 
 static LINK: [Field; 6] = [
@@ -133,11 +143,11 @@ static LINK: [Field; 6] = [
     one("spanId", 2, Hex),
     one("traceState", 3, Text),
     many("attributes", 4, Message(&PAIR)),
-    one("droppedAttributesCount", 5, Varint),
+    one("droppedAttributesCount", 5, Uint32),
     one("flags", 6, Fixed32),
 ];
 
-static STATUS: [Field; 2] = [one("message", 2, Text), one("code", 3, Varint)];
+static STATUS: [Field; 2] = [one("message", 2, Text), one("code", 3, Enum)];
 
 pub(super) static METRICS: [Field; 1] = [many("resourceMetrics", 1, Message(&RESOURCE_METRICS))];
 
@@ -164,15 +174,15 @@ static METRIC: [Field; 9] = [
 
 static NUMBERS: [Field; 3] = [
     many("dataPoints", 1, Message(&NUMBER)),
-    one("aggregationTemporality", 2, Varint),
+    one("aggregationTemporality", 2, Enum),
     one("isMonotonic", 3, Bool),
 ];
 
 static HISTOGRAMS: [Field; 2] =
-    [many("dataPoints", 1, Message(&HISTOGRAM)), one("aggregationTemporality", 2, Varint)];
+    [many("dataPoints", 1, Message(&HISTOGRAM)), one("aggregationTemporality", 2, Enum)];
 
 static EXPONENTIALS: [Field; 2] =
-    [many("dataPoints", 1, Message(&EXPONENTIAL)), one("aggregationTemporality", 2, Varint)];
+    [many("dataPoints", 1, Message(&EXPONENTIAL)), one("aggregationTemporality", 2, Enum)];
 
 static SUMMARIES: [Field; 1] = [many("dataPoints", 1, Message(&SUMMARY))];
 
@@ -181,9 +191,9 @@ static NUMBER: [Field; 7] = [
     one("startTimeUnixNano", 2, Fixed64),
     one("timeUnixNano", 3, Fixed64),
     one("asDouble", 4, Double),
-    one("asInt", 6, Fixed64),
+    one("asInt", 6, Sfixed64),
     many("exemplars", 5, Message(&EXEMPLAR)),
-    one("flags", 8, Varint),
+    one("flags", 8, Uint32),
 ];
 
 static HISTOGRAM: [Field; 11] = [
@@ -195,7 +205,7 @@ static HISTOGRAM: [Field; 11] = [
     many("bucketCounts", 6, Fixed64),
     many("explicitBounds", 7, Double),
     many("exemplars", 8, Message(&EXEMPLAR)),
-    one("flags", 10, Varint),
+    one("flags", 10, Uint32),
     one("min", 11, Double),
     one("max", 12, Double),
 ];
@@ -210,14 +220,14 @@ static EXPONENTIAL: [Field; 14] = [
     one("zeroCount", 7, Fixed64),
     one("positive", 8, Message(&BUCKETS)),
     one("negative", 9, Message(&BUCKETS)),
-    one("flags", 10, Varint),
+    one("flags", 10, Uint32),
     many("exemplars", 11, Message(&EXEMPLAR)),
     one("min", 12, Double),
     one("max", 13, Double),
     one("zeroThreshold", 14, Double),
 ];
 
-static BUCKETS: [Field; 2] = [one("offset", 1, Zigzag), many("bucketCounts", 2, Varint)];
+static BUCKETS: [Field; 2] = [one("offset", 1, Zigzag), many("bucketCounts", 2, Uint64)];
 
 static SUMMARY: [Field; 7] = [
     many("attributes", 7, Message(&PAIR)),
@@ -226,7 +236,7 @@ static SUMMARY: [Field; 7] = [
     one("count", 4, Fixed64),
     one("sum", 5, Double),
     many("quantileValues", 6, Message(&QUANTILE)),
-    one("flags", 8, Varint),
+    one("flags", 8, Uint32),
 ];
 
 static QUANTILE: [Field; 2] = [one("quantile", 1, Double), one("value", 2, Double)];
@@ -235,7 +245,7 @@ static EXEMPLAR: [Field; 6] = [
     many("filteredAttributes", 7, Message(&PAIR)),
     one("timeUnixNano", 2, Fixed64),
     one("asDouble", 3, Double),
-    one("asInt", 6, Fixed64),
+    one("asInt", 6, Sfixed64),
     one("spanId", 4, Hex),
     one("traceId", 5, Hex),
 ];

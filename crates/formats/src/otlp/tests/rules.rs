@@ -331,6 +331,17 @@ fn json_is_read_to_the_last_digit_and_its_faults_are_named() {
     assert_eq!(told(r#"{"severityText":7}"#), "field `severityText`: `7` is not of its form");
     assert_eq!(told(r#"{"flags":4294967296}"#), "field `flags`: `4294967296` is not of its form");
     assert_eq!(told(r#"{"timeUnixNano":1.5}"#), "field `timeUnixNano`: `1.5` is not of its form");
+    assert_eq!(told(r#"{"timeUnixNano":"-1"}"#), "field `timeUnixNano`: `-1` is not of its form");
+    assert_eq!(
+        told(r#"{"droppedAttributesCount":-1}"#),
+        "field `droppedAttributesCount`: `-1` is not of its form"
+    );
+    assert_eq!(
+        told(r#"{"severityNumber":2147483648}"#),
+        "field `severityNumber`: `2147483648` is not of its form"
+    );
+    let too_large = r#"{"body":{"intValue":"9223372036854775808"}}"#;
+    assert_eq!(told(too_large), "field `intValue`: `9223372036854775808` is not of its form");
     assert!(told("{").starts_with("the request is no JSON: "));
     // A row that does not fit is a request in the other encoding.
     let late = decode(
