@@ -147,6 +147,8 @@ fn read_all(clients: &[Arc<ClientOptions>]) -> Result<Vec<Secret>, SecretError> 
         let wrong =
             |why: String| SecretError { client: client.name.clone(), path: path.display().to_string(), why };
         let text = read(path).map_err(&wrong)?;
+        // An editor may begin a file with a byte order mark, which no client sends.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         if lines.is_empty() || lines.len() > SECRETS_MAX {
             return Err(wrong(format!(

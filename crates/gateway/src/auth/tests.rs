@@ -64,6 +64,16 @@ fn clients_are_known_by_tokens_and_passwords() {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_part_of_a_secret() {
+    let dir = TestDir::new("gateway-auth-mark").unwrap();
+    let path = file(&dir, "shop", "\u{feff}token-of-shop\r\nother-token-of-shop\r\n");
+    let auth = Auth::open(vec![client("shop", SecretFile::Tokens(path))]).unwrap();
+    for token in ["token-of-shop", "other-token-of-shop"] {
+        assert_eq!(who(&auth, &with(&format!("Bearer {token}"))), "shop");
+    }
+}
+
+#[test]
 fn a_file_that_changes_counts_and_one_that_breaks_leaves_the_last_good_secrets() {
     let dir = TestDir::new("gateway-auth-change").unwrap();
     let path = file(&dir, "shop", "token-number-one");
