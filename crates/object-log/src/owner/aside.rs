@@ -3,6 +3,7 @@
 //! Owns when each is begun, and which edits follow from it. Does not own what is deleted (`collect`), nor when a segment is due (`decide::seal`).
 
 use futures::future::BoxFuture;
+use store::ErrorKind;
 
 use super::run::Run;
 use crate::collect::Collected;
@@ -83,6 +84,11 @@ impl Run {
 fn unless_lost(collected: Result<Collected, LogError>) -> Result<Aside, LogError> {
     match collected {
         Err(error @ (LogError::Fenced { .. } | LogError::Recreated { .. })) => Err(error),
+        // A command that is done ends in the middle of a sweep: the next owner begins with one.
+        Err(LogError::Store(error)) if error.kind == ErrorKind::Stopped => {
+            tracing::debug!(%error, "the process ended before something was deleted from the log");
+            Ok(Aside::Collected(Collected::default()))
+        }
         Err(error) => {
             tracing::error!(%error, "nothing was deleted from the log this time");
             Ok(Aside::Collected(Collected::default()))
