@@ -155,7 +155,7 @@ pub struct Retention {
     pub acknowledged: bool,
     /// Records that were committed longer ago than this are dropped, acknowledged or not.
     pub age_max: Option<Duration>,
-    /// The oldest are dropped while the log has more bytes than this, acknowledged or not.
+    /// The oldest are dropped as long as at least this many bytes stay without them, acknowledged or not.
     pub bytes_max: Option<u64>,
     /// Records stay for so long after their commit although all have acknowledged them, so that their labels can be read.
     pub keep_min: Option<Duration>,

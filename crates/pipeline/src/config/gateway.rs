@@ -220,7 +220,7 @@ pub struct Stream {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<Period>,
 
-    /// The oldest records go while the log has more bytes than this, whether pipelines have read them or not.
+    /// The oldest records go as long as at least this many bytes stay in the log without them, whether pipelines have read them or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_bytes: Option<Size>,
 }
