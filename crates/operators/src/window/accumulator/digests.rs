@@ -5,7 +5,8 @@
 //!
 //! A value is added as a centroid of its own. Beyond [`UNMERGED_MAX`] of those the digest is compressed: in the order of their means, a
 //! centroid takes in the next one as long as both together weigh no more than `4 q (1 - q) δ n`, where `q` is the quantile on that side of them that
-//! permits less, and δ is 0.01. So centroids near the ends stay single values. Means are Float32, as the server keeps them; NaN counts as no value.
+//! permits less, and δ is 0.01. So centroids near the ends stay single values. Means are Float32, as the server keeps them. NaN is in no centroid,
+//! but a group that has NaN alone is not one without a value.
 //!
 //! | bytes    | what they are                                |
 //! |----------|----------------------------------------------|
@@ -16,7 +17,8 @@
 //! one of these had more than [`UNMERGED_MAX`] values, as they do in the server.
 
 use arrow_array::ArrayRef;
-use dataflow::StateError;
+use dataflow::types::StateFunction;
+use dataflow::{ColumnType, StateError};
 
 use super::states::{put_flag, put_varint};
 use super::{Accumulator, Input, Rows, same};
@@ -71,10 +73,13 @@ struct Digest {
     weight: f64,
     /// Centroids that were added since the last compression.
     unmerged: usize,
+    /// Whether there was any value, be it NaN.
+    has_value: bool,
 }
 
 impl Digest {
     fn add(&mut self, centroid: Centroid) {
+        self.has_value = true;
         self.centroids.push(centroid);
         self.weight += f64::from(centroid.weight);
         self.unmerged += 1;
@@ -193,8 +198,9 @@ impl Accumulator for Digests {
                     return Err("a digest takes integers and floats".to_owned());
                 }
             };
-            if !mean.is_nan() {
-                self.change(group, |group| group.add(Centroid { mean, weight: 1.0 }));
+            match mean.is_nan() {
+                true => self.groups[group].has_value = true,
+                false => self.change(group, |group| group.add(Centroid { mean, weight: 1.0 })),
             }
         }
         Ok(())
@@ -203,8 +209,11 @@ impl Accumulator for Digests {
     fn merge(&mut self, later: &dyn Accumulator, moves: &[(u32, u32)]) {
         let later: &Self = same(later);
         for (from, to) in moves {
-            let later = &later.groups[*from as usize].centroids;
-            self.change(*to as usize, |group| later.iter().for_each(|centroid| group.add(*centroid)));
+            let later = &later.groups[*from as usize];
+            self.groups[*to as usize].has_value |= later.has_value;
+            self.change(*to as usize, |group| {
+                later.centroids.iter().for_each(|centroid| group.add(*centroid));
+            });
         }
     }
 
@@ -213,8 +222,11 @@ impl Accumulator for Digests {
     }
 
     fn state(&self, bound: &Bound, group: usize, to: &mut Vec<u8>) -> bool {
-        // The server sets the flag without a value too.
-        put_flag(bound, true, to);
+        // The result of several quantiles is an array, which is never NULL: there the server sets the flag without a value too.
+        let is_array = matches!(&bound.output, ColumnType::State(state) if state.function == StateFunction::QuantilesTDigest);
+        if !put_flag(bound, is_array || self.groups[group].has_value, to) {
+            return true;
+        }
         let mut digest = self.groups[group].clone();
         digest.compress();
         put_varint(digest.centroids.len() as u64, to);
@@ -230,7 +242,10 @@ impl Accumulator for Digests {
         for digest in &self.groups {
             put_len(to, digest.centroids.len());
             put_len(to, digest.unmerged);
-            to.extend_from_slice(&digest.weight.to_le_bytes());
+            // No weight at all has a sign to tell NaN alone from no value.
+            let is_nan = digest.has_value && digest.centroids.is_empty();
+            let weight = if is_nan { -0.0 } else { digest.weight };
+            to.extend_from_slice(&weight.to_le_bytes());
             put_centroids(&digest.centroids, to);
         }
     }
@@ -245,7 +260,8 @@ impl Accumulator for Digests {
             }
             let numbers = from.numbers(2 * size, f32::from_le_bytes)?;
             let centroids = numbers.chunks_exact(2).map(|of| Centroid { mean: of[0], weight: of[1] });
-            let digest = Digest { centroids: centroids.collect(), weight, unmerged };
+            let has_value = size > 0 || weight.is_sign_negative();
+            let digest = Digest { centroids: centroids.collect(), weight, unmerged, has_value };
             if !digest.centroids.iter().all(|of| of.weight > 0.0 && !of.mean.is_nan()) {
                 return Err(wrong());
             }

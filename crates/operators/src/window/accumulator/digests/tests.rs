@@ -79,6 +79,7 @@ fn too_many_that_nothing_joins_are_joined_evenly() {
     let mut digest = Digest {
         centroids: (0..5_000).map(|n| Centroid { mean: n as f32, weight: 2.0 }).collect(),
         weight: 10_000.0,
+        has_value: true,
         unmerged: 0,
     };
     digest.compress_evenly();
@@ -90,12 +91,13 @@ fn too_many_that_nothing_joins_are_joined_evenly() {
 #[test]
 fn what_is_written_for_a_seal_is_read_again_and_damage_is_refused() {
     let sizes = [0, 1, 300, 2_048, 2_049, 9_000];
-    let kept = Digests { groups: sizes.map(|values| of((0..values).map(scattered))).to_vec(), bytes: 0 };
+    let mut kept = Digests { groups: sizes.map(|values| of((0..values).map(scattered))).to_vec(), bytes: 0 };
+    kept.groups.push(Digest { has_value: true, ..Digest::default() });
     let mut written = Vec::new();
     kept.write(&mut written);
     let read = |bytes: &[u8]| {
         let mut again = Digests::default();
-        again.read(&mut Reader(bytes), &[1; 6]).map(|()| again)
+        again.read(&mut Reader(bytes), &[1; 7]).map(|()| again)
     };
     assert_eq!(read(&written).unwrap().groups, kept.groups);
     assert!(read(&written[..written.len() - 1]).is_err(), "too short");

@@ -77,6 +77,11 @@ fn columns() -> Vec<(&'static str, ColumnType, ArrayRef)> {
         ("hot", T::Float64, each::<_, Float64Array>(|n| Some(number(n, n as f64 / 8.0)))),
         ("warm", T::Float32, each::<_, Float32Array>(|n| Some(number(n, n as f64 / 4.0) as f32))),
         ("nans", T::Float64, each::<_, Float64Array>(|_| Some(f64::NAN))),
+        (
+            "gone",
+            T::Nullable(Box::new(T::Float64)),
+            each::<_, Float64Array>(|n| (!n.is_multiple_of(3)).then_some(f64::NAN)),
+        ),
         ("never", T::Bool, each::<_, BooleanArray>(|_| Some(false))),
     ]
 }
@@ -122,7 +127,11 @@ fn aggregate(text: &str) -> Aggregate {
     };
     let column = (!column.is_empty()).then_some(column);
     let function = Function::named(function).unwrap();
-    let numbers = if function == Function::Quantiles { vec![500_000, 900_000] } else { Vec::new() };
+    let numbers = match function {
+        Function::Quantiles => vec![500_000, 900_000],
+        Function::Quantile => vec![500_000],
+        _ => Vec::new(),
+    };
     Aggregate { by, numbers, is_state: true, ..Aggregate::new("s", function, column) }
 }
 
