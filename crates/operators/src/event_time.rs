@@ -3,7 +3,7 @@
 //! Owns the reading of a time column as Unix milliseconds. Does not own the watermark that follows from these times (`engine::watermark`),
 //! nor the times that a source gives. As a [`Transform`] it gives an input its event time, before the first step; as an [`Operator`] it
 //! stands in the lane before a later step that asks for another time. Without it the time is the source's. Drops nothing: a null, and a
-//! number that is no time, leave the time unknown.
+//! number that is no time, leave the time unknown. The least of all times is the one after it, for that number stands for an unknown time.
 //!
 //! | column                     | taken as                                            |
 //! |----------------------------|-----------------------------------------------------|
@@ -119,14 +119,12 @@ impl Operator for EventTime {
 fn read_times(values: &dyn Array, to: &mut Vec<i64>) {
     match values.data_type() {
         DataType::Date32 => read::<Date32Type>(values, to, |days| i64::from(days) * DAY_MS),
-        DataType::Int64 => read::<Int64Type>(values, to, |ms| ms),
+        DataType::Int64 => read::<Int64Type>(values, to, known),
         DataType::UInt64 => read::<UInt64Type>(values, to, |ms| i64::try_from(ms).unwrap_or(TIME_UNKNOWN_MS)),
         DataType::Timestamp(TimeUnit::Second, _) => {
             read::<TimestampSecondType>(values, to, |s| s.checked_mul(1000).unwrap_or(TIME_UNKNOWN_MS));
         }
-        DataType::Timestamp(TimeUnit::Millisecond, _) => {
-            read::<TimestampMillisecondType>(values, to, |ms| ms)
-        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => read::<TimestampMillisecondType>(values, to, known),
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
             read::<TimestampMicrosecondType>(values, to, |us| us.div_euclid(1000));
         }
@@ -135,6 +133,11 @@ fn read_times(values: &dyn Array, to: &mut Vec<i64>) {
         }
         other => unreachable!("`new` takes no column of form `{other}`"),
     }
+}
+
+/// A time that is there, however long ago.
+fn known(ms: i64) -> i64 {
+    ms.max(TIME_UNKNOWN_MS + 1)
 }
 
 fn read<T: ArrowPrimitiveType>(values: &dyn Array, to: &mut Vec<i64>, time_ms: impl Fn(T::Native) -> i64) {

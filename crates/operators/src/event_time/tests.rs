@@ -59,6 +59,15 @@ fn numbers_that_are_no_time_leave_it_unknown() {
 }
 
 #[test]
+fn the_least_number_is_a_time_and_not_an_unknown_one() {
+    let millis = TimestampMillisecondArray::from(vec![Some(i64::MIN), None, Some(i64::MAX)]);
+    let expected = [i64::MIN + 1, TIME_UNKNOWN_MS, i64::MAX];
+    assert_eq!(times(time64(3), Arc::new(millis.with_timezone("UTC"))), expected);
+    let numbers = Int64Array::from(vec![Some(i64::MIN), None, Some(i64::MAX)]);
+    assert_eq!(times(ColumnType::Int64, Arc::new(numbers)), expected);
+}
+
+#[test]
 fn a_column_that_holds_no_time_is_refused() {
     let schema = Schema::new(vec![Column::new("created_at", ColumnType::String)]);
     let error = EventTime::new(&schema, "created_at").err().unwrap().to_string();

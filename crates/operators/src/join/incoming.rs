@@ -139,7 +139,8 @@ pub(super) fn sort(floor_ms: i64, batch: Batch, rows: Incoming) -> Result<Sorted
 
 fn reject(batch: &Batch, row: usize, time_ms: i64) -> Reject {
     let (reason, message) = if time_ms == TIME_UNKNOWN_MS {
-        (Reason::Missing, "the record has no event time, so it is in no interval of a join".to_owned())
+        let message = "the record has no event time: it is NULL, or a number that is no time; so it is in no interval of a join";
+        (Reason::Missing, message.to_owned())
     } else {
         (Reason::OutOfRange, format!("the event time `{time_ms}` ms is beyond all intervals of a join"))
     };

@@ -121,7 +121,8 @@ pub(super) fn deal(plan: &Plan, batch: &Batch) -> (Vec<Part>, Vec<Reject>) {
 
 fn reject(batch: &Batch, row: usize, time_ms: i64) -> Reject {
     let message = if time_ms == TIME_UNKNOWN_MS {
-        "the record has no event time, so it belongs to no window".to_owned()
+        "the record has no event time: it is NULL, or a number that is no time; so it belongs to no window"
+            .to_owned()
     } else {
         format!("the event time `{time_ms}` ms is beyond all windows")
     };
