@@ -1,16 +1,16 @@
 //! How much hardware a pipeline needs for a load: cores, memory, store, parts, partitions and money.
 //!
 //! Owns the arithmetic, as pure functions from the pipeline file, the load and measured coefficients to lines of an answer. Does not own the
-//! coefficients ([`coefficients`]) nor the prices ([`prices`]).
+//! coefficients ([`coefficients`]), the prices ([`prices`]) nor what windows keep and give (`windows`).
 //!
 //! Every line names the assumption behind it. It is a model: what it knows was measured on two cores, and it takes costs to grow with the
 //! number of records and their bytes.
 
 pub mod coefficients;
 pub mod prices;
+mod windows;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use pipeline::config::model::source::Source;
 use pipeline::config::model::step::Step;
@@ -80,8 +80,11 @@ struct Spilled {
 
 /// Keys of `dedup`: 17 bytes on disk, 2 in memory.
 const SPILLED_KEY: Spilled = Spilled { disk_bytes: 17.0, memory_bytes: 2.0, index_share: f64::INFINITY };
-/// Pairs of a key and an open window, with a count, and sum, minimum and maximum of two columns (`docs/windows.md`, Memory).
-const SPILLED_PAIR: Spilled = Spilled { disk_bytes: 75.0, memory_bytes: 0.075, index_share: f64::INFINITY };
+
+/// A pair of a key and an open window that takes so many bytes in memory: as many on disk, and a thousandth of them for the index (`docs/windows.md`, Memory).
+fn spilled_pair(bytes_in_memory: f64) -> Spilled {
+    Spilled { disk_bytes: bytes_in_memory, memory_bytes: bytes_in_memory / 1e3, index_share: f64::INFINITY }
+}
 
 /// A row of an interval join that takes so many bytes in memory: beside its columns 34 bytes on disk in place of 53 in memory (`docs/design/joins.md`, Figures).
 fn spilled_row(bytes_in_memory: f64) -> Spilled {
@@ -93,12 +96,16 @@ fn spilled_row(bytes_in_memory: f64) -> Spilled {
 }
 
 /// What a pipeline keeps, by its file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Kept {
     /// Keys, pairs or rows at once.
     keys: f64,
-    /// Bytes of each.
+    /// Bytes of each, at least.
     bytes_a_key: f64,
+    /// Bytes of each at the most, as far as the file and the load say.
+    bytes_a_key_max: f64,
+    /// What makes the difference.
+    open: Vec<String>,
     /// What their number is taken from, if that is not plain.
     note: &'static str,
     /// The step's own bound.
@@ -186,20 +193,30 @@ fn forebay(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load, bytes: f64, k
     cores
 }
 
+/// Rows a second that come to each step: records, and behind a window its results.
+fn rates(pipeline: &Pipeline, load: Load) -> Vec<f64> {
+    let next = |rate: &mut f64, step: &Step| {
+        let comes = *rate;
+        if let Some(window) = &step.window {
+            *rate = windows::results(window, load.keys, comes).0;
+        }
+        Some(comes)
+    };
+    pipeline.steps.iter().scan(load.rate, next).collect()
+}
+
 /// Rows a second that go to ClickHouse.
 fn rows(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load) -> f64 {
-    let window = pipeline.steps.iter().find_map(|step| step.window.as_ref());
-    let (rows, because) = match (window, load.keys) {
-        (Some(window), Some(keys)) => {
-            let every_s = window.shortest().duration().as_secs_f64();
-            let rows = (keys / every_s).min(load.rate);
-            (rows, format!("{keys:.0} keys, a result each every {every_s:.0} s"))
-        }
-        (Some(_), None) => (load.rate, "every record a key of its own, for want of `--keys`".to_owned()),
+    let mut windows = pipeline.steps.iter().zip(rates(pipeline, load)).filter_map(|(step, rate)| {
+        step.window.as_ref().map(|window| windows::results(window, load.keys, rate))
+    });
+    let (rows, because) = match (windows.next(), windows.last()) {
         (None, _) => (
             load.rate,
             "a row for each record: nothing is known of what filters and duplicates drop".to_owned(),
         ),
+        (Some(only), None) => only,
+        (Some(_), Some((rows, because))) => (rows, format!("of the last window: {because}")),
     };
     lines.push(Line {
         key: "rows_per_s",
@@ -234,13 +251,17 @@ fn memory(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load, known: &Coeffi
         ),
     });
     let mut disk = 0.0;
-    for step in &pipeline.steps {
-        let Some(kept) = kept(step, load, known) else { continue };
+    for (at, rate) in rates(pipeline, load).into_iter().enumerate() {
+        let step = &pipeline.steps[at];
+        let Some(kept) = kept(pipeline, at, Load { rate, ..load }, known) else { continue };
         let bytes = kept.keys * kept.bytes_a_key;
         let spilled = kept.keys - kept.memory / kept.bytes_a_key;
         let has_index = |of_key: &Spilled| spilled * of_key.memory_bytes <= kept.memory * of_key.index_share;
         let held = match (bytes <= kept.memory, kept.spilled.filter(has_index)) {
-            (true, _) => "which fits".to_owned(),
+            (true, _) if kept.keys * kept.bytes_a_key_max <= kept.memory => "which fits".to_owned(),
+            (true, _) => {
+                format!("which fits as long as a key takes no more than {:.0} bytes", kept.memory / kept.keys)
+            }
             (false, Some(of_key)) => {
                 disk += spilled * of_key.disk_bytes;
                 format!(
@@ -259,13 +280,34 @@ fn memory(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load, known: &Coeffi
             what: step.word(),
             value: bytes / 1e6,
             unit: "MB of state",
-            because: format!("{:.0} keys of {:.0} bytes{}, {held}", kept.keys, kept.bytes_a_key, kept.note),
+            because: format!("{:.0} keys of {}, {held}", kept.keys, each(&kept)),
         });
     }
     disk
 }
 
-fn kept(step: &Step, load: Load, known: &Coefficients) -> Option<Kept> {
+/// What a key takes, in words.
+fn each(kept: &Kept) -> String {
+    match kept.open.is_empty() {
+        true => format!("{:.0} bytes{}", kept.bytes_a_key, kept.note),
+        false => format!("at least {:.0} bytes ({})", kept.bytes_a_key, kept.open.join(", ")),
+    }
+}
+
+/// What the step `at` keeps of so many rows a second.
+fn kept(pipeline: &Pipeline, at: usize, load: Load, known: &Coefficients) -> Option<Kept> {
+    let step = &pipeline.steps[at];
+    let plain = |keys, bytes_a_key, memory, spilled| {
+        Some(Kept {
+            keys,
+            bytes_a_key,
+            bytes_a_key_max: bytes_a_key,
+            open: Vec::new(),
+            note: "",
+            memory,
+            spilled,
+        })
+    };
     if let Some(dedup) = &step.dedup {
         let in_window = match dedup.window {
             Window::Unbounded => load.days * SECONDS_A_DAY * load.rate,
@@ -273,24 +315,20 @@ fn kept(step: &Step, load: Load, known: &Coefficients) -> Option<Kept> {
         };
         let keys = load.keys.unwrap_or(in_window).min(in_window);
         let memory = dedup.memory.bytes as f64;
-        let bytes_a_key = known.bytes_a_key(Kind::Dedup);
-        return Some(Kept { keys, bytes_a_key, note: "", memory, spilled: Some(SPILLED_KEY) });
+        return plain(keys, known.bytes_a_key(Kind::Dedup), memory, Some(SPILLED_KEY));
     }
     if let Some(window) = &step.window {
-        let (size, lateness) = (window.longest().duration(), window.lateness.duration());
-        // Cumulative windows share one state, which goes on to the end of `size`.
-        let every = if window.step.is_some() { size } else { window.shortest().duration() };
-        let open = windows_open(size, every, lateness);
-        let of_one = load.keys.unwrap_or(load.rate * size.as_secs_f64());
-        let bytes_a_key = known.bytes_a_key(Kind::Window);
+        let keys = windows::open_keys(window, load.keys, load.rate);
+        let memory = window.memory.bytes as f64;
         let is_in_memory = window.gap.is_some() || window.emit.is_some();
-        return Some(Kept {
-            keys: of_one * open,
-            bytes_a_key,
-            note: "",
-            memory: window.memory.bytes as f64,
-            spilled: (!is_in_memory).then_some(SPILLED_PAIR),
-        });
+        let spilled = |bytes| (!is_in_memory).then(|| spilled_pair(bytes));
+        if let Some(measured) = known.measured_bytes_a_key(Kind::Window) {
+            return plain(keys, measured, memory, spilled(measured));
+        }
+        let is_behind = pipeline.steps[..at].iter().any(|before| before.window.is_some());
+        let bytes = windows::key_bytes(window, pipeline, load.keys, load.rate, is_behind);
+        let kept = plain(keys, bytes.least, memory, spilled(bytes.least))?;
+        return Some(Kept { bytes_a_key_max: bytes.most, open: bytes.open, ..kept });
     }
     let join = step.join.as_ref()?;
     let (before, after) = join.interval();
@@ -302,26 +340,11 @@ fn kept(step: &Step, load: Load, known: &Coefficients) -> Option<Kept> {
         let versions = load.keys.unwrap_or(load.days * SECONDS_A_DAY * load.rate / 2.0);
         let keys = versions + load.rate / 2.0 * lateness_s;
         let note = " (the newest version of each key stays for ever)";
-        return Some(Kept { keys, bytes_a_key, note, memory, spilled: None });
+        return plain(keys, bytes_a_key, memory, None).map(|kept| Kept { note, ..kept });
     }
     // A left row waits for `after`, a right row for `before`, and both for `lateness`; each side has half of the records.
     let waits = (before + after).as_secs_f64() / 2.0 + lateness_s;
-    Some(Kept {
-        keys: load.rate * waits,
-        bytes_a_key,
-        note: "",
-        memory,
-        spilled: Some(spilled_row(bytes_a_key)),
-    })
-}
-
-/// Windows that are open at once, as if the watermark stood still between two: the one that fills, and those that wait for late records.
-fn windows_open(size: Duration, every: Duration, lateness: Duration) -> f64 {
-    if every.is_zero() {
-        return 1.0;
-    }
-    1.0 + (lateness.as_secs_f64() / every.as_secs_f64()).ceil()
-        + ((size.as_secs_f64() / every.as_secs_f64()) - 1.0).ceil()
+    plain(load.rate * waits, bytes_a_key, memory, Some(spilled_row(bytes_a_key)))
 }
 
 /// Puts and gets a second.

@@ -31,7 +31,7 @@ pub mod schema;
 mod schema_walk;
 mod spans;
 pub mod values;
-pub(crate) mod windows;
+pub mod windows;
 
 use std::path::Path;
 

@@ -38,9 +38,9 @@ pub struct Coefficients {
     pub bytes_a_key: Option<(Kind, f64)>,
 }
 
-/// Of this version, by kind of state: bytes a key. A window's are of a count, and sum, least and greatest value of two columns; a join's are
-/// 53 and what the columns of a short row take.
-const BYTES_A_KEY: [(Kind, f64); 3] = [(Kind::Dedup, 24.0), (Kind::Window, 75.0), (Kind::Join, 153.0)];
+/// Of this version, by kind of state: bytes a key. Those of a window depend on its aggregates (`capacity::windows`); a join's are 53 and what the columns of
+/// a short row take.
+const BYTES_A_KEY: [(Kind, f64); 2] = [(Kind::Dedup, 24.0), (Kind::Join, 153.0)];
 
 impl Coefficients {
     /// Those of this version's own measurements (`docs/performance.md`), of the workload that is most like the pipeline.
@@ -111,14 +111,15 @@ impl Coefficients {
         })
     }
 
-    /// Bytes of state a key.
+    /// Bytes of state a key; none of a window that was not measured.
     pub fn bytes_a_key(&self, kind: Kind) -> f64 {
-        let of_this_version =
-            BYTES_A_KEY.iter().find(|(known, _)| *known == kind).map_or(0.0, |(_, bytes)| *bytes);
-        match self.bytes_a_key {
-            Some((measured, bytes)) if measured == kind => bytes,
-            _ => of_this_version,
-        }
+        let of_this_version = || BYTES_A_KEY.iter().find(|(known, _)| *known == kind);
+        self.measured_bytes_a_key(kind).unwrap_or_else(|| of_this_version().map_or(0.0, |(_, bytes)| *bytes))
+    }
+
+    /// Bytes of state a key, if a report has them.
+    pub fn measured_bytes_a_key(&self, kind: Kind) -> Option<f64> {
+        self.bytes_a_key.filter(|(measured, _)| *measured == kind).map(|(_, bytes)| bytes)
     }
 }
 

@@ -8,7 +8,7 @@ mod aggregates;
 use std::time::Duration;
 
 use operators::WindowConfig;
-use operators::window::{Clock, Emit, Windows};
+use operators::window::{Aggregate, Clock, Emit, Windows};
 
 use super::model::step::{self as model, WindowStep};
 use super::values::{Identifier, Period};
@@ -25,6 +25,11 @@ pub(crate) struct Unfit {
 
 fn unfit(path: impl Into<String>, message: impl Into<String>) -> Unfit {
     Unfit { path: path.into(), message: message.into() }
+}
+
+/// What a window of a file without faults computes.
+pub fn functions(window: &WindowStep) -> Vec<Aggregate> {
+    config(window, "").map(|config| config.aggregates).unwrap_or_default()
 }
 
 /// The settings of a window.
