@@ -1,7 +1,9 @@
 //! Log lines: which are shown, in which form, to stderr.
 //!
 //! Owns the set-up of `tracing`, and what becomes of lines that cannot be written: they are counted, the work goes on, and the next line
-//! that can be written is preceded by one that says so. Does not own what is logged.
+//! that can be written is preceded by one that says so. Does not own what is logged, nor the values of fields in lines of text (`fields`).
+
+mod fields;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,6 +63,7 @@ pub fn start(options: &LogOptions, level: LogLevel, format: LogFormat) -> anyhow
             .with_writer(|| Lines { to: std::io::stderr(), format: LogFormat::Json, lost: &LOST })
             .try_init(),
         LogFormat::Text => lines
+            .fmt_fields(fields::Fields)
             .with_ansi(is_coloured())
             .with_writer(|| Lines { to: std::io::stderr(), format: LogFormat::Text, lost: &LOST })
             .try_init(),
@@ -120,7 +123,7 @@ impl<W: Write> Write for Lines<W> {
     }
 }
 
-/// The colours of `tracing` itself stay; it escapes those in fields before they come here.
+/// The colours of `tracing` itself stay; those in fields were escaped before they come here, by [`fields`].
 fn text_line(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
