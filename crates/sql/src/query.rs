@@ -135,7 +135,13 @@ fn tables(text: &Text, select: &Select) -> Result<Vec<String>, Fault> {
         return Err(Fault::new(message, text.range(join)));
     }
     let TableFactor::Table { name, alias, args: None, version, sample, .. } = &from.relation else {
-        let message = "a query within FROM is refused; write `FROM input` and make a step of the inner query";
+        let message = match &from.relation {
+            TableFactor::Table { name, .. } => format!(
+                "there is no table function `{name}`; write `FROM input`, or `FROM TUMBLE(…)`, `HOP`, `CUMULATE` or `SESSION` for windows"
+            ),
+            _ => "a query within FROM is refused; write `FROM input` and make a step of the inner query"
+                .to_owned(),
+        };
         return Err(Fault::new(message, text.range(&from.relation).or_else(|| text.whole())));
     };
     if version.is_some() || sample.is_some() {

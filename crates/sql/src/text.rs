@@ -324,6 +324,10 @@ fn not_offered(tokens: &[TokenWithSpan]) -> Option<(&'static str, Span)> {
             (_, Some(Keyword::COLLATE), Some(Keyword::NoKeyword)) => {
                 "there is no `COLLATE`: texts are compared by their bytes; write `lower(…)` to compare letters of both cases"
             }
+            // As in Flink, where a function of windows takes a table and a descriptor.
+            (_, Some(Keyword::TABLE), _) if *next == Token::LParen => {
+                "there is no `TABLE(…)`; write `FROM TUMBLE(input, time, INTERVAL '1 minute')`, without `TABLE` and `DESCRIPTOR`, and other functions of windows alike"
+            }
             (Token::LongArrow, ..) => "there is no `->>`; write `json_get_string(text, key_or_index)`",
             _ => return None,
         };

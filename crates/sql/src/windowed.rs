@@ -22,6 +22,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 
 use crate::Fault;
+use crate::fault::nearest;
 use crate::query::{only_known_clauses, only_select};
 use crate::text::Text;
 pub(crate) use arguments::milliseconds;
@@ -73,7 +74,9 @@ pub(crate) fn windowed(text: &Text) -> Result<Option<Windowed>, Fault> {
     // What cannot be parsed is reported where it is planned.
     let Ok(query) = text.query() else { return Ok(None) };
     let Ok(mut select) = only_select(text, *query.clone()) else { return Ok(None) };
-    let Some((function, args)) = function(&select) else { return Ok(None) };
+    let Some((function, args)) = function(&select) else {
+        return misspelt(text, &select).map_or(Ok(None), Err);
+    };
     let Arguments { time, kind, lateness, max, closes_at_end } = function.arguments(text, args)?;
     let by = grouped(text, &mut select)?;
     if let Some(condition) = &select.selection {
@@ -122,6 +125,17 @@ fn function(select: &Select) -> Option<(&'static Function, &[FunctionArg])> {
     let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else { return None };
     let function = Function::named(&ident.value).filter(|_| from.joins.is_empty())?;
     Some((function, args))
+}
+
+/// What is said of a table function whose name is nearly one of ours.
+fn misspelt(text: &Text, select: &Select) -> Option<Fault> {
+    let [from] = select.from.as_slice() else { return None };
+    let TableFactor::Table { name, args: Some(_), .. } = &from.relation else { return None };
+    let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else { return None };
+    let meant = nearest(&ident.value, Function::words())?.to_uppercase();
+    let is_it = meant.eq_ignore_ascii_case(&ident.value);
+    let message = format!("there is no table function `{}`; did you mean `{meant}`?", ident.value);
+    (!is_it).then(|| Fault::new(message, text.range_of(ident.span).or_else(|| text.whole())))
 }
 
 /// The columns of GROUP BY, which is taken out.

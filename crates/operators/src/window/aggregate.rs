@@ -250,7 +250,10 @@ impl Aggregate {
                     "there is no state of `{word}`; write `argMinState(x, at)` or `argMaxState(x, at)` with the column of the time"
                 )
             }
-            _ if self.is_state && (*distinct || function.state().is_none()) => format!(
+            _ if self.is_state && *distinct && function.state().is_some() => format!(
+                "a state of `{word}` takes no `distinct`; leave it out, or write the records to a table, and let a materialized view aggregate them"
+            ),
+            _ if self.is_state && function.state().is_none() => format!(
                 "the state of `{word}` is not made; there are those of count, sum, avg, min, max, any, argMin, argMax, uniq, quantileTDigest and quantilesTDigest. For others write the \
                  records to a table, and let a materialized view aggregate them"
             ),

@@ -10,6 +10,7 @@
 //! | `x-kind`            | the kind of a text, see `values`                                         |
 //! | `x-least`, `x-most` | bounds of a period or size, as texts of that kind                        |
 //! | `x-why`             | the reason of the bounds                                                 |
+//! | `x-why-most`        | the reason of the greater one, if it is another                          |
 //! | `x-later`           | words that a later version will know                                     |
 //! | `x-both`            | the way out where more than one of `oneOf` is there                      |
 //! | `x-never`           | keys that other programs have here and that none will be, with the reason and the way out |

@@ -18,7 +18,7 @@ use super::values;
 use super::values::reference::Surroundings;
 use super::values::{Identifier, Kind, Secret, reference};
 pub use shown::form;
-use shown::{forms, listed, looks_secret, quoted, quoted_scalar, shown, why};
+use shown::{forms, listed, looks_secret, quoted, quoted_scalar, shown, why, why_not_more};
 
 /// Turns `node` into JSON of the form of `schema`; `None` if nothing of it can be used.
 pub fn walk(node: &Node, schema: View, around: &Surroundings, faults: &mut Faults) -> Option<Json> {
@@ -288,12 +288,11 @@ impl<'s> Walk<'s, '_, '_> {
         let (least, most) = (bound("x-least"), bound("x-most"));
         let low = least.filter(|(_, least)| magnitude < *least);
         let high = most.filter(|(_, most)| magnitude > *most);
-        let (word, (text, _)) = match (low, high) {
-            (Some(low), _) => ("at least", low),
-            (None, Some(high)) => ("at most", high),
+        let (word, (text, _), why) = match (low, high) {
+            (Some(low), _) => ("at least", low, why(schema)),
+            (None, Some(high)) => ("at most", high, why_not_more(schema)),
             (None, None) => return Some(()),
         };
-        let why = why(schema);
         let message = format!("`{path}` must be {word} {text}, found {}{why}", quoted_scalar(scalar));
         self.faults.fault(at, path, message);
         None

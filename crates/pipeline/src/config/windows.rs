@@ -21,10 +21,12 @@ pub(crate) struct Unfit {
     pub(crate) path: String,
     /// The sentence, with the way out.
     pub(crate) message: String,
+    /// Whether it is about the lengths that say which windows there are.
+    pub(crate) is_of_lengths: bool,
 }
 
 fn unfit(path: impl Into<String>, message: impl Into<String>) -> Unfit {
-    Unfit { path: path.into(), message: message.into() }
+    Unfit { path: path.into(), message: message.into(), is_of_lengths: false }
 }
 
 /// What a window of a file without faults computes.
@@ -71,7 +73,10 @@ pub(crate) fn read(window: &WindowStep, path: &str) -> Result<(WindowConfig, Vec
     }
     let windows = match windows(window, path) {
         Ok(windows) if faults.is_empty() => windows,
-        windows => return Err(windows.err().into_iter().chain(faults).collect()),
+        windows => {
+            let of_lengths = windows.err().map(|fault| Unfit { is_of_lengths: true, ..fault });
+            return Err(of_lengths.into_iter().chain(faults).collect());
+        }
     };
     let emit = window.emit.as_ref().map(|emit| Emit {
         early: emit.early.map(Period::duration),

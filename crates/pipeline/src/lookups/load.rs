@@ -161,6 +161,12 @@ impl Load {
         runtime.run(job).await.unwrap_or_else(|| Err("reading it ended in a fault of the program".to_owned()))
     }
 
+    /// Whether the name of a file that is read as JSON says that it is CSV.
+    fn is_named_as_csv(&self) -> bool {
+        let From::File { path, csv: None } = &*self.from else { return false };
+        path.extension().is_some_and(|end| end.eq_ignore_ascii_case("csv"))
+    }
+
     fn file(&self, known: Option<Version>) -> Result<Rows, String> {
         let From::File { path, .. } = &*self.from else { unreachable!("it is asked of files alone") };
         let unread = |error: std::io::Error| format!("it cannot be read: {error}");
@@ -202,8 +208,9 @@ impl Load {
                 0 => String::new(),
                 others => format!(", and `{others}` rows more"),
             };
+            let way_out = if self.is_named_as_csv() { CSV } else { "correct it, or the types" };
             return Err(format!(
-                "row `{row}`, counted from 1, does not fit `fields`: {column}{}{others}; correct it, or the types",
+                "row `{row}`, counted from 1, does not fit `fields`: {column}{}{others}; {way_out}",
                 reject.message
             ));
         }
@@ -216,6 +223,9 @@ impl Load {
         Ok(table)
     }
 }
+
+/// What to do about a file of CSV without a `format`.
+const CSV: &str = "it is read as JSON, one object a line: for CSV write `format: { csv: { header: true } }` beside its `path`";
 
 /// What to do about a side that is too large.
 const LESS: &str = "raise it (and `memory` of the pipeline, of which it is at most a quarter), or leave out columns and rows";

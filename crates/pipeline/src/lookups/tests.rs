@@ -283,6 +283,15 @@ async fn csv_is_read_with_its_header_and_quotes() {
 }
 
 #[tokio::test]
+async fn a_file_of_csv_without_its_format_says_what_to_write() {
+    let path = folder("format").join("shops.csv");
+    std::fs::write(&path, "shop,rank\n1,2\n").expect("writes");
+    let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+    let why = of_file(path, 1 << 20).load(&runtime, None).await.err().expect("it is no JSON");
+    assert!(why.contains("write `format: { csv: { header: true } }` beside its `path`"), "{why}");
+}
+
+#[tokio::test]
 async fn a_server_that_is_away_is_waited_for() {
     let load = Load {
         from: Arc::new(From::ClickHouse {

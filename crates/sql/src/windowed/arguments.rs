@@ -57,6 +57,11 @@ impl Function {
         FUNCTIONS.iter().find(|function| function.name.eq_ignore_ascii_case(name))
     }
 
+    /// The names of all, in lower case.
+    pub fn words() -> impl Iterator<Item = &'static str> {
+        FUNCTIONS.iter().map(|function| function.name)
+    }
+
     fn word(&self) -> String {
         self.name.to_uppercase()
     }

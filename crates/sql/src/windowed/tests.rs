@@ -143,6 +143,31 @@ fn other_queries_are_none_of_windows() {
 }
 
 #[test]
+fn functions_that_are_nearly_ours_name_the_one_that_was_meant() {
+    let by = "GROUP BY window_start, window_end";
+    for (text, expected) in [
+        (
+            "TUMBEL(input, at, INTERVAL '1 minute')",
+            "there is no table function `TUMBEL`; did you mean `TUMBLE`?",
+        ),
+        ("sesion(input, at, INTERVAL '1 minute')", "did you mean `SESSION`?"),
+    ] {
+        let told = read(&format!("SELECT count(*) AS n FROM {text} {by}")).unwrap_err();
+        assert!(told.contains(expected), "{told}");
+    }
+    let flink = format!(
+        "SELECT count(*) AS n FROM TABLE(TUMBLE(TABLE input, DESCRIPTOR(at), INTERVAL '1' MINUTE)) {by}"
+    );
+    let told = Text::new(&flink).query().unwrap_err().to_string();
+    assert!(
+        told.contains("write `FROM TUMBLE(input, time, INTERVAL '1 minute')`, without `TABLE`"),
+        "{told}"
+    );
+    // A column may be called so.
+    assert!(Text::new("SELECT \"table\" FROM input").query().is_ok());
+}
+
+#[test]
 fn what_windows_cannot_do_is_refused_with_the_step_that_can() {
     let tumble = "FROM TUMBLE(input, at, INTERVAL '1 minute')";
     let by = "GROUP BY window_start, window_end, device";

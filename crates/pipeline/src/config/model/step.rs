@@ -170,24 +170,34 @@ pub struct WindowStep {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend(
         "x-least" = "1s", "x-most" = "3650d",
-        "x-why" = "a shorter one has hardly more than one record a key; the watermark moves with batches"
+        "x-why" = "a shorter one has hardly more than one record a key; the watermark moves with batches",
+        "x-why-most" = "its records are held as long"
     ))]
     pub size: Option<Period>,
 
     /// Windows of `size` that overlap: how long after one the next begins, at its whole multiples; at most `size`. A record is in each that contains its
     /// time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-least" = "1s", "x-most" = "3650d", "x-why" = "the watermark moves with batches"))]
+    #[schemars(extend(
+        "x-least" = "1s", "x-most" = "3650d", "x-why" = "the watermark moves with batches",
+        "x-why-most" = "its records are held as long"
+    ))]
     pub slide: Option<Period>,
 
     /// Windows that grow by `step` up to `size`, which is a whole multiple of it: each has a result of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-least" = "1s", "x-most" = "3650d", "x-why" = "the watermark moves with batches"))]
+    #[schemars(extend(
+        "x-least" = "1s", "x-most" = "3650d", "x-why" = "the watermark moves with batches",
+        "x-why-most" = "its records are held as long"
+    ))]
     pub step: Option<Period>,
 
     /// Sessions in place of windows of a `size`: records of a key that are less than this apart. A session's window ends `gap` after its last record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-least" = "1s", "x-most" = "3650d", "x-why" = "the watermark moves with batches"))]
+    #[schemars(extend(
+        "x-least" = "1s", "x-most" = "3650d", "x-why" = "the watermark moves with batches",
+        "x-why-most" = "its records are held as long"
+    ))]
     pub gap: Option<Period>,
 
     /// Sessions end at its whole multiples since 1970, in UTC: `1d` unless it is given, so at midnight. At least `gap`.

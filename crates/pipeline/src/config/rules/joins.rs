@@ -77,6 +77,10 @@ impl Rules<'_> {
                 self.fault(&format!("steps[{at}].join.as"), message);
             }
         }
+        // Sides that are none leave rows without a join, which is no mistake of its own.
+        if self.has_unknown_side() {
+            return;
+        }
         let root = self.pipeline.steps[last].join.as_ref().and_then(|join| join.name.as_ref());
         let left: Vec<&str> = taken
             .iter()
@@ -87,6 +91,20 @@ impl Rules<'_> {
             let message = format!("no join uses `{name}`; only the rows of the last join go to the tables");
             self.fault(&format!("steps[{last}].join"), message);
         }
+    }
+
+    /// Whether a join names the rows of one input twice, or rows that there are none of.
+    fn has_unknown_side(&self) -> bool {
+        let inputs = self.pipeline.inputs();
+        let joins = self.pipeline.steps.iter().filter_map(|step| step.join.as_ref());
+        let is_known = |name: &str| {
+            let is_join = |join: &JoinStep| join.name.as_ref().is_some_and(|of| of.as_str() == name);
+            inputs.iter().any(|input| input.name == name) || joins.clone().any(is_join)
+        };
+        let is_wrong = |join: &JoinStep| {
+            join.left == join.right || ![&join.left, &join.right].iter().all(|side| is_known(side.as_str()))
+        };
+        joins.clone().any(is_wrong)
     }
 
     /// What one join says by itself.

@@ -65,8 +65,14 @@ impl Rules<'_> {
         if window.time.is_none() && !is_timed && !is_behind_window && self.has_timeless_input() {
             self.fault(path, "records of a file have no time of their own, so a window needs `time: column`");
         }
+        // A length that could not be read is left out, and what is there does not tell which windows were meant.
+        let is_unread = ["size", "slide", "step", "gap", "max"]
+            .iter()
+            .any(|length| self.faults.concern(&format!("{path}.{length}")));
         for fault in windows::config(window, path).err().into_iter().flatten() {
-            self.fault(&fault.path, fault.message);
+            if !(is_unread && fault.is_of_lengths) {
+                self.fault(&fault.path, fault.message);
+            }
         }
     }
 

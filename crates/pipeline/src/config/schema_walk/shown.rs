@@ -47,6 +47,11 @@ pub(super) fn why(schema: View) -> String {
     schema.text("x-why").map_or(String::new(), |why| format!(" ({why})"))
 }
 
+/// The reason of the greater bound, if the lesser one has another.
+pub(super) fn why_not_more(schema: View) -> String {
+    schema.text("x-why-most").map_or_else(|| why(schema), |why| format!(" ({why})"))
+}
+
 pub(super) fn listed(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     match quoted.as_slice() {
