@@ -11,11 +11,12 @@ use std::sync::Arc;
 use arrow_array::builder::{FixedSizeBinaryBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Date32Type, Int8Type, Int16Type, TimestampMicrosecondType, TimestampMillisecondType,
+    Date32Type, Int8Type, Int16Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType,
 };
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, FixedSizeBinaryArray, PrimitiveArray, StringArray, UInt32Array,
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, FixedSizeBinaryArray, PrimitiveArray, StringArray,
+    UInt32Array,
 };
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast_with_options};
@@ -24,6 +25,9 @@ use dataflow::types::EnumName;
 use dataflow::{ColumnType, json_object};
 
 use super::items;
+
+/// With a null for what does not fit.
+const SAFE: CastOptions<'_> = CastOptions { safe: true, format_options: FormatOptions::new() };
 
 /// The values as those of `to`; null where one does not fit.
 ///
@@ -88,9 +92,19 @@ pub(super) fn array(values: &ArrayRef, from: &ColumnType, to: &ColumnType) -> Re
             let addresses = values.as_fixed_size_binary_opt().ok_or_else(|| no_text(values))?.iter();
             Ok(Arc::new(addresses.map(|bytes| bytes.and_then(number)).collect::<UInt32Array>()))
         }
+        (from, T::Bool) if from.integer_range().is_some() => {
+            let numbers = cast_with_options(values, &DataType::Int64, &SAFE)?;
+            let flag = |number: i64| match number {
+                0 => Some(false),
+                1 => Some(true),
+                _ => None,
+            };
+            let numbers = numbers.as_primitive::<Int64Type>().iter();
+            Ok(Arc::new(numbers.map(|number| number.and_then(flag)).collect::<BooleanArray>()))
+        }
         (T::Enum8(names), T::String) => names_of::<Int8Type>(values, names),
         (T::Enum16(names), T::String) => names_of::<Int16Type>(values, names),
-        _ => cast_with_options(values, &to.arrow(), &CastOptions { safe: true, ..CastOptions::default() }),
+        _ => cast_with_options(values, &to.arrow(), &SAFE),
     }
 }
 
@@ -117,19 +131,20 @@ fn fixed(
     Ok(Arc::new(builder.finish()))
 }
 
-/// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, in either case.
+/// As decoders read it: `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, or the same 32 digits without dashes, in either case.
 fn uuid(text: &str, out: &mut [u8]) -> bool {
     let text = text.as_bytes();
-    if text.len() != 36 || [8, 13, 18, 23].iter().any(|at| text[*at] != b'-') {
+    let has_dashes = text.len() == 36 && [8, 13, 18, 23].iter().all(|at| text[*at] == b'-');
+    if !has_dashes && text.len() != 32 {
         return false;
     }
-    let digits = text.iter().filter(|byte| **byte != b'-');
-    let mut values = digits.map(|byte| (*byte as char).to_digit(16));
+    let digits = text.iter().enumerate().filter(|(at, _)| !(has_dashes && matches!(at, 8 | 13 | 18 | 23)));
+    let mut values = digits.map(|(_, byte)| (*byte as char).to_digit(16));
     for byte in out {
         let (Some(Some(high)), Some(Some(low))) = (values.next(), values.next()) else { return false };
         *byte = (high << 4 | low) as u8;
     }
-    values.next().is_none()
+    true
 }
 
 /// An address as decoders read it: one of IPv4 is `::ffff:` and itself.
@@ -254,5 +269,13 @@ pub(super) fn outside(values: &ArrayRef, least: i64, greatest: i64) -> Vec<usize
 pub(super) fn shown(values: &ArrayRef, row: usize) -> String {
     let options = FormatOptions::default().with_null("NULL");
     let text = ArrayFormatter::try_new(values, &options).and_then(|text| text.value(row).try_to_string());
-    text.unwrap_or_else(|_| "?".to_owned())
+    // A time that no calendar has is still a number, of days or of its unit.
+    text.unwrap_or_else(|_| number(&values.slice(row, 1)).unwrap_or_else(|| "?".to_owned()))
+}
+
+/// The number that a date or a time is.
+fn number(one: &ArrayRef) -> Option<String> {
+    let number = arrow_cast::cast(one, &DataType::Int64).ok()?;
+    let number = number.as_primitive_opt::<Int64Type>()?;
+    number.is_valid(0).then(|| number.value(0).to_string())
 }

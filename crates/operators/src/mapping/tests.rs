@@ -121,7 +121,8 @@ fn types_are_the_same_wider_narrower_or_strangers() {
         (T::UInt8, T::Int8, Checked),
         (T::Int64, T::UInt64, Checked),
         (T::Bool, T::UInt8, Lossless),
-        (T::UInt8, T::Bool, Absent),
+        (T::UInt8, T::Bool, Checked),
+        (T::Float64, T::Bool, Absent),
         (T::Int32, T::Float64, Lossless),
         (T::Int64, T::Float64, Absent),
         (T::Float64, T::Float32, Absent),
@@ -213,7 +214,7 @@ fn every_conversion_keeps_the_value() {
     let (v4, v6) = (0x0102_0304_u32, "::ffff:1.2.3.4".parse::<std::net::Ipv6Addr>().unwrap().octets());
     let text = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
     let number = |number: u32| Arc::new(UInt32Array::from(vec![number])) as ArrayRef;
-    let cases: [(T, ArrayRef, T, ArrayRef); 20] = [
+    let cases: [(T, ArrayRef, T, ArrayRef); 22] = [
         (T::String, text("1.2.3.4"), T::Ipv6, addresses(vec![v6])),
         (T::String, text("::ffff:1.2.3.4"), T::Ipv6, addresses(vec![v6])),
         (T::Ipv4, number(v4), T::Ipv6, addresses(vec![v6])),
@@ -259,6 +260,19 @@ fn every_conversion_keeps_the_value() {
             T::Uuid,
             Arc::new(FixedSizeBinaryArray::try_from_iter([255_u128.to_be_bytes()].into_iter()).unwrap()),
         ),
+        // As `md5` gives it.
+        (
+            T::String,
+            text("000000000000000000000000000000fF"),
+            T::Uuid,
+            Arc::new(FixedSizeBinaryArray::try_from_iter([255_u128.to_be_bytes()].into_iter()).unwrap()),
+        ),
+        (
+            T::UInt8,
+            Arc::new(UInt8Array::from(vec![0, 1])),
+            T::Bool,
+            Arc::new(arrow_array::BooleanArray::from(vec![false, true])),
+        ),
         (
             T::String,
             Arc::new(StringArray::from(vec!["1.2.3.4"])),
@@ -286,9 +300,15 @@ fn every_conversion_keeps_the_value() {
 fn texts_that_are_none_of_their_type_and_times_out_of_range_are_rejected() {
     let texts = |texts: Vec<&str>| Arc::new(StringArray::from(texts)) as ArrayRef;
     let long = "0123456789abcdefg";
-    let cases: [(T, ArrayRef, T); 8] = [
+    let cases: [(T, ArrayRef, T); 10] = [
         (T::String, texts(vec!["blue"]), enum8()),
         (T::String, texts(vec!["00000000-0000-0000-0000-0000000000f", "0-0"]), T::Uuid),
+        (
+            T::String,
+            texts(vec!["0000000000000000000000000000000g", "0000000-0000000000000000000000ff"]),
+            T::Uuid,
+        ),
+        (T::Int64, Arc::new(Int64Array::from(vec![2, -1])), T::Bool),
         (T::String, texts(vec!["1.2.3", "::1"]), T::Ipv4),
         (T::String, texts(vec![long]), T::FixedString(16)),
         (T::Date32, Arc::new(Date32Array::from(vec![-1, 65_536])), T::Date),
@@ -310,6 +330,20 @@ fn texts_that_are_none_of_their_type_and_times_out_of_range_are_rejected() {
         let made = map(from, values, column(to.clone()));
         assert_eq!((made.batch.len(), made.rejects.len()), (0, rows), "{to:?}");
     }
+}
+
+#[test]
+fn a_time_that_no_calendar_has_is_shown_as_its_number() {
+    let last = || Arc::new(TimestampSecondArray::from(vec![i64::MAX]).with_timezone("UTC"));
+    let made = map(T::DateTime { timezone: None }, last(), column(T::DateTime { timezone: None }));
+    assert!(
+        made.rejects[0].message.starts_with("the value `9223372036854775807` "),
+        "{}",
+        made.rejects[0].message
+    );
+    let day = Arc::new(Date32Array::from(vec![1_700_000_000]));
+    let made = map(T::Date32, day, column(T::Date));
+    assert!(made.rejects[0].message.starts_with("the value `1700000000` "), "{}", made.rejects[0].message);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! |---------------------------|-----------------------------|------------------------------------------------|
 //! | integer, Bool             | wider integer               | lossless                                       |
 //! | integer                   | narrower, other sign        | checked                                        |
+//! | integer                   | Bool                        | checked: 0 or 1                                |
 //! | integer                   | Decimal, Float              | lossless if every digit has room, else checked (Decimal) or none (Float) |
 //! | Decimal                   | as many digits on both sides | lossless; fewer before the point: checked; fewer behind it: none |
 //! | Float32                   | Float64                     | lossless                                       |
@@ -62,6 +63,7 @@ pub fn conversion(from: &ColumnType, to: &ColumnType) -> Conversion {
             Lossless
         }
         (T::Bool, to) if to.integer_range().is_some() => Lossless,
+        (from, T::Bool) if from.integer_range().is_some() => Checked,
         (T::Float32, T::Float64) => Lossless,
         (T::Decimal { precision, scale }, T::Decimal { precision: p, scale: s }) if s >= scale => {
             lossless_if(precision - scale <= p - s)
