@@ -111,12 +111,13 @@ fn typed(tree: Written, scope: &Scope) -> Result<Expr, String> {
     let expr = simplifier.coerce(expr, &scope.schema).map_err(said)?;
     exact::refuse_lossy_casts(&expr, &scope.schema)?;
     let expr = exact::unmark_written_casts(expr).map_err(said)?;
+    let expr = exact::as_written(expr, &scope.schema)?;
     let expr = exact::negate_checked(expr, &scope.schema)?;
     let expr = exact::fold_arithmetic(expr)?;
     exact::refuse_times_of_dates(&expr, &scope.schema)?;
-    exact::refuse_bad_patterns(&expr)?;
+    exact::refuse_bad_patterns(&expr, &scope.schema)?;
     let expr = simplifier.simplify(expr).map_err(said)?;
-    exact::refuse_bad_patterns(&expr)?;
+    exact::refuse_bad_patterns(&expr, &scope.schema)?;
     exact::refuse_failing_constants(&expr)?;
     exact::refuse_failing_times(&expr, &scope.schema)?;
     // What has no type has no meaning either: ask while the place is known.

@@ -19,6 +19,7 @@ mod checked;
 mod dates;
 mod patterns;
 mod texts;
+mod written;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ use casts::WRITTEN;
 pub(crate) use casts::{mark_written_casts, refuse_lossy_casts, unmark_written_casts};
 pub(crate) use dates::{refuse_times_of_dates, seconds_as_times};
 pub(crate) use patterns::refuse_bad_patterns;
+pub(crate) use written::{CAST, as_written};
 
 /// Functions whose arguments become one type.
 const UNIFYING: [&str; 8] =

@@ -75,7 +75,7 @@ const TYPES: [(&str, &str); 8] = [
 ];
 
 /// DataFusion's sentences that lack the way out, and ours.
-const SENTENCES: [(&str, &str); 4] = [
+const SENTENCES: [(&str, &str); 5] = [
     (
         "non-nullable field of ListArray",
         "an item is NULL, and the items of this array are not `Nullable`; write `Array(Nullable(…))`, or leave NULL out with `array_compact(…)`",
@@ -87,6 +87,10 @@ const SENTENCES: [(&str, &str); 4] = [
     (
         "unary operator '-' only supports",
         "`-` cannot be applied to an unsigned integer; write `-CAST(… AS Int64)`",
+    ),
+    (
+        "cannot cast timezone to different timezone",
+        "the time is beyond those that a time of this unit can have",
     ),
     ("substring without for/from", "`substr` needs a start position; write `substr(text, start, length)`"),
 ];

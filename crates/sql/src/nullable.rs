@@ -9,7 +9,7 @@ use datafusion_common::{DFSchema, DataFusionError};
 use datafusion_expr::expr::InList;
 use datafusion_expr::{Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, Like};
 
-use crate::functions;
+use crate::{exact, functions};
 
 /// DataFusion's functions that are NULL only for a NULL argument.
 const TOTAL: &[&str] = &[
@@ -123,6 +123,7 @@ pub(crate) fn may_be_null(expr: &Expr, schema: &DFSchema) -> Result<bool, DataFu
         Expr::ScalarFunction(call) => {
             let args: Vec<&Expr> = call.args.iter().collect();
             match call.name() {
+                exact::CAST => any(&args),
                 name if NEVER.contains(&name) => Ok(false),
                 name if TOTAL.contains(&name) || is_ours_and_total(name) => any(&args),
                 "coalesce" => {

@@ -18,6 +18,7 @@ use datafusion_physical_expr::execution_props::ExecutionProps;
 use datafusion_physical_expr::expressions::BinaryExpr as CheckedBinary;
 
 use super::checked::checked;
+use super::written::is_cast;
 use super::{constant, is_arithmetic, is_shift};
 use crate::fault::{reworded, shown};
 use crate::functions::lambdas;
@@ -158,15 +159,16 @@ fn no_value(expr: &Expr, error: &DataFusionError) -> String {
 /// Neither a column nor a parameter in it.
 fn is_constant(expr: &Expr) -> bool {
     let varies = expr.exists(|node| {
-        Ok(!matches!(
-            node,
+        Ok(match node {
+            Expr::ScalarFunction(call) => !is_cast(call),
             Expr::Literal(..)
-                | Expr::BinaryExpr(_)
-                | Expr::Cast(_)
-                | Expr::TryCast(_)
-                | Expr::Negative(_)
-                | Expr::Alias(_)
-        ))
+            | Expr::BinaryExpr(_)
+            | Expr::Cast(_)
+            | Expr::TryCast(_)
+            | Expr::Negative(_)
+            | Expr::Alias(_) => false,
+            _ => true,
+        })
     });
     matches!(varies, Ok(false))
 }

@@ -1,17 +1,18 @@
 //! Regular expressions that are the same for every record.
 //!
-//! Owns which argument of which function is one, and the fault of one that does not compile: with it every record would be rejected. Does not own
+//! Owns which argument of which function is one, and the fault of one that does not compile, or is no text: with it every record would be rejected. Does not own
 //! patterns that a record brings (DataFusion compiles those, and the record fails).
 
 use dataflow::printing::escaped;
-use datafusion_common::ScalarValue;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::expr::ScalarFunction;
-use datafusion_expr::{BinaryExpr, Expr, Operator};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Like, Operator};
 use regex::{Error, Regex};
 
 use super::constant;
-use crate::fault::reworded;
+use crate::fault::{reworded, shown};
+use crate::types::name;
 
 /// Functions of a text and a pattern, and which argument are the flags.
 const FUNCTIONS: [(&str, usize); 5] = [
@@ -25,10 +26,13 @@ const FUNCTIONS: [(&str, usize); 5] = [
 const PATTERN_CHARS_MAX: usize = 80;
 
 /// Refuses constant patterns that do not compile, within the size that the evaluation has.
-pub(crate) fn refuse_bad_patterns(expr: &Expr) -> Result<(), String> {
+pub(crate) fn refuse_bad_patterns(expr: &Expr, schema: &DFSchema) -> Result<(), String> {
     let mut fault = None;
     let walked = expr.apply(|node| {
         fault = match node {
+            Expr::Like(Like { expr, pattern, .. }) | Expr::SimilarTo(Like { expr, pattern, .. }) => {
+                [expr, pattern].into_iter().find_map(|side| of_no_text(side, schema))
+            }
             Expr::ScalarFunction(call) => of_call(call),
             Expr::BinaryExpr(BinaryExpr { op, right, .. }) => match op {
                 Operator::RegexMatch | Operator::RegexNotMatch => text(right).and_then(|one| wrong(one, "")),
@@ -43,6 +47,12 @@ pub(crate) fn refuse_bad_patterns(expr: &Expr) -> Result<(), String> {
     });
     walked.map_err(|error| reworded(&error))?;
     fault.map_or(Ok(()), Err)
+}
+
+/// What is compared with a pattern, and the pattern, are texts. Beside NULL DataFusion leaves everything as it is.
+fn of_no_text(side: &Expr, schema: &DFSchema) -> Option<String> {
+    let of_type = side.get_type(schema).ok().filter(|of_type| !of_type.is_string() && !of_type.is_null())?;
+    Some(format!("LIKE compares texts, and `{}` is `{}`", shown(side), name(&of_type)))
 }
 
 fn of_call(call: &ScalarFunction) -> Option<String> {

@@ -183,6 +183,9 @@ impl ScalarUDFImpl for Bounded {
                 pairs(&row)?;
                 continue;
             }
+            if self.bound == Bound::ArrayResize && row.integer(1).is_some_and(|size| size < 0) {
+                return exec_err!("`{}` needs a size of 0 or more", self.name());
+            }
             let Made { amount, bound, unit, bytes: of_row } = self.made(&row, &mut patterns);
             if amount > bound {
                 return exec_err!(
