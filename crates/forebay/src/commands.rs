@@ -38,13 +38,14 @@ pub mod try_out;
 pub mod verify;
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pipeline::config::faults::Faults;
 use pipeline::config::model::Pipeline;
 use pipeline::config::values::reference::Surroundings;
 use pipeline::config::{self, Checked};
+use pipeline::wiring::WiringError;
 
 use crate::console::{Exit, Mistake};
 
@@ -56,6 +57,42 @@ pub fn load(file: &Path) -> anyhow::Result<Option<Pipeline>> {
     place::leave()?;
     let text = config::load(file)?;
     Ok(loaded(file, &text)?.map(|(pipeline, _)| pipeline))
+}
+
+/// Where what a fault is about stands in a pipeline file.
+#[derive(Debug)]
+pub struct Places {
+    file: PathBuf,
+    checked: Checked,
+}
+
+impl Places {
+    /// `message` with the place of `path`, at this byte of its text if that is known, as `check` writes it.
+    pub fn said(&self, path: &str, at: Option<usize>, message: &str) -> String {
+        let mut faults = Faults::default();
+        faults.fault(self.checked.place_in(path, at), path, message);
+        faults.render(&self.file.display().to_string()).trim_end().to_owned()
+    }
+
+    /// What `error` says, each fault of a step with its place.
+    pub fn of(&self, error: &WiringError) -> String {
+        let WiringError::Steps(faults) = error else { return error.to_string() };
+        let said = |fault: &pipeline::plan::Fault| {
+            self.said(&fault.path, fault.at.as_ref().map(|at| at.start), &fault.to_string())
+        };
+        faults.iter().map(said).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// As [`load`], with the places of the file.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn load_with_places(file: &Path) -> anyhow::Result<Option<(Pipeline, Places)>> {
+    place::leave()?;
+    let text = config::load(file)?;
+    let placed = |checked| Places { file: file.to_owned(), checked };
+    Ok(loaded(file, &text)?.map(|(pipeline, checked)| (pipeline, placed(checked))))
 }
 
 /// As [`load`], with the places of the file for [`refuse`]. A file that cannot be read is a mistake.

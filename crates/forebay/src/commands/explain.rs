@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use clickhouse::types::name as type_name;
-use dataflow::{Column, Runtime, Schema, Table};
+use dataflow::{Column, ColumnType, Runtime, Schema, Table};
 use engine::TokioRuntime;
 use pipeline::config::model::Pipeline;
 use pipeline::config::model::sink::{SideOutput, Takes, Upsert};
@@ -327,11 +327,23 @@ fn how(mapped: &Mapped, column: &Column) -> (String, &'static str) {
     match (&mapped.from, mapped.conversion) {
         (None, _) => (default.map_or("NULL".into(), |default| format!("DEFAULT {default}")), "absent"),
         (Some(_), Conversion::Same) if mapped.field.is_some() => ("as decoded".into(), "same"),
-        (Some(_), Conversion::Same) => ("of the same type".into(), "same"),
-        (Some(_), Conversion::Lossless) => ("converted, every value fits".into(), "lossless"),
+        (Some(_), Conversion::Same) => (format!("of the same type{}", of_null(mapped, column)), "same"),
+        (Some(_), Conversion::Lossless) => {
+            (format!("converted, every value fits{}", of_null(mapped, column)), "lossless")
+        }
         (Some(_), Conversion::Checked | Conversion::Absent) => {
             ("converted; a value that does not fit makes its record a dead letter".into(), "checked")
         }
+    }
+}
+
+/// What a NULL becomes in a column that takes none.
+fn of_null(mapped: &Mapped, column: &Column) -> &'static str {
+    let may_be_null = mapped.from_type.as_ref().is_some_and(ColumnType::is_nullable);
+    match (may_be_null && !column.column_type.is_nullable(), column.default.is_some()) {
+        (false, _) => "",
+        (true, true) => "; NULL becomes the DEFAULT",
+        (true, false) => "; NULL makes its record a dead letter",
     }
 }
 

@@ -53,11 +53,16 @@ impl Plan {
     /// # Errors
     /// When the file cannot be read.
     pub fn execute(&self) -> anyhow::Result<Exit> {
-        let Some(pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        let Some((pipeline, places)) = super::load_with_places(&self.file.file)? else {
+            return Ok(Exit::Fault);
+        };
         if let Some(exit) = self.capacity.execute(&pipeline, self.json)? {
             return Ok(exit);
         }
-        let (found, looked) = super::runtime()?.block_on(connect::look_closer(&pipeline));
+        let (mut found, looked) = super::runtime()?.block_on(connect::look_closer(&pipeline));
+        for problem in found.problems.iter_mut().filter(|problem| problem.exit == Exit::Fault) {
+            problem.message = places.said(&problem.path, problem.at, &problem.message);
+        }
         let exit = found.exit();
         let Some(lane) = &looked.lane else {
             for problem in &found.problems {

@@ -20,6 +20,7 @@ use pipeline::wiring::listening::Listening;
 use pipeline::wiring::{self, Known, Reads, WiringError};
 use tokio::sync::watch;
 
+use super::Places;
 use crate::console::{Exit, PipelineFile};
 use crate::http::Server;
 use crate::logging::LogOptions;
@@ -84,12 +85,14 @@ impl Run {
     /// # Errors
     /// When the process itself cannot be set up. What the pipeline ends with is logged, and is the exit code.
     pub fn execute(&self, log: &LogOptions) -> anyhow::Result<Exit> {
-        let Some(mut pipeline) = super::load(&self.file.file)? else { return Ok(Exit::Fault) };
+        let Some((mut pipeline, places)) = super::load_with_places(&self.file.file)? else {
+            return Ok(Exit::Fault);
+        };
         if self.into_filled_table {
             pipeline.sink.clickhouse.existing_rows = ExistingRows::Keep;
         }
         logging::start(log, pipeline.log.level, pipeline.log.format)?;
-        super::runtime()?.block_on(self.run(pipeline))
+        super::runtime()?.block_on(self.run(pipeline, &places))
     }
 
     fn new_state(&self) -> NewState {
@@ -97,7 +100,7 @@ impl Run {
         NewState { steps: self.new_state.clone(), unchanged }
     }
 
-    async fn run(&self, pipeline: Pipeline) -> anyhow::Result<Exit> {
+    async fn run(&self, pipeline: Pipeline, places: &Places) -> anyhow::Result<Exit> {
         let mut signals = Signals::listen().context("cannot take over SIGTERM and SIGINT")?;
         let status = Arc::new(Status::default());
         let metrics = Metrics::install()?;
@@ -119,7 +122,8 @@ impl Run {
         let known = Known { new_state: self.new_state(), ways, ..Known::default() };
         let lane = async {
             let reads = (Reads::All, known);
-            let exit = lane(&pipeline, runtime, status.clone(), self.drain, reads, stopping).await;
+            let of_file = (&pipeline, Some(places));
+            let exit = lane(of_file, runtime, status.clone(), self.drain, reads, stopping).await;
             if let Some(listening) = listening {
                 listening.end().await;
             }
@@ -232,7 +236,7 @@ pub(super) async fn obey(signals: &mut Signals, stop: &watch::Sender<bool>) -> E
 
 /// Runs the lane until it ends, and says what that means for whoever started the process.
 pub(super) async fn lane(
-    pipeline: &Pipeline,
+    (pipeline, places): (&Pipeline, Option<&Places>),
     runtime: Arc<dyn Runtime>,
     status: Arc<Status>,
     drain: bool,
@@ -266,7 +270,8 @@ pub(super) async fn lane(
                 }
             }
             Err(error) => {
-                tracing::error!(pipeline = %pipeline.pipeline, "{error}");
+                let said = places.map_or_else(|| error.to_string(), |places| places.of(&error));
+                tracing::error!(pipeline = %pipeline.pipeline, "{said}");
                 return exit_of_wiring(&error);
             }
         };

@@ -375,8 +375,8 @@ async fn drain(pipeline: &Pipeline) -> anyhow::Result<Exit> {
     let runtime: Arc<dyn Runtime> = engine::TokioRuntime::new(threads);
     let mut signals = crate::signals::Signals::listen().context("cannot take over SIGTERM and SIGINT")?;
     let (stop, stopping) = tokio::sync::watch::channel(false);
-    let lane =
-        run::lane(pipeline, runtime, Arc::default(), true, (Reads::Replays, Known::default()), stopping);
+    let reads = (Reads::Replays, Known::default());
+    let lane = run::lane((pipeline, None), runtime, Arc::default(), true, reads, stopping);
     Ok(tokio::select! {
         exit = lane => exit,
         exit = run::obey(&mut signals, &stop) => exit,
