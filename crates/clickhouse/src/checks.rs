@@ -21,6 +21,7 @@
 
 mod chosen;
 mod columns;
+mod declared;
 mod engine;
 mod literal;
 mod memory;
@@ -39,6 +40,7 @@ use crate::settings::Of;
 use crate::sort::SortKey;
 use crate::types::identifier;
 use crate::upsert::{Places, VERSION};
+pub use declared::{ColumnFault, declared};
 pub use engine::Engine;
 pub use memory::Memory;
 use memory::{check_room, check_window};

@@ -144,8 +144,16 @@ impl Client {
         settings: &[(&str, &str)],
         params: &[(&str, &str)],
     ) -> Result<String, QueryError> {
-        let answer = self.answer(sql, (settings, params), ANSWER_BYTES_MAX).await?;
+        let answer = self.answer(sql, (settings, params), ANSWER_BYTES_MAX, of_question).await?;
         Ok(text(answer))
+    }
+
+    /// Has `sql` make something that is not there, such as a table.
+    ///
+    /// # Errors
+    /// `Stop` when the server refuses to; `Resend` while it cannot, or does not answer.
+    pub async fn make(&self, sql: &str) -> Result<(), QueryError> {
+        self.answer(sql, (&[], &[]), ANSWER_BYTES_MAX, response::classify_making).await.map(drop)
     }
 
     /// As [`Client::query`], for an answer of at most `bytes_max` bytes, which are given as they came.
@@ -158,7 +166,7 @@ impl Client {
         settings: &[(&str, &str)],
         bytes_max: usize,
     ) -> Result<Vec<u8>, QueryError> {
-        self.answer(sql, (settings, &[]), bytes_max).await
+        self.answer(sql, (settings, &[]), bytes_max, of_question).await
     }
 
     async fn answer(
@@ -166,6 +174,7 @@ impl Client {
         sql: &str,
         (settings, params): (Named<'_>, Named<'_>),
         bytes_max: usize,
+        classify: Classify,
     ) -> Result<Vec<u8>, QueryError> {
         let mut url = self.url.clone();
         url.query_pairs_mut()
@@ -178,7 +187,7 @@ impl Client {
                 let text = self.of_server(&format!("{what}: {}", self.clean(e)));
                 QueryError::new(Remedy::Resend, TableFault::Connection, text)
             })?;
-            self.read_answer(answer, bytes_max).await
+            self.read_answer(answer, bytes_max, classify).await
         };
         match self.runtime.timeout(self.config.query_timeout, asked).await {
             Some(result) => result,
@@ -282,7 +291,12 @@ impl Client {
         })
     }
 
-    async fn read_answer(&self, answer: Response, bytes_max: usize) -> Result<Vec<u8>, QueryError> {
+    async fn read_answer(
+        &self,
+        answer: Response,
+        bytes_max: usize,
+        classify: Classify,
+    ) -> Result<Vec<u8>, QueryError> {
         let status = answer.status().as_u16();
         let code = exception_code(&answer);
         let body = self.read_body(answer, bytes_max).await.map_err(|unread| {
@@ -293,10 +307,10 @@ impl Client {
         if !failed {
             return Ok(body);
         }
-        // A question has no effect to speak of; only the remedy matters.
+        // Neither has an effect to speak of; only the remedy matters.
         let body = text(body);
         let seen = response::Answer { status, exception_code: code, from_clickhouse: true, body: &body };
-        match response::classify_answer(seen, false) {
+        match classify(seen) {
             Ok(()) => Ok(body.into_bytes()),
             Err(e) => {
                 let message = self.password.scrub(&self.located(e.code, &e.message));
@@ -337,6 +351,13 @@ impl Client {
         });
         shorten(&self.password.scrub(reason), MESSAGE_CHARS_MAX)
     }
+}
+
+/// What an answer means.
+type Classify = fn(response::Answer<'_>) -> Result<(), dataflow::InsertError>;
+
+fn of_question(answer: response::Answer<'_>) -> Result<(), dataflow::InsertError> {
+    response::classify_answer(answer, false)
 }
 
 /// Why a body was not read to its end.

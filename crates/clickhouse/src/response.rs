@@ -20,9 +20,13 @@
 //!
 //! A code that is not in the table is unknown and resent: a resend under the same token is always safe.
 
+mod making;
+
 use dataflow::{Effect, InsertError, Remedy, TableFault};
 
 use crate::types::shorten;
+
+pub use making::classify_making;
 
 /// Characters of the server's words in an error: enough for the sentence, too few for a body.
 pub const MESSAGE_CHARS_MAX: usize = 500;

@@ -20,15 +20,15 @@ use dataflow::{
 use tokens::{ClickHouseTokens, Facts};
 
 use crate::checks::sight::{self, Sight};
-use crate::checks::{self, Fault, Memory, PROVENANCE, Plan, read};
+use crate::checks::{self, ColumnFault, Fault, Memory, PROVENANCE, Plan, read};
 use crate::client::{Client, Insert, QueryError};
 use crate::compress::{self, Compressor};
-use crate::config::{ServerConfig, TableConfig};
+use crate::config::{CreateTable, ServerConfig, TableConfig};
 use crate::json;
 use crate::native::{BlockPlan, Rows, read_rows, shape};
 use crate::refused;
 use crate::sort::SortKey;
-use crate::types::identifier;
+use crate::types::{identifier, shorten};
 use crate::upsert;
 use columns::Now;
 use given::Given;
@@ -37,6 +37,29 @@ use remembered::Remembered;
 
 pub use probe::check_sample;
 pub(crate) use probe::{can_probe, uuid_text};
+
+/// Characters shown of a statement: those of a table of some thirty columns.
+const STATEMENT_CHARS_MAX: usize = 1_000;
+
+/// Makes the table, unless it could not be written then: `create` would not change it any more.
+async fn make(client: &Client, config: &TableConfig, create: &CreateTable) -> Result<(), Vec<Fault>> {
+    let unwritten = |faults: Vec<ColumnFault>| {
+        let message = |fault: ColumnFault| match fault.column {
+            Some(column) => format!("column `{column}`: {}", fault.message),
+            None => fault.message,
+        };
+        faults.into_iter().map(|fault| Fault::stop(message(fault))).collect::<Vec<_>>()
+    };
+    checks::declared(config, create).map_err(unwritten)?;
+    let statement = checks::create_statement(config, create);
+    client.make(&statement).await.map_err(|error| {
+        let what = if error.remedy == Remedy::Stop { "is not created" } else { "cannot be created now" };
+        let statement = shorten(&statement, STATEMENT_CHARS_MAX);
+        let message =
+            format!("table `{}` {what}: {}; the statement is: {statement}", config.name(), error.message);
+        vec![Fault { message, ..Fault::from(error) }]
+    })
+}
 
 /// What a frame is made by.
 struct Making<'a> {
@@ -86,8 +109,7 @@ impl ClickHouseTable {
         let client = Client::new(server, runtime).map_err(|e| vec![e.into()])?;
         let mut facts = read::facts(&client, &config).await.map_err(|e| vec![e])?;
         if let (true, Some(create)) = (facts.lacks_table_alone(), &config.create) {
-            let statement = checks::create_statement(&config, create);
-            client.query(&statement, &[], &[]).await.map_err(|e| vec![Fault::from(e)])?;
+            make(&client, &config, create).await?;
             facts = read::facts(&client, &config).await.map_err(|e| vec![e])?;
         }
         let plan = checks::judge(&facts, &config)?;

@@ -1,8 +1,8 @@
 //! ClickHouse's names of column types, read into [`ColumnType`] and written back.
 //!
 //! Owns the names of all types that a pipeline writes, as the server has them in `system.columns` and users in a pipeline file (read by
-//! `grammar`), and the quoting of texts and identifiers. Does not own how a type is held in memory (`dataflow::types`) or on the wire
-//! ([`crate::native`]).
+//! `grammar`), what a statement that makes a table says of a column (`declaration`), and the quoting of texts and identifiers. Does not own
+//! how a type is held in memory (`dataflow::types`) or on the wire ([`crate::native`]).
 //!
 //! | name                                          | read as                                   |
 //! |-----------------------------------------------|-------------------------------------------|
@@ -17,10 +17,14 @@
 //! | `SimpleAggregateFunction(f, t)`               | `t`, which is what it takes               |
 //! | everything else                               | an error that names the column and the type |
 
+mod aliases;
+mod declaration;
 mod grammar;
 
 use dataflow::ColumnType;
 use dataflow::types::EnumName;
+
+pub use declaration::{Declaration, declaration};
 
 /// Why a type cannot be written by a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

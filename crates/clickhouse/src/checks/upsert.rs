@@ -33,6 +33,25 @@ pub(super) fn check(
     check_columns(table, upsert, config, faults);
     check_engine(table, engine, upsert, config, faults);
     check_keys(table, schema, upsert, config, faults);
+    let places = roles(schema, upsert, config, faults);
+    (faults.len() == before).then_some(places)
+}
+
+/// As [`check`], of the columns alone: of a table that is to be made.
+pub(super) fn check_declared(
+    table: &TableRow,
+    schema: &Schema,
+    config: &TableConfig,
+    faults: &mut Vec<Fault>,
+) {
+    if let Some(upsert) = &config.upsert {
+        check_deleted(table, upsert, config, faults);
+        roles(schema, upsert, config, faults);
+    }
+}
+
+/// Where the columns of key and version stand.
+fn roles(schema: &Schema, upsert: &Upsert, config: &TableConfig, faults: &mut Vec<Fault>) -> Places {
     let key = upsert.key.iter().filter_map(|name| place(schema, name, "key", config, faults)).collect();
     let version = upsert.version.as_ref().and_then(|name| {
         let place = place(schema, name, "version", config, faults)?;
@@ -42,7 +61,7 @@ pub(super) fn check(
         }
         Some(place)
     });
-    (faults.len() == before).then_some(Places { key, version })
+    Places { key, version }
 }
 
 /// The columns that the engine is to take.
@@ -67,8 +86,12 @@ fn check_columns(table: &TableRow, upsert: &Upsert, config: &TableConfig, faults
             )),
         }
     }
+    check_deleted(table, upsert, config, faults);
+}
+
+fn check_deleted(table: &TableRow, upsert: &Upsert, config: &TableConfig, faults: &mut Vec<Fault>) {
     if let Some(name) = &upsert.deleted {
-        match find(name) {
+        match table.columns.iter().find(|column| column.name == *name) {
             Some(column) if matches!(column.type_name.as_str(), "UInt8" | "Bool") => {}
             Some(column) => faults.push(Fault::stop(format!(
                 "column `{name}`, which says what is deleted, must be of type `UInt8` and is `{}`",

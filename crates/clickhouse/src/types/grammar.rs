@@ -9,7 +9,7 @@ use std::sync::Arc;
 use dataflow::ColumnType;
 use dataflow::types::{EnumName, StateFunction, StateType};
 
-use super::{name, quote, shorten};
+use super::{aliases, name, quote, shorten};
 
 /// Nesting of type names: `Array(Array(…))` of 16 levels is beyond every real table, and keeps the recursion small.
 const DEPTH_MAX: usize = 16;
@@ -18,7 +18,20 @@ const NAME_BYTES_MAX: usize = 1 << 20;
 
 /// Reads a whole type name; why it cannot be read, otherwise.
 pub(super) fn parse(type_name: &str) -> Result<ColumnType, String> {
-    let mut parser = Parser { rest: type_name };
+    whole(type_name, false)
+}
+
+/// As [`parse`], of a type in a statement that makes a table: other names stand for types there (`aliases`), and what is left out has its default. With
+/// `is_nullable` the word NULL follows it.
+pub(super) fn parse_declared(type_name: &str, is_nullable: bool) -> Result<ColumnType, String> {
+    match whole(type_name, true)? {
+        inner if is_nullable && !inner.is_nullable() => wrap("Nullable", inner),
+        column_type => Ok(column_type),
+    }
+}
+
+fn whole(type_name: &str, is_declared: bool) -> Result<ColumnType, String> {
+    let mut parser = Parser { rest: type_name, is_declared };
     if type_name.len() > NAME_BYTES_MAX {
         Err(format!("a type name may have {NAME_BYTES_MAX} bytes at the most"))
     } else {
@@ -29,6 +42,8 @@ pub(super) fn parse(type_name: &str) -> Result<ColumnType, String> {
 /// What follows in the text; every method takes a token off the front or says why it cannot.
 struct Parser<'a> {
     rest: &'a str,
+    /// Whether it stands in a statement that makes a table, and not in `system.columns`.
+    is_declared: bool,
 }
 
 impl<'a> Parser<'a> {
@@ -36,7 +51,7 @@ impl<'a> Parser<'a> {
         if depth > DEPTH_MAX {
             return Err(format!("types may nest {DEPTH_MAX} deep at the most"));
         }
-        let family = self.word()?;
+        let family = self.family()?;
         let plain = match family {
             "Int8" => ColumnType::Int8,
             "Int16" => ColumnType::Int16,
@@ -55,15 +70,19 @@ impl<'a> Parser<'a> {
             "Date32" => ColumnType::Date32,
             "IPv4" => ColumnType::Ipv4,
             "IPv6" => ColumnType::Ipv6,
+            "DateTime" if self.has_precision() => self.datetime64()?,
             "DateTime" => ColumnType::DateTime { timezone: self.zone_alone()? },
+            "DateTime64" if self.lacks_parens() => ColumnType::DateTime64 { precision: 3, timezone: None },
             "DateTime64" => self.datetime64()?,
             "FixedString" => ColumnType::FixedString(self.in_parens(|p| p.number(1, 1 << 24))? as u32),
+            "Decimal" if self.lacks_parens() => ColumnType::Decimal { precision: 10, scale: 0 },
             "Decimal" => self.decimal()?,
             "Decimal32" => self.sized_decimal(9)?,
             "Decimal64" => self.sized_decimal(18)?,
             "Decimal128" => self.sized_decimal(38)?,
             "Enum8" => ColumnType::Enum8(self.enum_names(i8::MIN as i64, i8::MAX as i64, |n| n as i8)?),
             "Enum16" => ColumnType::Enum16(self.enum_names(i16::MIN as i64, i16::MAX as i64, |n| n as i16)?),
+            "Enum" if self.is_declared => self.either_enum()?,
             "Nullable" | "LowCardinality" | "Array" => {
                 let inner = self.in_parens(|p| p.type_name(depth + 1))?;
                 wrap(family, inner)?
@@ -78,7 +97,66 @@ impl<'a> Parser<'a> {
             })?,
             other => return Err(unsupported(other)),
         };
+        if self.is_declared && has_width(&plain) {
+            self.skip_width()?;
+        }
         Ok(plain)
+    }
+
+    /// The name of a type; the type's own where another one stands for it.
+    fn family(&mut self) -> Result<&'a str, String> {
+        self.peek();
+        let Some((family, bytes)) = aliases::resolve(self.rest).filter(|_| self.is_declared) else {
+            return self.word();
+        };
+        let (alias, rest) = self.rest.split_at(bytes);
+        self.rest = rest;
+        // `INT(11) UNSIGNED`: the sign stands behind the width, which means nothing.
+        let mut behind = Self { rest, ..*self };
+        if behind.skip_width().unwrap_or(false) && matches!(behind.peek(), Some('s' | 'S' | 'u' | 'U')) {
+            let sign = behind.word()?;
+            if let Some((signed, _)) = aliases::resolve(&format!("{alias} {sign}")).filter(|_| has_sign(sign))
+            {
+                self.rest = behind.rest;
+                return Ok(signed);
+            }
+        }
+        Ok(family)
+    }
+
+    /// Takes one or two numbers in parentheses, which the server reads behind numbers and texts and makes nothing of; whether there were any.
+    fn skip_width(&mut self) -> Result<bool, String> {
+        let is_width =
+            self.peek() == Some('(') && self.rest[1..].trim_start().starts_with(|c: char| c.is_ascii_digit());
+        if is_width {
+            self.in_parens(|p| {
+                p.number(0, i64::MAX)?;
+                if p.take(',') { p.number(0, i64::MAX).map(drop) } else { Ok(()) }
+            })?;
+        }
+        Ok(is_width)
+    }
+
+    /// Whether a type is declared without what stands in its parentheses.
+    fn lacks_parens(&mut self) -> bool {
+        self.is_declared && self.peek() != Some('(')
+    }
+
+    /// `DateTime(3)` is a DateTime64 where a table is made.
+    fn has_precision(&mut self) -> bool {
+        self.is_declared
+            && self.peek() == Some('(')
+            && self.rest[1..].trim_start().starts_with(|c: char| c.is_ascii_digit())
+    }
+
+    /// `Enum` is the smaller one that holds the numbers.
+    fn either_enum(&mut self) -> Result<ColumnType, String> {
+        let rest = self.rest;
+        if let Ok(names) = self.enum_names(i8::MIN.into(), i8::MAX.into(), |n| n as i8) {
+            return Ok(ColumnType::Enum8(names));
+        }
+        self.rest = rest;
+        Ok(ColumnType::Enum16(self.enum_names(i16::MIN.into(), i16::MAX.into(), |n| n as i16)?))
     }
 
     fn zone_alone(&mut self) -> Result<Option<Arc<str>>, String> {
@@ -199,16 +277,21 @@ impl<'a> Parser<'a> {
     ) -> Result<Arc<[EnumName<T>]>, String> {
         self.in_parens(|p| {
             let mut names: Vec<EnumName<T>> = Vec::new();
-            let (mut numbers, mut texts) = (BTreeSet::new(), BTreeSet::new());
+            let (mut numbers, mut texts, mut last) = (BTreeSet::new(), BTreeSet::new(), 0);
             loop {
                 let text: Arc<str> = p.text()?.into();
-                if !p.take('=') {
-                    return Err(format!(
-                        "the enum name {} has no number: write `= n` after it",
-                        quote(&text)
-                    ));
-                }
-                let value = p.number(min, max)?;
+                let value = match p.take('=') {
+                    true => p.number(min, max)?,
+                    // The server counts on from the number before.
+                    false if p.is_declared && last < max => last + 1,
+                    false => {
+                        return Err(format!(
+                            "the enum name {} has no number: write `= n` after it",
+                            quote(&text)
+                        ));
+                    }
+                };
+                last = value;
                 if !numbers.insert(value) {
                     return Err(format!("the enum number `{value}` appears twice"));
                 }
@@ -326,6 +409,16 @@ impl<'a> Parser<'a> {
             }
         }
     }
+}
+
+fn has_sign(word: &str) -> bool {
+    word.eq_ignore_ascii_case("SIGNED") || word.eq_ignore_ascii_case("UNSIGNED")
+}
+
+/// Types behind which the server reads a width.
+fn has_width(column_type: &ColumnType) -> bool {
+    use ColumnType as T;
+    matches!(column_type, T::String | T::Float32 | T::Float64) || column_type.integer_range().is_some()
 }
 
 /// Puts `family` around `inner`, as far as ClickHouse permits it.

@@ -216,3 +216,87 @@ async fn a_table_is_made_if_the_pipeline_says_how() {
         assert_eq!(table.schema().columns().len(), 2);
     }
 }
+
+fn created(columns: &[(&str, &str)]) -> TableConfig {
+    let columns = columns.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect();
+    let create = CreateTable { columns, order_by: "k".into(), partition_by: String::new() };
+    TableConfig { create: Some(create), ..TableConfig::new("default", "made") }
+}
+
+#[tokio::test]
+async fn a_table_that_could_not_be_written_is_not_created() {
+    let server = server_or_skip!();
+    for text in ["Int128", "Tuple(a Int64, b String)", "Decimal(76, 10)", "Map(Array(Int8), Int8)"] {
+        let faults =
+            open_with(&server, created(&[("k", "UInt32"), ("x", text)])).await.err().expect("a fault");
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].message.starts_with("column `x`: no pipeline writes a column"), "{faults:?}");
+        assert_eq!(server.query("EXISTS TABLE made").unwrap(), "0\n", "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_create_that_the_server_refuses_ends_the_start_and_names_the_statement() {
+    let server = server_or_skip!();
+    for (text, code) in [
+        ("LowCardinality(UInt8)", 455),
+        ("Int8 MATERIALIZED foo(1)", 46),
+        ("Int8 MATERIALIZED nope", 47),
+        ("Int8 CODEC(Nope)", 432),
+        ("DateTime('Europe/Nowhere')", 36),
+    ] {
+        let faults =
+            open_with(&server, created(&[("k", "UInt32"), ("x", text)])).await.err().expect("a fault");
+        let [fault] = faults.as_slice() else { panic!("one fault: {faults:?}") };
+        assert_eq!(fault.remedy, Remedy::Stop, "{fault}");
+        let begin = format!("table `default.made` is not created: the server refuses it: code {code}: ");
+        assert!(fault.message.starts_with(&begin), "{fault}");
+        assert!(fault.message.contains("; the statement is: CREATE TABLE IF NOT EXISTS"), "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn columns_are_declared_as_the_server_makes_them() {
+    let server = server_or_skip!();
+    let config = created(&[
+        ("k", "INT UNSIGNED"),
+        ("b", "bool"),
+        ("at", "DateTime32 DEFAULT now() TTL at + INTERVAL 1 DAY"),
+        ("ms", "timestamp(3)"),
+        ("n", "bigint(20) unsigned NULL DEFAULT 5 COMMENT 'it''s' CODEC(ZSTD(1))"),
+        ("e", "Enum('a', 'b' = 300)"),
+        ("m", "Map(VARCHAR(3), DOUBLE PRECISION)"),
+        ("d", "DECIMAL"),
+        ("text", "CHARACTER VARYING(7) NOT NULL"),
+        ("wide", "Int128 MATERIALIZED toInt128(k)"),
+        ("list", "Array(INT) DEFAULT [1, 2]"),
+    ]);
+    let create = config.create.clone().expect("it is made");
+    let declared = clickhouse::checks::declared(&config, &create).expect("it can be written");
+    let table = open_with(&server, config).await.unwrap_or_else(|faults| panic!("{faults:?}"));
+    assert_eq!(declared.columns(), table.schema().columns());
+}
+
+#[tokio::test]
+async fn every_other_name_of_a_type_stands_for_what_the_server_says() {
+    let server = server_or_skip!();
+    let listed = "SELECT name, alias_to FROM system.data_type_families WHERE alias_to != '' AND alias_to != 'Geometry'";
+    let listed = server.query(listed).unwrap();
+    let read = |name: &str, of: &str| {
+        let parameters = match of {
+            "FixedString" => "(4)",
+            "Enum" => "('a' = 1)",
+            _ => "",
+        };
+        clickhouse::types::declaration("c", &format!("{name}{parameters}")).and_then(|read| read.column_type)
+    };
+    let mut names = 0;
+    for line in listed.lines() {
+        let (name, of) = line.split_once('\t').expect("two columns");
+        let found = read(name, of);
+        assert!(found.is_ok(), "{name}: {found:?}");
+        assert_eq!(found, read(of, of), "{name}");
+        names += 1;
+    }
+    assert!(names > 60, "{listed}");
+}
