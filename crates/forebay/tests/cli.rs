@@ -697,3 +697,37 @@ http: { listen: none }
         assert_eq!(code(&refused), 2, "{}", err(&refused));
     }
 }
+
+#[test]
+fn steps_are_checked_whatever_stands_behind_a_type_of_a_table_to_create() {
+    for (nth, kind) in ["bool", "DateTime32", "Int8 DEFAULT 5", "Int8 CODEC(ZSTD)"].into_iter().enumerate() {
+        let text = format!(
+            "pipeline: created\nsource: {{ file: {{ paths: none.jsonl }}, fields: {{ s: String }} }}\nsteps:\n  - filter: \"uper(s) = 'x' AND nope = 1\"\n\
+             sink: {{ clickhouse: {{ url: \"http://127.0.0.1:1\", table: t, create: {{ columns: {{ k: UInt32, x: \"{kind}\" }}, order_by: k }} }} }}\n"
+        );
+        let path = file(&format!("created-{nth}.yaml"), &text);
+        let name = path.display().to_string();
+        for command in ["check", "explain"] {
+            let output = run(&[command, &name]);
+            assert_eq!(code(&output), 2, "{command} {kind}: {}", err(&output));
+            assert!(err(&output).contains(":4:14: "), "{command} {kind}: {}", err(&output));
+            assert!(
+                err(&output).contains("there is no function `uper`"),
+                "{command} {kind}: {}",
+                err(&output)
+            );
+        }
+    }
+    let text = "pipeline: created\nsource: { file: { paths: none.jsonl } }\nsink: { clickhouse: { url: \"http://127.0.0.1:1\", table: t, create: \
+                { columns: { k: UInt32, x: Int128 }, order_by: k } } }\n";
+    let path = file("created-unwritten.yaml", text);
+    for command in ["check", "plan", "run", "explain"] {
+        let output = run(&[command, &path.display().to_string()]);
+        assert_eq!(code(&output), 2, "{command}: {}", err(&output));
+        assert!(
+            err(&output).contains("no pipeline writes a column of the type `Int128`"),
+            "{}",
+            err(&output)
+        );
+    }
+}

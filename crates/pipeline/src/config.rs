@@ -19,6 +19,7 @@
 //! | [`faults`]      | faults with line and column                                           |
 //! | [`reference_doc`] | the reference page                                                  |
 
+pub mod created;
 pub mod faults;
 pub mod gateway;
 mod keep_last;

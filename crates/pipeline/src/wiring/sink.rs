@@ -10,15 +10,14 @@ use std::time::Duration;
 use clickhouse::client::Client;
 use clickhouse::compress::Method;
 use clickhouse::types::{self, quote};
-use clickhouse::{
-    ClickHouseTable, CreateTable, Fault, Secret, ServerConfig, TableConfig, dead_letters as letters,
-};
-use dataflow::{Column, Effect, Remedy, Runtime, Schema};
+use clickhouse::{ClickHouseTable, Fault, Secret, ServerConfig, TableConfig, dead_letters as letters};
+use dataflow::{Effect, Remedy, Runtime, Schema};
 use engine::Status;
 use engine::problem::Noticed;
 use protocol::Lane;
 
 use super::{WiringError, bounds};
+use crate::config::created;
 use crate::config::model::Pipeline;
 use crate::config::model::sink::{ClickHouse, Compression, Create, ExistingRows, Target};
 use crate::config::model::source::LogStart;
@@ -141,18 +140,14 @@ pub fn target(pipeline: &Pipeline, target: &Target) -> Result<TableConfig, Wirin
     config.frame_rows_max = usize::try_from(pipeline.sink.batch.rows).unwrap_or(usize::MAX);
     config.frame_bytes_max = usize::try_from(bounds::batch_bytes(pipeline)).unwrap_or(usize::MAX);
     config.asks_if_filled = sink.existing_rows == ExistingRows::Ask && reads_what_was_there(pipeline);
-    config.upsert = upsert(target);
+    config.upsert = created::upsert(target);
     config.create = match &sink.create {
         None | Some(Create::Workload(false)) => None,
-        Some(Create::Workload(true)) if is_made_up(pipeline) => Some(workload_table()),
+        Some(Create::Workload(true)) if is_made_up(pipeline) => Some(created::workload_table()),
         Some(Create::Workload(true)) => {
             return Err(WiringError::Settings("`sink.clickhouse.create: true` needs a generator".into()));
         }
-        Some(Create::Table(table)) => Some(CreateTable {
-            columns: table.columns.0.iter().map(|(name, kind)| (name.to_string(), kind.clone())).collect(),
-            order_by: table.order_by.as_slice().join(", "),
-            partition_by: table.partition_by.clone().unwrap_or_default(),
-        }),
+        Some(Create::Table(table)) => Some(created::described(table)),
     };
     Ok(config)
 }
@@ -164,16 +159,7 @@ pub fn all_described(pipeline: &Pipeline) -> Option<Vec<Schema>> {
 
 /// The columns of a table that the file describes and that is not there yet.
 pub fn described(target: &Target) -> Option<Schema> {
-    let Some(Create::Table(table)) = &target.clickhouse.create else { return None };
-    let upsert = upsert(target);
-    let mut columns = Vec::new();
-    for (name, kind) in &table.columns.0 {
-        let column_type = clickhouse::types::parse(name.as_str(), kind).ok()?;
-        let of_rows = upsert.as_ref().map(|upsert| upsert.of_rows(name.as_str(), column_type.clone()));
-        let of_rows = of_rows.unwrap_or(Some(column_type));
-        columns.extend(of_rows.map(|column_type| Column::new(name.as_str(), column_type)));
-    }
-    Some(Schema::new(columns))
+    created::columns(target).map(|columns| columns.expect("the rules have judged the description"))
 }
 
 /// Columns that have another type in a table than `create` says of it: for the fault of steps that fit one of them.
@@ -200,15 +186,6 @@ pub fn unlike_described(pipeline: &Pipeline, schemas: &[Schema]) -> Vec<plan::Fa
         }
     }
     faults
-}
-
-/// How rows of a table replace each other, if they do.
-pub fn upsert(target: &Target) -> Option<clickhouse::Upsert> {
-    target.upsert.as_ref().map(|upsert| clickhouse::Upsert {
-        key: upsert.key.iter().map(ToString::to_string).collect(),
-        version: upsert.version.as_ref().map(ToString::to_string),
-        deleted: upsert.deleted.as_ref().map(ToString::to_string),
-    })
 }
 
 /// Whether a first start reads records that were in the source before. A generator makes new ones.
@@ -270,22 +247,6 @@ fn remember_long_enough(config: &mut TableConfig, pipeline: &Pipeline) {
     let bounds = bounds::settings(pipeline, false);
     config.insert_time_max = bounds.insert_time_max;
     config.resend_margin = bounds.token_needed().saturating_sub(bounds.insert_time_max);
-}
-
-/// The table that the published experiment writes to; its fields have the names of the columns.
-fn workload_table() -> CreateTable {
-    let columns = [
-        ("event_id", "UUID"),
-        ("user_id", "UUID"),
-        ("created_at", "DateTime('UTC')"),
-        ("name", "String"),
-        ("email", "String"),
-    ];
-    CreateTable {
-        columns: columns.map(|(name, kind)| (name.to_owned(), kind.to_owned())).to_vec(),
-        order_by: "event_id".into(),
-        partition_by: String::new(),
-    }
 }
 
 /// The server of a sink, for questions that may take up to `query_time_max`.

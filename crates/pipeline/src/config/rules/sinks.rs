@@ -2,9 +2,12 @@
 //!
 //! Owns the rules of `sink`, `sinks`, `columns` and `dead_letters`. Does not own those of `upsert` and of side outputs, nor anything that needs a server.
 
+use std::collections::BTreeSet;
+
 use operators::mapping::route::TABLES_MAX;
 
 use super::{Rules, node};
+use crate::config::created;
 use crate::config::model::sink::{TableSink, Target};
 use crate::config::model::{Create, Pipeline};
 
@@ -116,6 +119,7 @@ impl Rules<'_> {
                 self.created_column(&target, &format!("{path}.unique_key[{index}]"), column.as_str());
             }
         }
+        self.created();
         let sink = &self.pipeline.sink.clickhouse;
         let is_made_up = self.pipeline.inputs().iter().any(|input| input.source.generator.is_some());
         if matches!(sink.create, Some(Create::Workload(true))) && !is_made_up {
@@ -137,6 +141,22 @@ impl Rules<'_> {
         }
         if sink.ca.is_some() && !sink.url.is_tls() {
             self.hint("sink.clickhouse.ca", "`ca` has no effect with `http://`");
+        }
+    }
+
+    /// What the file creates must be a table that its rows can be written to: once it is there, `create` changes nothing.
+    fn created(&mut self) {
+        let mut paths = BTreeSet::new();
+        for target in self.pipeline.targets() {
+            let Some(Err(faults)) = created::columns(&target) else { continue };
+            // With `by` one description is that of several tables.
+            if !paths.insert(target.path.clone()) {
+                continue;
+            }
+            for fault in faults {
+                let column = fault.column.map_or(String::new(), |column| format!(".{column}"));
+                self.fault(&format!("{}.clickhouse.create.columns{column}", target.path), fault.message);
+            }
         }
     }
 
