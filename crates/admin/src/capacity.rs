@@ -210,7 +210,7 @@ fn rows(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load) -> f64 {
     let mut windows = pipeline.steps.iter().zip(rates(pipeline, load)).filter_map(|(step, rate)| {
         step.window.as_ref().map(|window| windows::results(window, load.keys, rate))
     });
-    let (rows, because) = match (windows.next(), windows.last()) {
+    let (rows, because) = match (windows.next(), windows.next_back()) {
         (None, _) => (
             load.rate,
             "a row for each record: nothing is known of what filters and duplicates drop".to_owned(),
