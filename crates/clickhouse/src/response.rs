@@ -150,8 +150,16 @@ fn failed_view(body: &str, views: bool) -> Option<&str> {
 /// A view is fed after or beside the table, whose part may be there already.
 fn of_view(code: i32, view: &str, text: &str) -> InsertError {
     let view = shorten(view, VIEW_CHARS_MAX);
-    let message =
-        format!("the materialized view {view} failed on the rows; fix or drop the view: code {code}: {text}");
+    let way = match code {
+        252 if text.contains("partitions") => {
+            "the rows of one insert are in more than 100 partitions of its target; give the target a coarser PARTITION BY"
+        }
+        _ => "fix the view",
+    };
+    let message = format!(
+        "the materialized view {view} failed on the rows: {way}. If the view is dropped instead, the rows that wait are missing from its target. \
+         Code {code}: {text}"
+    );
     let remedy = if meaning(code) == Meaning::BadContent { Remedy::Stop } else { Remedy::Resend };
     error(Effect::Unknown, remedy, code, TableFault::View, message)
 }

@@ -27,7 +27,6 @@ use crate::context::Context;
 use crate::problem::{Noticed, State};
 use crate::refuse::Blamed;
 use crate::retry::Backoff;
-use crate::settle::Task;
 use crate::target::{Target, seen};
 use crate::{EngineError, layouts, refuse};
 use blame::Blame;
@@ -41,6 +40,17 @@ const PERSON_PAUSE: Duration = Duration::from_secs(15);
 /// then it is decided anew with the bytes at hand, so that no insert is begun only to be held back. What counts is the
 /// [judgement](gate) before the last bytes leave.
 const DECIDED_MAX: Duration = Duration::from_secs(1);
+
+/// The frame that a piece is of.
+#[derive(Clone, Copy, Debug)]
+pub struct OfFrame<'a> {
+    /// The table's place among the targets.
+    pub place: usize,
+    /// The frame's ordinal.
+    pub ordinal: u64,
+    /// The identity of a later table of this name that the operator has accepted; empty if there is none.
+    pub accepted_uuid: &'a str,
+}
 
 /// How a piece ended.
 pub enum Sent {
@@ -96,19 +106,19 @@ impl<'a> Sending<'a> {
     /// A piece that is to be sent. `waited` is set once the operator was waited for because too many rows are refused.
     pub fn new(
         context: &'a Arc<Context>,
-        task: &'a Task,
+        of: OfFrame<'a>,
         piece: &'a Piece,
         doubtful: bool,
         waited: &'a AtomicBool,
     ) -> Self {
         Self {
             context,
-            place: task.place,
-            target: &context.targets[task.place],
-            ordinal: task.ordinal,
+            place: of.place,
+            target: &context.targets[of.place],
+            ordinal: of.ordinal,
             piece,
             generation: piece.generation,
-            accepted_uuid: &task.accepted_uuid,
+            accepted_uuid: of.accepted_uuid,
             before: piece.server.as_ref().filter(|_| doubtful).map(seen),
             in_doubt: doubtful,
             refused: false,

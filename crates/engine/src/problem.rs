@@ -220,7 +220,9 @@ impl State {
             Self::AttemptRuns => {
                 "wait: it was killed and should end; if it does not, check `system.processes` and any proxy in front of the server"
             }
-            Self::View => "fix or drop the materialized view",
+            Self::View => {
+                "fix the materialized view; if it is dropped, the rows that wait are missing from its target"
+            }
             Self::Request => {
                 "fix what the message names: the address, a setting of the user, or a limit of a proxy"
             }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use dataflow::{Effect, Fit};
 use protocol::lane::Piece;
 
-use crate::attempt::{Sending, Sent};
+use crate::attempt::{OfFrame, Sending, Sent};
 use crate::context::Context;
 use crate::problem::{Noticed, State};
 use crate::refuse::Blamed;
@@ -73,7 +73,8 @@ pub async fn settle(context: &Arc<Context>, task: Task) -> Result<Rows, EngineEr
             waiting.extend(again.map(|piece| (piece, false)));
             continue;
         };
-        match Sending::new(context, &task, &piece, doubtful, &waited).run().await? {
+        let of = OfFrame { place: task.place, ordinal: task.ordinal, accepted_uuid: &task.accepted_uuid };
+        match Sending::new(context, of, &piece, doubtful, &waited).run().await? {
             Sent::Settled => rows.settled += piece.frame.rows,
             Sent::Split => {
                 let parts = pieces_after(context, &task, &piece).await;

@@ -65,6 +65,11 @@ impl Direct {
         })
     }
 
+    /// Whether the pipeline has begun to read: until then nothing is sealed, and requests wait.
+    pub(crate) fn is_open(&self) -> bool {
+        self.queue().has_reader()
+    }
+
     /// Takes no more. What the pipeline has not been given is refused; what it has may still be sealed.
     pub fn close(&self) {
         let refused = self.queue().close();

@@ -183,6 +183,11 @@ impl Gate {
         !self.0.is_draining.load(Ordering::Acquire)
     }
 
+    /// Whether requests are answered: they are taken, and every pipeline that they go to has begun to read.
+    pub fn is_serving(&self) -> bool {
+        self.is_ready() && self.streams().all(|stream| stream.is_open())
+    }
+
     /// The streams, by their whole names.
     pub fn streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
         self.0.streams.values()

@@ -36,9 +36,11 @@ pub fn routes(gate: Gate) -> Router {
 }
 
 async fn ready(State(gate): State<Gate>) -> Response {
-    match gate.is_ready() {
-        true => "ready\n".into_response(),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "the gateway is stopping\n").into_response(),
+    let unavailable = |why: &'static str| (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+    match (gate.is_ready(), gate.is_serving()) {
+        (true, true) => "ready\n".into_response(),
+        (true, false) => unavailable("the pipeline is starting, and reads nothing yet\n"),
+        (false, _) => unavailable("the gateway is stopping\n"),
     }
 }
 

@@ -338,6 +338,14 @@ impl Stream {
         }
     }
 
+    /// Whether what fills it becomes durable: not before its pipeline reads.
+    pub(crate) fn is_open(&self) -> bool {
+        match &*self.destination.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(Destination::Pipeline(direct)) => direct.is_open(),
+            Some(Destination::Log(_)) | None => true,
+        }
+    }
+
     /// Takes no more.
     pub(crate) fn close(&self) {
         *self.destination.lock().unwrap_or_else(PoisonError::into_inner) = None;

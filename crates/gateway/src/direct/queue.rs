@@ -60,6 +60,11 @@ impl<T> Queue<T> {
         self.waiting.is_empty()
     }
 
+    /// Whether a reader has ever asked for records.
+    pub fn has_reader(&self) -> bool {
+        self.reader > 0
+    }
+
     /// Whether `reader` is the newest one.
     pub fn is_read_by(&self, reader: u64) -> bool {
         self.reader == reader

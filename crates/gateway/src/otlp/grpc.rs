@@ -195,7 +195,7 @@ async fn check(State(service): State<Service>, request: Request) -> Response {
     }
     match asked(request.into_body()).await {
         Ok(name) if is_service(&name) => {
-            good(&[0x08, if service.gate.is_ready() { SERVING } else { NOT_SERVING }])
+            good(&[0x08, if service.gate.is_serving() { SERVING } else { NOT_SERVING }])
         }
         Ok(_) => ended(status::code(Kind::NoStream), "the gateway has no such service", None),
         Err(refusal) => ended(status::code(refusal.kind), &refusal.message, None),
@@ -218,7 +218,7 @@ async fn list(State(service): State<Service>, request: Request) -> Response {
     if let Some(response) = no_call(&request) {
         return response;
     }
-    let status = if service.gate.is_ready() { SERVING } else { NOT_SERVING };
+    let status = if service.gate.is_serving() { SERVING } else { NOT_SERVING };
     let mut all = Vec::new();
     for name in [""].into_iter().chain(SERVICES.map(|(name, _)| name)) {
         // Each is shorter than 128 bytes.

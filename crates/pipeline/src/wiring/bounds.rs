@@ -97,6 +97,14 @@ pub fn ahead_bytes(pipeline: &Pipeline) -> usize {
     usize::try_from(shares(pipeline).ahead / inputs).unwrap_or(usize::MAX)
 }
 
+/// Bytes of a record that a source hands out at the most: one more than a record may have, so that the decoder sees that it is too long, or as many as its
+/// dead letter can hold. Several such records may be under way at a time, and each is there more than once until its dead letter is sealed, so a dead letter holds
+/// no more than a sixteenth of the pipeline's memory.
+pub fn handed_out_bytes(pipeline: &Pipeline, record_bytes_max: usize) -> usize {
+    let of_memory = usize::try_from(pipeline.memory.bytes / 16).unwrap_or(usize::MAX);
+    record_bytes_max.max(of_memory.min(dataflow::reject::RAW_BYTES_MAX)) + 1
+}
+
 /// Bytes of a batch, as columns, at the most.
 pub fn batch_bytes(pipeline: &Pipeline) -> u64 {
     pipeline.sink.batch.bytes.bytes.min(shares(pipeline).batch)

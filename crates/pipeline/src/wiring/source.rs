@@ -77,9 +77,7 @@ pub fn source_beside(
         model::Source { file: Some(files), .. } => {
             let options = FileOptions {
                 csv: format.csv().map(|csv| file_csv(csv, &format!("{path}.format"))).transpose()?,
-                // One byte more than a record may have: the decoder then sees that it is too long, and says so.
-                // What a dead letter can hold is handed out, so that it holds all of a record that is merely too long.
-                line_bytes_max: record_bytes(&input.source.format).max(dataflow::reject::RAW_BYTES_MAX) + 1,
+                line_bytes_max: bounds::handed_out_bytes(pipeline, record_bytes(&input.source.format)),
                 ahead_bytes_max: bounds::ahead_bytes(pipeline),
                 follow: files.follow,
                 ends,

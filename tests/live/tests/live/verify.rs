@@ -83,6 +83,22 @@ fn around(place: &str) -> (String, String) {
 }
 
 #[test]
+fn what_was_read_again_after_a_move_back_is_named() {
+    let Some(case) = Case::begin("verify_moved") else { return };
+    let table = case.table("id UInt32, name String", "id");
+    case.feed().send(records(0..60));
+    let pipeline = case.pipeline();
+    pipeline.drain();
+    let partition = format!("{}/0", case.name());
+    pipeline.tool(&["reset"], &["--to", &format!("{partition}=5"), "--json", "--yes"], 0);
+    pipeline.drain();
+    let (rows, ids) = table.count_and_distinct("id");
+    assert!(rows > 60 && ids == 60, "{rows}");
+    let report = pipeline.tool(&["verify"], &["--json"], 4);
+    assert_eq!(named(&report, "duplicate").len() as u64, rows - 60, "{report:#}");
+}
+
+#[test]
 fn a_range_counts_a_keys_records_elsewhere_before_it_calls_a_row_a_duplicate() {
     let Some(case) = Case::begin("verify_range") else { return };
     let table = case.table("id UInt32, name String", "id");

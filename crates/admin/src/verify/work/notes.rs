@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::bail;
+use dataflow::position;
 use engine::totals::Totals;
 use pipeline::config::model::sink::{Takes, Target};
 use protocol::Lane;
@@ -60,8 +61,17 @@ impl Work<'_> {
         if !self.from.is_empty() || !self.to.is_empty() {
             return Ok(());
         }
+        let is_of_files = self.pipeline.inputs().iter().all(|input| input.source.file.is_some());
         match seen.records.cmp(&lane.counts.read) {
             std::cmp::Ordering::Equal => report.is_all = true,
+            std::cmp::Ordering::Less if gone.is_empty() && has_all(lane, ranges, seen, is_of_files) => {
+                report.is_all = true;
+                report.notes.push(format!(
+                    "the pipeline was moved back: it has read {} records, and the source holds {}. Rows of those that were read again count as too many \
+                     unless `dedup` knew them",
+                    lane.counts.read, seen.records
+                ));
+            }
             std::cmp::Ordering::Less => report.notes.push(format!(
                 "the source holds {} of the {} records that the pipeline has read; what it holds no more is not compared",
                 seen.records, lane.counts.read
@@ -75,6 +85,16 @@ impl Work<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the source holds all records of a lane that was moved back, and so has read more than there are: those from the first on, with none between them
+/// that may be gone. Positions in files are bytes, so there only the files tell.
+fn has_all(lane: &Lane, ranges: &Ranges, seen: &Seen, is_of_files: bool) -> bool {
+    let has_every_partition = ranges.len() == lane.reading().count();
+    let is_whole = ranges.values().all(|(from, _)| *from == 0);
+    let held: Option<u64> = ranges.values().map(|(from, to)| position::between(*from, *to)).sum();
+    let is_dense = is_of_files || held == Some(seen.records);
+    !lane.rewound.is_empty() && has_every_partition && is_whole && is_dense
 }
 
 /// Notes the rows whose keys the server has made, of which `first` were read first and there are `most` now; strikes out those that are as many as they can be.

@@ -133,9 +133,11 @@ fn rolled_back(shown: &Shown, partition: &Partition, (published, sealed): (Posit
     let to = position::shown(held.map_or(published, |first| first.max(published)));
     let moved = shown.reader.map_or_else(String::new, |_| {
         format!(
-            ". Or others have moved that position (records were skipped, expired or cut off): to give up what is in between, run \
-             `forebay reset FILE --to '{}/{}={to}'`",
-            partition.stream, partition.index
+            ". Or others have moved that position: if by mistake, set it back to {} with the source's own tools, and nothing is lost. If records were \
+             skipped, expired or cut off, to give up what is in between, run `forebay reset FILE --to '{}/{}={to}'`",
+            position::shown(sealed),
+            partition.stream,
+            partition.index
         )
     });
     format!(

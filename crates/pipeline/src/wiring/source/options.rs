@@ -44,7 +44,7 @@ pub(super) fn kafka_options(
         Fetch::Librdkafka => FetchBy::Librdkafka,
     };
     options.ahead_bytes_max = bounds::ahead_bytes(pipeline);
-    options.record_bytes_max = record_bytes(format).max(dataflow::reject::RAW_BYTES_MAX) + 1;
+    options.record_bytes_max = bounds::handed_out_bytes(pipeline, record_bytes(format));
     options.properties =
         kafka.properties.iter().map(|(name, value)| (name.to_string(), value.reveal().to_owned())).collect();
     options.properties.extend(security(&kafka.security));
@@ -85,7 +85,7 @@ pub(super) fn pulsar_options(
     };
     options.names_schemas = format.is_of_the_source();
     options.ahead_bytes_max = bounds::ahead_bytes(pipeline);
-    options.record_bytes_max = record_bytes(format).max(dataflow::reject::RAW_BYTES_MAX) + 1;
+    options.record_bytes_max = bounds::handed_out_bytes(pipeline, record_bytes(format));
     Ok(options)
 }
 
