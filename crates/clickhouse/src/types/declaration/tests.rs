@@ -87,7 +87,6 @@ fn what_the_server_refuses_or_nobody_understands_is_refused() {
         ("int32", "`int32`: it is not supported"),
         ("Int8 COLLATE utf8", "`COLLATE utf8` follows the type"),
         ("Int32 UNSIGNED", "`UNSIGNED` follows the type"),
-        ("LowCardinality(UInt8)", "`LowCardinality` cannot hold `UInt8`"),
         ("Nullable(Array(Int8))", "`Nullable` cannot hold `Array(Int8)`"),
         ("FixedString(0)", "the number `0` is not between 1 and"),
         ("Array(Int8) NULL", "`Nullable` cannot hold `Array(Int8)`"),
