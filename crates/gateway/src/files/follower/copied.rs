@@ -83,7 +83,8 @@ impl Follower {
             let is_copy = is_name_of_copy(&of.path, &sibling.path) && is_young(sibling.node, of.met_ms);
             let is_in_place = sibling.path == of.at || sibling.path == of.path;
             let file = if is_copy || is_in_place { File::open(&sibling.path).ok() } else { None }?;
-            if !is_copy && !(of.mark.fits(&file, of.read) && of.identity.covers() >= COPY_BYTES_MIN) {
+            let has_all = || of.identity.covers() >= COPY_BYTES_MIN && of.mark.fits(&file, of.read);
+            if !(is_copy || has_all()) {
                 return None;
             }
             let identity = of.identity.begins_like(&file).ok()??;
