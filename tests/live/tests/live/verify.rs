@@ -94,7 +94,7 @@ fn what_was_read_again_after_a_move_back_is_named() {
     pipeline.drain();
     let (rows, ids) = table.count_and_distinct("id");
     assert!(rows > 60 && ids == 60, "{rows}");
-    let report = pipeline.tool(&["verify"], &["--json"], 4);
+    let report = pipeline.tool(&["verify"], &["--key", "id", "--json"], 4);
     assert_eq!(named(&report, "duplicate").len() as u64, rows - 60, "{report:#}");
 }
 
