@@ -8,7 +8,7 @@ pub mod identity;
 pub mod links;
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 pub use identity::{Beginning, Identity, Likeness, Node};
@@ -28,6 +28,25 @@ pub fn open(path: impl AsRef<Path>) -> std::io::Result<File> {
         false => (std::io::ErrorKind::NotFound, "it is no regular file"),
     };
     Err(std::io::Error::new(kind, what))
+}
+
+/// Bytes before a position that a file is known by: more than a line, so that lines of one form do not look alike.
+pub const BEFORE_BYTES: u64 = 1024;
+
+/// The hash of the [`BEFORE_BYTES`] bytes before a position of a plain file, or of all if there are fewer; `None` if the file does not reach there, and of the
+/// position 0.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn hash_before(file: &File, position: u64) -> std::io::Result<Option<u64>> {
+    let length = position.min(BEFORE_BYTES);
+    let mut bytes = [0; BEFORE_BYTES as usize];
+    let bytes = &mut bytes[..length as usize];
+    match file.read_exact_at(bytes, position - length) {
+        Ok(()) => Ok((!bytes.is_empty()).then(|| hash(bytes))),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The hash that bytes of files are compared by. Recorded: it never changes.

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 use files::Identity;
 use serde::{Deserialize, Serialize};
@@ -16,9 +15,6 @@ const OF_FILES: u64 = 0x464f_5245_4259_0001;
 
 /// Bytes that a file takes in the note beside its names, at most: an identity has up to 250, and the numbers up to 20 each.
 const KNOWN_BYTES: usize = 560;
-
-/// Bytes before a position that are hashed: more than a line, so that lines of one form do not look alike.
-const MARK_BYTES: u64 = 1024;
 
 /// Bytes of the note that new files leave free, for longer names of those that are known.
 const ROOM_TO_SPARE: usize = 64 << 10;
@@ -71,12 +67,7 @@ pub(crate) struct Mark {
 impl Mark {
     /// Of a position in a file; none if the bytes before it cannot be read.
     pub fn of(file: &File, at: u64) -> Self {
-        let mut bytes = [0; MARK_BYTES as usize];
-        let bytes = &mut bytes[..at.min(MARK_BYTES) as usize];
-        match file.read_exact_at(bytes, at - bytes.len() as u64) {
-            Ok(()) => Self { at, hash: files::hash(bytes) },
-            Err(_) => Self::default(),
-        }
+        files::hash_before(file, at).ok().flatten().map_or_else(Self::default, |hash| Self { at, hash })
     }
 
     /// Whether the file has the same bytes there, and that is no earlier position than `read`.

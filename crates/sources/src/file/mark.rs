@@ -16,10 +16,9 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
-/// Bytes in front of a position that are hashed: more than a line, so that lines of one form do not look alike.
-pub(super) const BYTES: u64 = 1024;
+/// Bytes in front of a position that are hashed.
+pub(super) const BYTES: u64 = files::BEFORE_BYTES;
 
 /// Bits of the hash: files that were written over are taken for grown ones once in a thousand million times.
 const HASH_BITS: u32 = 30;
@@ -84,14 +83,7 @@ impl From<i32> for Mark {
 }
 
 fn hash_before(file: &File, next: u64) -> io::Result<Option<u32>> {
-    let length = next.min(BYTES);
-    let mut bytes = [0; BYTES as usize];
-    let bytes = &mut bytes[..length as usize];
-    match file.read_exact_at(bytes, next - length) {
-        Ok(()) => Ok(hash_of(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        Err(error) => Err(error),
-    }
+    Ok(files::hash_before(file, next)?.map(shortened))
 }
 
 /// Adds to the last bytes that a mark may be made of.
@@ -144,7 +136,11 @@ impl Trail {
 
 /// `None` of no bytes.
 fn hash_of(bytes: &[u8]) -> Option<u32> {
-    (!bytes.is_empty()).then(|| ((files::hash(bytes) >> (u64::BITS - HASH_BITS)) as u32).max(1))
+    (!bytes.is_empty()).then(|| shortened(files::hash(bytes)))
+}
+
+fn shortened(hash: u64) -> u32 {
+    ((hash >> (u64::BITS - HASH_BITS)) as u32).max(1)
 }
 
 #[cfg(test)]
