@@ -271,7 +271,8 @@ pub(super) async fn lane(
             }
             Err(error) => {
                 let said = places.map_or_else(|| error.to_string(), |places| places.of(&error));
-                tracing::error!(pipeline = %pipeline.pipeline, "{said}");
+                // A fault a line: a line break within one would be escaped.
+                said.lines().for_each(|fault| tracing::error!(pipeline = %pipeline.pipeline, "{fault}"));
                 return exit_of_wiring(&error);
             }
         };
