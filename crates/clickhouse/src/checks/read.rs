@@ -99,14 +99,7 @@ async fn version(client: &Client) -> Result<(u32, u32), Fault> {
              that changes answers";
         return Err(Fault { remedy: Remedy::Resend, kind: TableFault::Uncertain, ..Fault::stop(message) });
     }
-    let mut numbers = text.split('.').map_while(|n| n.parse().ok());
-    let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else {
-        let shown = types::shorten(text, VERSION_CHARS_MAX);
-        return Err(Fault::stop(format!(
-            "the answer to `SELECT version()` is `{shown}`, which is no version of ClickHouse: look for a proxy or a login page at this address"
-        )));
-    };
-    let version = (major, minor);
+    let version = version_of(text).map_err(Fault::stop)?;
     if version < VERSION_MIN {
         return Err(Fault::stop(format!(
             "the server is ClickHouse {text}; exactly-once insertion needs {}.{} or newer: upgrade the server",
@@ -114,6 +107,18 @@ async fn version(client: &Client) -> Result<(u32, u32), Fault> {
         )));
     }
     Ok(version)
+}
+
+/// Major and minor number in the text of a version.
+fn version_of(text: &str) -> Result<(u32, u32), String> {
+    let mut numbers = text.split('.').map_while(|n| n.parse().ok());
+    match (numbers.next(), numbers.next()) {
+        (Some(major), Some(minor)) => Ok((major, minor)),
+        _ => Err(format!(
+            "the answer to `SELECT version()` is `{}`, which is no version of ClickHouse: look for a proxy or a login page at this address",
+            types::shorten(text, VERSION_CHARS_MAX)
+        )),
+    }
 }
 
 /// The settings as this user has them. Asked without any setting of ours, which would be shown in the place of the profile's.

@@ -73,6 +73,38 @@ async fn a_view_that_was_not_seen_yet_or_is_named_far_back_leaves_the_effect_unk
 }
 
 #[tokio::test]
+async fn a_view_whose_target_has_too_many_partitions_goes_on_with_a_coarser_one() {
+    let server = server_or_skip!();
+    server
+        .query(&format!("CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+        .unwrap();
+    let target = |name: &str, by: u32| {
+        let sql = format!(
+            "CREATE TABLE {name} (n Int32) ENGINE = MergeTree PARTITION BY n % {by} ORDER BY n {WINDOW}0"
+        );
+        server.query(&sql).unwrap();
+    };
+    target("target", 150);
+    server.query("CREATE MATERIALIZED VIEW v TO target AS SELECT n FROM t").unwrap();
+    let table = open(&server, "t").await;
+    let frame = frames(&table, &[batch(vec![("n", ints(0..300))])]).remove(0);
+    let error = send(&table, "a", &frame.body).await.unwrap_err();
+    assert_eq!((error.effect, error.kind), (Effect::Unknown, TableFault::View), "{error}");
+    assert!(error.message.contains("give the target a coarser PARTITION BY"), "{error}");
+    assert!(error.redacted().contains("give the target a coarser PARTITION BY"), "{}", error.redacted());
+    server.query("DROP TABLE v").unwrap();
+    server.query("DROP TABLE target").unwrap();
+    target("target", 50);
+    server.query("CREATE MATERIALIZED VIEW v TO target AS SELECT n FROM t").unwrap();
+    let table = open(&server, "t").await;
+    for _ in 0..2 {
+        send(&table, "a", &frame.body).await.unwrap();
+    }
+    let counts = server.query("SELECT (SELECT count() FROM t), (SELECT count() FROM target)").unwrap();
+    assert_eq!(counts, "300\t300\n", "the resend completes the frame, once");
+}
+
+#[tokio::test]
 async fn a_view_with_a_hidden_target_is_found_in_a_database_that_shows_no_identities() {
     let server = server_or_skip!();
     server

@@ -65,6 +65,19 @@ async fn a_request_is_answered_when_it_is_sealed_and_not_before() {
 }
 
 #[tokio::test]
+async fn nothing_is_ready_before_the_pipeline_reads() {
+    let (running, source, _) = running().await;
+    let (status, _, said) = support::get(running.address, "/readyz").await;
+    assert_eq!((status, said.trim()), (503, "the pipeline is starting, and reads nothing yet"));
+    let reader = begin(&source, 0).await;
+    assert_eq!(support::get(running.address, "/readyz").await.0, 200);
+    // A lane that is opened again, for other columns, is no start.
+    drop(reader);
+    assert_eq!(support::get(running.address, "/readyz").await.0, 200);
+    running.stop().await.expect("it ends");
+}
+
+#[tokio::test]
 async fn a_repeat_of_a_request_that_was_sealed_is_not_given_to_the_pipeline() {
     let (running, source, _) = running().await;
     let mut reader = begin(&source, 0).await;

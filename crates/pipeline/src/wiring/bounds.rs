@@ -101,7 +101,11 @@ pub fn ahead_bytes(pipeline: &Pipeline) -> usize {
 /// dead letter can hold. Several such records may be under way at a time, and each is there more than once until its dead letter is sealed, so a dead letter holds
 /// no more than a sixteenth of the pipeline's memory.
 pub fn handed_out_bytes(pipeline: &Pipeline, record_bytes_max: usize) -> usize {
-    let of_memory = usize::try_from(pipeline.memory.bytes / 16).unwrap_or(usize::MAX);
+    handed_out(pipeline.memory.bytes, record_bytes_max)
+}
+
+fn handed_out(memory: u64, record_bytes_max: usize) -> usize {
+    let of_memory = usize::try_from(memory / 16).unwrap_or(usize::MAX);
     record_bytes_max.max(of_memory.min(dataflow::reject::RAW_BYTES_MAX)) + 1
 }
 

@@ -103,6 +103,20 @@ impl Kafka {
         Ok(())
     }
 
+    /// Moves the position that a consumer group has committed, as somebody with Kafka's own tool does.
+    pub fn move_group(&self, group: &str, name: &str, partition: u32, to: u64) -> Result<()> {
+        let topic = format!("{name}:{partition}");
+        let to = to.to_string();
+        let args = ["--group", group, "--topic", &topic, "--reset-offsets", "--to-offset", &to, "--execute"];
+        let said = self
+            .tool("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", &args.map(str::to_owned))?;
+        // The tool answers 0 even when the broker refuses.
+        if said.contains("Error") || !said.contains(&to) {
+            bail!("cannot move group `{group}`: {}", said.trim());
+        }
+        Ok(())
+    }
+
     /// Every partition's end: the offset that its next record gets.
     pub fn end_offsets(&self, name: &str) -> Result<BTreeMap<u32, u64>> {
         let said = self.tool(

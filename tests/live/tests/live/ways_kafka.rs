@@ -61,4 +61,19 @@ fn every_way_out_of_what_a_kafka_source_refuses_is_one() {
     shell.takes(&said, "forebay forget", "gone.yaml");
     runs("gone");
     assert_eq!(table.count_and_distinct("id"), (30, 30));
+
+    // Somebody moves the group beyond what was read, and sets it back: nothing is lost.
+    let moved = "ways_kafka_moved";
+    kafka.create_topic(moved, 1, &[]).expect("a topic");
+    let table = pipeline("moved", &format!("[{moved}]"));
+    let feed = Feed::new(kafka, moved);
+    feed.send(ids(0..10));
+    runs("moved");
+    feed.send(ids(10..20));
+    kafka.move_group("forebay-moved", moved, 0, 20).expect("moves");
+    let said = shell.says("run moved.yaml --drain", PERSON);
+    has(&said, "if by mistake, set it back to 10 with the source's own tools, and nothing is lost");
+    kafka.move_group("forebay-moved", moved, 0, 10).expect("moves");
+    runs("moved");
+    assert_eq!(table.count_and_distinct("id"), (20, 20));
 }

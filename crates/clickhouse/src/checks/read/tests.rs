@@ -42,3 +42,13 @@ async fn a_table_that_another_process_makes_meanwhile_has_its_columns() {
     assert_eq!(found.columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["id"]);
     server.abort();
 }
+
+#[test]
+fn what_is_no_version_is_no_old_clickhouse() {
+    assert_eq!(version_of("26.7.2.1"), Ok((26, 7)));
+    assert_eq!(version_of("23.3"), Ok((23, 3)));
+    for text in ["<html>Sign in</html>", "26", "x.1", "99999999999.1"] {
+        let said = version_of(text).expect_err(text);
+        assert!(said.contains(&format!("`{text}`, which is no version of ClickHouse")), "{said}");
+    }
+}

@@ -49,3 +49,13 @@ fn a_small_memory_keeps_what_the_program_takes_and_shares_out_the_rest() {
     assert_eq!((least.open_keys[0] / MIB, least.batch / MIB, least.frames / MIB), (16, 3, 7));
     assert!((PROGRAM..PROGRAM + MIB).contains(&least.rest), "{least:?}");
 }
+
+#[test]
+fn a_long_record_is_handed_out_as_far_as_a_dead_letter_holds_it() {
+    let mib = MIB as usize;
+    for (memory, record, expected) in
+        [(128, 16, 16), (512, 16, 32), (1024, 16, 64), (64 << 10, 16, 64), (1024, 512, 512)]
+    {
+        assert_eq!(handed_out(memory * MIB, record * mib), expected * mib + 1, "{memory} {record}");
+    }
+}
