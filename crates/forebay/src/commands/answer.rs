@@ -27,8 +27,8 @@ Examples:
 The answer is written to the pipeline's journal, and the next `forebay run` continues with it. A process that asked about one table and still \
 writes the others need not be stopped: it takes the answer up by itself within seconds.
 
-Exit codes: 0; 2 if there is no such question, if it is too early for --absent, or for an error in the file; 3 if another process has \
-taken over the pipeline since the question; 1 if the journal cannot be written.")]
+Exit codes: 0; 2 if there is no such question, or for an error in the file; 3 if another process has taken over the pipeline since the \
+question; 1 if it is too early for --absent, or the journal cannot be written: give the same answer again.")]
 #[command(group(clap::ArgGroup::new("which").required(true).args(["frame", "all"])))]
 #[command(group(clap::ArgGroup::new("verdict").required(true).args(["present", "absent"])))]
 pub struct Answer {

@@ -194,6 +194,7 @@ fn a_person_is_asked(case: &Case, fault: Fault, verdict: &str) {
         // "absent" is not taken while an insert may still be on its way.
         let is_early = answer.stderr.contains("may still be on its way");
         assert!(answer.exit.status.success() || is_early && verdict == "--absent", "{}", answer.stderr);
+        assert_eq!(answer.exit.status.code(), Some(i32::from(is_early)), "{}", answer.stderr);
         answer.exit.status.success()
     });
     pipeline.drain();
