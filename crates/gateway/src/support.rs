@@ -208,15 +208,27 @@ impl metrics::Recorder for Counters {
     }
 }
 
-/// Everything in partition 0 of a log.
+/// Everything that was ever in partition 0 of a log, which has dropped nothing.
 pub async fn records(store: &Arc<dyn Store>) -> Vec<String> {
+    let (low, records) = read(store).await;
+    assert_eq!(low, 0, "the first records are gone");
+    records
+}
+
+/// What partition 0 of a log still holds.
+pub async fn held(store: &Arc<dyn Store>) -> Vec<String> {
+    read(store).await.1
+}
+
+async fn read(store: &Arc<dyn Store>) -> (u64, Vec<String>) {
     let log = LogPartition::new(store.clone(), &Prefix::root(), 0, runtime()).expect("a partition");
-    let queue = log.root().await.expect("reads").root.queue_id();
-    let mut reader = LogReader::open(log, Partition::new("log", 0), queue, 0).await.expect("opens");
+    let root = log.root().await.expect("reads").root;
+    let partition = Partition::new("log", 0);
+    let mut reader = LogReader::open(log, partition, root.queue_id(), root.low).await.expect("opens");
     let mut records = Vec::new();
     while let Read::Block(block) = reader.next().await.expect("reads") {
         let text = |row| String::from_utf8_lossy(block.payloads.get(row)).into_owned();
         records.extend((0..block.len()).map(text));
     }
-    records
+    (root.low, records)
 }

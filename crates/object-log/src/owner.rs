@@ -167,6 +167,11 @@ impl Pin {
         self.0.store(position.unwrap_or(u64::MAX), Ordering::Release);
     }
 
+    /// Keeps what is at `position` or behind it too, besides what is kept already.
+    pub fn lower(&self, position: u64) {
+        self.0.fetch_min(position, Ordering::AcqRel);
+    }
+
     fn position(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }

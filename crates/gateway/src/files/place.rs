@@ -99,7 +99,14 @@ impl Place {
 
     async fn write(&mut self, table: &Table) -> Result<u64, LogError> {
         let position = self.roots.borrow().next;
+        // A first note may be there long before its write is answered, or this process may never hear of it: the next owner reads on from there.
+        if self.needed.is_none() {
+            self.pin.lower(position);
+        }
         self.notes.write(&Note { position, body: table.to_bytes() }).await?;
         Ok(position)
     }
 }
+
+#[cfg(test)]
+mod tests;

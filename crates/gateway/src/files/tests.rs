@@ -8,7 +8,7 @@ use store::Store;
 
 use super::*;
 use crate::server::{GatewayError, Server};
-use crate::support::{self, NEVER, Running, in_memory, options, records};
+use crate::support::{self, NEVER, Running, held, in_memory, options, records};
 
 struct Dir(PathBuf);
 
@@ -151,21 +151,6 @@ async fn records_from_low(store: &Arc<dyn Store>) -> usize {
 
 async fn last_record(store: &Arc<dyn Store>) -> String {
     held(store).await.pop().unwrap_or_default()
-}
-
-/// The records that the log still holds.
-async fn held(store: &Arc<dyn Store>) -> Vec<String> {
-    let root = store::Prefix::root();
-    let log = object_log::LogPartition::new(store.clone(), &root, 0, support::runtime()).unwrap();
-    let root = log.root().await.unwrap().root;
-    let partition = dataflow::Partition::new("log", 0);
-    let mut reader = object_log::LogReader::open(log, partition, root.queue_id(), root.low).await.unwrap();
-    let mut records = Vec::new();
-    while let object_log::reader::Read::Block(block) = reader.next().await.unwrap() {
-        let text = |row| String::from_utf8_lossy(block.payloads.get(row)).into_owned();
-        records.extend((0..block.len()).map(text));
-    }
-    records
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@
 //! | nothing is deleted until the start has read all | labels behind the note may be below what retention drops     |
 //! | a file is noted before its first line           | a label of a file that nobody has noted says nothing         |
 //! | a note is made while no append is under way     | its position must not be ahead of what it says               |
-//! | the pin follows the note                        | labels behind it stay, and no others                         |
+//! | the pin follows the note, and precedes the first | labels behind it stay, and no others                         |
 
 use std::sync::Arc;
 
@@ -113,6 +113,10 @@ impl Place {
 
     async fn note(&mut self, table: Table) -> Result<u64, LogError> {
         let position = self.roots.borrow().next;
+        // A first note may be there long before its write is answered.
+        if self.needed.is_none() && self.is_pinned {
+            self.pin.lower(position);
+        }
         self.notes.write(&Note { position, body: table.to_bytes() }).await?;
         Ok(position)
     }
