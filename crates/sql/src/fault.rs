@@ -36,6 +36,11 @@ impl Fault {
         Self { message: message.into(), at, item: String::new(), column: None }
     }
 
+    /// The fault of a text that is part of another, at its place there.
+    pub(crate) fn moved(self, place: impl Fn(usize) -> usize) -> Self {
+        Self { at: self.at.map(|at| place(at.start)..place(at.end)), ..self }
+    }
+
     pub(crate) fn misnamed(self, column: Misnamed) -> Self {
         Self { column: Some(column), ..self }
     }

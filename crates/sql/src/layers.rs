@@ -8,6 +8,8 @@
 //! | `FROM (SELECT …)`, `FROM TUMBLE((SELECT …), time, …)` | the rows of the query in it |
 //! | `WITH x AS (SELECT …) SELECT … FROM x`, `FROM TUMBLE(x, time, …)` | the rows of that query |
 //! | anything else                              | what it says: `input`, or inputs that it joins |
+//!
+//! A query over windows is up to four, one behind the other ([`around`]).
 
 use std::ops::Range;
 
@@ -19,6 +21,18 @@ use datafusion_sql::sqlparser::tokenizer::Token;
 use crate::Fault;
 use crate::query::INPUT;
 use crate::text::Text;
+use crate::windowed::around;
+
+/// What a query is to the one that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The query.
+    Query,
+    /// A condition on the rows before they are aggregated: they are the same rows.
+    Before,
+    /// What is made of the results.
+    Behind,
+}
 
 /// A query as a text of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,9 +41,18 @@ pub struct Layer {
     pub text: String,
     /// Where its pieces are in the whole: the first byte of each here and there, in order, and the end.
     pub pieces: Vec<(usize, usize)>,
+    /// Which part of a query it is.
+    pub role: Role,
 }
 
 impl Layer {
+    /// A text that is written nowhere, of pieces that stand for bytes of another.
+    pub(crate) fn made(pieces: &[(String, Range<usize>)], role: Role) -> Self {
+        let parts: Vec<(&str, Range<usize>)> =
+            pieces.iter().map(|(part, at)| (part.as_str(), at.clone())).collect();
+        Self { role, ..Self::of(&parts) }
+    }
+
     /// The byte of the whole text that a byte of this one is.
     pub fn place(&self, at: usize) -> usize {
         place(&self.pieces, at)
@@ -48,7 +71,7 @@ impl Layer {
         }
         text.truncate(text.trim_end().len());
         pieces.push((text.len(), end));
-        Self { text, pieces }
+        Self { text, pieces, role: Role::Query }
     }
 }
 
@@ -58,7 +81,8 @@ pub fn place(pieces: &[(usize, usize)], at: usize) -> usize {
     let Some((own, whole)) = behind.checked_sub(1).and_then(|last| pieces.get(last)) else { return at };
     let place = whole + (at - own);
     // A name may stand for more bytes here than it has there.
-    pieces.get(behind).map_or(place, |(_, next)| place.min(*next))
+    let next = pieces.get(behind).map(|(_, next)| *next).filter(|next| next >= whole);
+    next.map_or(place, |next| place.min(next))
 }
 
 /// A query of WITH.
@@ -69,11 +93,19 @@ struct Named<'q> {
     is_read: bool,
 }
 
-/// The queries of a text, the innermost first; the text itself if there is none within it.
+/// The queries of a text, the innermost first, and of each what stands around its windows; the text itself if there is none within it.
 ///
 /// # Errors
-/// When a query of WITH reads itself, or none reads it.
-pub(crate) fn layers(text: &Text) -> Result<Vec<Layer>, Fault> {
+/// When a query of WITH reads itself, or none reads it, or when a condition on records has an aggregate.
+pub(crate) fn layers(text: &Text, is_aggregate: &dyn Fn(&str) -> bool) -> Result<Vec<Layer>, Fault> {
+    let mut all = Vec::new();
+    for layer in nested(text)? {
+        all.extend(around(layer, is_aggregate)?);
+    }
+    Ok(all)
+}
+
+fn nested(text: &Text) -> Result<Vec<Layer>, Fault> {
     let whole = || vec![Layer::of(&[(text.text, 0..text.text.len())])];
     // What cannot be parsed is reported where it is planned.
     let Ok(query) = text.query() else { return Ok(whole()) };

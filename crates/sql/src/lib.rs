@@ -55,7 +55,7 @@ use dataflow::Schema;
 
 pub use fault::{Fault, Misnamed};
 pub use joined::{Join, JoinKind, Joined, Matching, Pair, Qualified, Table, Times};
-pub use layers::{Layer, place};
+pub use layers::{Layer, Role, place};
 pub use reference::reference;
 pub use step::Step;
 pub use windowed::{TIME as WINDOW_TIME, WindowKind, Windowed};
@@ -91,12 +91,13 @@ pub fn query(input: &Schema, text: &str, name: &str) -> Result<Step, Fault> {
     with_room(|| Step::query(input, text, name))
 }
 
-/// The queries of a text that are one within the other, the innermost first; each reads the rows of the one before as `input`.
+/// The queries of a text that are one within the other, the innermost first; each reads the rows of the one before as `input`. A query over windows with
+/// conditions, or expressions over results, is several. `is_aggregate` says of the name of a function whether it is one.
 ///
 /// # Errors
-/// When a query of WITH reads itself, or none reads it.
-pub fn layers(text: &str) -> Result<Vec<Layer>, Fault> {
-    with_room(|| layers::layers(&text::Text::new(text)))
+/// When a query of WITH reads itself, or none reads it, or when a condition on records has an aggregate.
+pub fn layers(text: &str, is_aggregate: fn(&str) -> bool) -> Result<Vec<Layer>, Fault> {
+    with_room(|| layers::layers(&text::Text::new(text), &is_aggregate))
 }
 
 /// The windows of `SELECT … FROM TUMBLE(input, time, INTERVAL '1 minute') GROUP BY …`, or of `HOP`, `CUMULATE` or `SESSION`; `None` for any other

@@ -1,7 +1,7 @@
 //! `SELECT … FROM TUMBLE(input, time, INTERVAL '1 minute') GROUP BY …`: windows as SQL says them.
 //!
-//! Owns the four table functions, which Flink and RisingWave have too, and the clauses around them. Does not own their arguments (`windowed::arguments`), what an aggregate
-//! means, whose text is handed on, nor the windows themselves.
+//! Owns the four table functions, which Flink and RisingWave have too, and the clauses around them. Does not own their arguments (`windowed::arguments`), conditions and
+//! expressions over results (`windowed::around`), what an aggregate means, whose text is handed on, nor the windows themselves.
 //!
 //! | function                             | windows                                                        |
 //! |--------------------------------------|----------------------------------------------------------------|
@@ -14,6 +14,7 @@
 //! those of the table.
 
 mod arguments;
+mod around;
 
 use std::ops::Range;
 
@@ -27,6 +28,7 @@ use crate::query::{only_known_clauses, only_select};
 use crate::text::Text;
 pub(crate) use arguments::milliseconds;
 use arguments::{Arguments, Function};
+pub(crate) use around::around;
 
 /// The first instant of a window.
 const START: &str = "window_start";
@@ -79,6 +81,7 @@ pub(crate) fn windowed(text: &Text) -> Result<Option<Windowed>, Fault> {
     };
     let Arguments { time, kind, lateness, max, closes_at_end } = function.arguments(text, args)?;
     let by = grouped(text, &mut select)?;
+    // `around` has taken them out of every text that it understands.
     if let Some(condition) = &select.selection {
         let message = "WHERE is refused beside windows; put a `filter` step before this one";
         return Err(Fault::new(message, text.range(condition)));

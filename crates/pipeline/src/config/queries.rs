@@ -149,16 +149,25 @@ fn lowered_step(
     timed: &Timed,
 ) -> Result<(Vec<Step>, Timed), Wrong> {
     let wrong = |fault: sql::Fault| (fault.message, fault.at.map(|at| at.start));
-    let mut layers = sql::layers(text).map_err(wrong)?;
+    let mut layers = sql::layers(text, is_aggregate).map_err(wrong)?;
     if let [only] = &mut layers[..] {
         // As it is written, with blanks and all.
-        *only = sql::Layer { text: text.to_owned(), pieces: vec![(0, 0), (text.len(), text.len())] };
+        *only = sql::Layer {
+            text: text.to_owned(),
+            pieces: vec![(0, 0), (text.len(), text.len())],
+            ..only.clone()
+        };
     }
-    let (mut steps, mut timed, count) = (Vec::new(), timed.clone(), layers.len());
+    let (mut steps, mut timed) = (Vec::new(), timed.clone());
+    let last = layers.iter().rposition(|layer| layer.role == sql::Role::Query);
     for (nth, layer) in layers.into_iter().enumerate() {
         let in_whole = |(message, place): Wrong| (message, place.map(|place| layer.place(place)));
-        let (made, behind) = lowered_layer(&layer.text, times, &timed, nth + 1 == count).map_err(in_whole)?;
-        timed = behind;
+        let (made, behind) =
+            lowered_layer(&layer.text, times, &timed, Some(nth) == last).map_err(in_whole)?;
+        // A condition takes nothing from the rows.
+        if layer.role != sql::Role::Before {
+            timed = behind;
+        }
         // What stands before has rows for it until then.
         if made.iter().any(|step| step.window.as_ref().is_some_and(|window| window.at_end == AtEnd::Close)) {
             steps.iter_mut().for_each(close_at_end);
@@ -171,6 +180,11 @@ fn lowered_step(
         }));
     }
     Ok((steps, timed))
+}
+
+#[cfg(feature = "sql")]
+fn is_aggregate(function: &str) -> bool {
+    operators::window::Function::named(function).is_some()
 }
 
 /// The step closes when every input has ended.

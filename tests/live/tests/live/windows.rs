@@ -204,6 +204,26 @@ fn overlapping_windows_in_sql_are_right_to_the_last_value_whatever_is_killed() {
 }
 
 #[test]
+fn conditions_and_expressions_of_a_query_over_windows_are_right_whatever_is_killed() {
+    let step = "sql: SELECT window_start, window_end, device, count(*) AS n, sum(amount) - 2 * count(*) AS total FROM TUMBLE(input, at, \
+                INTERVAL '10 seconds', lateness => INTERVAL '2 seconds') AS w WHERE w.amount > 100 GROUP BY window_start, window_end, device \
+                HAVING max(amount) FILTER (WHERE amount <> 999) < 990 AND total > 0";
+    kind("conditions", step, |records| {
+        let mut windows = BTreeMap::<_, Vec<i64>>::new();
+        for (device, at, amount) in records.into_iter().filter(|(.., amount)| *amount > 100) {
+            let start = at / SIZE_MS * SIZE_MS;
+            windows.entry((device, start, start + SIZE_MS)).or_default().push(amount);
+        }
+        let counted = windows.into_iter().map(|(window, amounts)| {
+            let most = amounts.iter().filter(|amount| **amount != 999).max().copied();
+            let (n, total) = (amounts.len() as u64, amounts.iter().sum::<i64>() - 2 * amounts.len() as i64);
+            (window, (n, total), most.is_some_and(|most| most < 990))
+        });
+        counted.filter(|(.., passes)| *passes).map(|(window, values, _)| (window, values)).collect()
+    });
+}
+
+#[test]
 fn sessions_are_right_to_the_last_value_whatever_is_killed() {
     let step = "window: { key: [device], time: at, gap: 1s, max: 30s, lateness: 2s, aggregates: { n: count(), total: sum(amount) } }";
     kind("sessions", step, |mut records| {

@@ -29,15 +29,29 @@ fn a_query_over_windows_is_the_window_step() {
 
 #[test]
 fn a_fault_of_such_a_query_stands_at_the_step() {
-    let query = "SELECT count(*) AS n FROM TUMBLE(input, at, INTERVAL '1 minute') WHERE amount > 3 GROUP BY window_start, window_end";
+    let query = "SELECT count(*) AS n FROM TUMBLE(input, at, INTERVAL '1 minute') WHERE sum(amount) > 3 GROUP BY window_start, window_end";
     let faults = checked(query).unwrap_err();
     let expected = format!(
-        "test:6:{}: WHERE is refused beside windows; put a `filter` step before this one",
-        7 + query.find("amount").unwrap()
+        "test:6:{}: `sum(amount)` is a result, and WHERE sees the records; write the condition behind HAVING",
+        7 + query.find("sum(amount)").unwrap()
     );
     assert!(faults.contains(&expected), "{faults}");
-    let short = query.replace(" WHERE amount > 3", "").replace("1 minute", "1 millisecond");
+    let short = query.replace(" WHERE sum(amount) > 3", "").replace("1 minute", "1 millisecond");
     assert!(checked(&short).unwrap_err().contains("too short"));
+}
+
+#[test]
+fn conditions_and_expressions_over_results_are_steps_around_the_windows() {
+    let query = "SELECT device AS d, sum(amount) / count(*) AS mean FROM TUMBLE(input, at, INTERVAL '1 minute') WHERE amount > 3 GROUP BY window_start, window_end, device HAVING max(amount) < 100";
+    let pipeline = checked(query).unwrap();
+    let words: Vec<&str> = pipeline.steps.iter().map(|step| step.word()).collect();
+    assert_eq!(words, ["sql", "window", "sql", "sql"]);
+    let last = pipeline.steps.last().and_then(|step| step.sql.as_deref()).unwrap();
+    let last = last.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(
+        last,
+        "SELECT * EXCEPT (device, aggregate_1, aggregate_2, aggregate_3) FROM input WHERE aggregate_3 < 100"
+    );
 }
 
 /// The pipeline with two inputs and these steps.
@@ -208,8 +222,8 @@ fn a_window_behind_a_window_has_the_time_of_the_results() {
 
 #[test]
 fn a_fault_within_a_query_within_another_stands_where_the_text_has_it() {
-    let query = "SELECT n FROM (SELECT count(*) AS n FROM TUMBLE(input, at, INTERVAL '1 minute') WHERE amount > 3 GROUP BY window_start, window_end) WHERE n > 1";
+    let query = "SELECT n FROM (SELECT count(*) AS n FROM TUMBLE(input, at, INTERVAL '1 minute') WHERE sum(amount) > 3 GROUP BY window_start, window_end) WHERE n > 1";
     let faults = checked(query).unwrap_err();
-    let place = format!("test:6:{}: WHERE is refused", 7 + query.find("amount").unwrap());
+    let place = format!("test:6:{}: `sum(amount)` is a result", 7 + query.find("sum(amount)").unwrap());
     assert!(faults.contains(&place), "{faults}");
 }
