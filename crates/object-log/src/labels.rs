@@ -13,6 +13,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use crate::entry::Entry;
 use crate::error::LogError;
+use crate::note::Found;
 use crate::object;
 use crate::partition::LogPartition;
 use crate::root::Root;
@@ -63,11 +64,11 @@ pub async fn read(
         let excess = labels.len().saturating_sub(labels_max);
         labels.drain(..excess);
     };
-    visit(partition, root, (at, since_ms), keep).await?;
+    visit(partition, root, (at, since_ms, 0), keep).await?;
     Ok(labels)
 }
 
-/// The labels of what was committed at `position` or behind it, in the order of the log, also of records that retention has dropped but whose objects are not
+/// The labels of what was committed behind a note, in the order of the log, also of records that retention has dropped but whose objects are not
 /// deleted. For the owner, as [`read`].
 ///
 /// # Errors
@@ -75,34 +76,52 @@ pub async fn read(
 pub async fn since(
     partition: &LogPartition,
     root: &Root,
-    position: u64,
+    found: &Found,
     mut take: impl FnMut(Label),
 ) -> Result<(), LogError> {
+    let (position, gone_below) = (found.note.position, found.gone_below);
     if position < root.cleaned {
         return Err(LogError::Truncated { place: partition.place(), position, low: root.cleaned });
     }
     let take =
         |found: Vec<Label>| found.into_iter().filter(|label| label.first >= position).for_each(&mut take);
-    visit(partition, root, (position, i64::MIN), take).await
+    visit(partition, root, (position, i64::MIN, gone_below), take).await
 }
 
-/// Shows the labels of each piece of the log from a position on, without those of objects that were committed before `since_ms`.
+/// Shows the labels of each piece of the log from a position on, without those of objects that were committed before `since_ms`. Where something below
+/// `gone_below` is deleted, it goes on there.
 async fn visit(
     partition: &LogPartition,
     root: &Root,
-    (mut at, since_ms): (u64, i64),
+    (mut at, since_ms, gone_below): (u64, i64, u64),
     mut take: impl FnMut(Vec<Label>),
 ) -> Result<(), LogError> {
     while at < root.next {
-        let entries = partition.entries_from(root, at).await?;
-        let Some(last) = entries.last() else { break };
-        at = last.end();
-        let young = entries.into_iter().filter(|entry| entry.stamp_ms >= since_ms);
-        let heads = futures::stream::iter(young).map(|entry| of_entry(partition, root, entry));
-        let heads: Vec<Vec<Label>> = heads.buffered(HEADS_AT_ONCE).try_collect().await?;
-        take(heads.into_iter().flatten().collect());
+        match piece(partition, root, (at, since_ms)).await {
+            Ok(Some((labels, end))) => {
+                take(labels);
+                at = end;
+            }
+            Ok(None) => break,
+            Err(LogError::Missing { .. }) if at < gone_below => at = gone_below,
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
+}
+
+/// The labels from a position on as far as one segment has them, and where that ends; `None` at the end of the log.
+async fn piece(
+    partition: &LogPartition,
+    root: &Root,
+    (at, since_ms): (u64, i64),
+) -> Result<Option<(Vec<Label>, u64)>, LogError> {
+    let entries = partition.entries_from(root, at).await?;
+    let Some(end) = entries.last().map(Entry::end) else { return Ok(None) };
+    let young = entries.into_iter().filter(|entry| entry.stamp_ms >= since_ms);
+    let heads = futures::stream::iter(young).map(|entry| of_entry(partition, root, entry));
+    let heads: Vec<Vec<Label>> = heads.buffered(HEADS_AT_ONCE).try_collect().await?;
+    Ok(Some((heads.into_iter().flatten().collect(), end)))
 }
 
 async fn of_entry(partition: &LogPartition, root: &Root, entry: Entry) -> Result<Vec<Label>, LogError> {

@@ -46,7 +46,7 @@ pub mod segment;
 pub use clock::Clock;
 pub use entry::Entry;
 pub use error::{AppendError, LogError};
-pub use note::{Note, Notes};
+pub use note::{Found, Note, Notes};
 pub use object::Append;
 pub use owner::{Appended, Appender, Owner, Pin, Settings};
 pub use partition::{LogPartition, Seen};

@@ -17,7 +17,7 @@
 //! | a start finds a note of            | which                                                           |
 //! |------------------------------------|------------------------------------------------------------------|
 //! | the owner before                   | stands for all labels below its position, and those behind it are held |
-//! | an earlier one                     | came late, when its writer was fenced: there is no label behind it |
+//! | an earlier one                     | came late, when its writer was fenced: there is no label behind it, and what is there may be going |
 //! | another log                        | counts for nothing                                              |
 
 use bytes::Bytes;
@@ -81,6 +81,15 @@ pub struct Note {
     pub body: Vec<u8>,
 }
 
+/// A note that stands at a start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The note.
+    pub note: Note,
+    /// What is below may be deleted, also while it is read: no label in it is missing from the note. 0 if everything behind the note must be there.
+    pub gone_below: u64,
+}
+
 /// The register that the present owner notes in.
 #[derive(Debug)]
 pub struct Notes {
@@ -96,18 +105,20 @@ impl Notes {
     ///
     /// A note of an owner that was not the one before came when that one had looked, or it would have been replaced. Its writer was fenced by then and
     /// has appended nothing behind it, nor has anybody else who notes, so no label is missed that was deleted since: its position is moved
-    /// up to what is held.
+    /// up to what is held. An owner that was the one before, and is not fenced yet by its own word, may still delete what it has dropped.
     ///
     /// # Errors
     /// When the store fails for good, or the register is damaged.
-    pub async fn open(partition: LogPartition, root: &Root) -> Result<(Self, Option<Note>), LogError> {
+    pub async fn open(partition: LogPartition, root: &Root) -> Result<(Self, Option<Found>), LogError> {
         let (queue, claim) = (root.queue_id(), root.claim());
         let found = read(&partition).await?;
         let (register, tag) = found.map_or((None, None), |(register, tag)| (Some(register), Some(tag)));
         let register = register.filter(|register| id_of(&register.queue) == queue.0);
         let note = register.map(|Register { position, body, epoch, .. }| {
             let was_late = epoch.saturating_add(1) < claim.epoch;
-            Note { position: if was_late { position.max(root.cleaned) } else { position }, body }
+            let (position, gone_below) =
+                if was_late { (position.max(root.cleaned), root.low) } else { (position, 0) };
+            Found { note: Note { position, body }, gone_below }
         });
         Ok((Self { partition, queue, claim, revision: 0, tag }, note))
     }

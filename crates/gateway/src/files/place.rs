@@ -29,14 +29,14 @@ impl Place {
         // Until it is known what is needed, and the names of requests are read too.
         pin.set(Some(0));
         let root = owner.root();
-        let (notes, note) = Notes::open(partition.clone(), &root).await?;
+        let (notes, found) = Notes::open(partition.clone(), &root).await?;
         let mut place = Self { notes, roots: owner.roots(), pin, needed: None, table: Table::default() };
-        let Some(note) = note else {
+        let Some(found) = found else {
             place.table.is_followed = follows;
             return Ok(place);
         };
         let key = partition.names().note();
-        place.table = Table::from_bytes(&note.body).map_err(|why| {
+        place.table = Table::from_bytes(&found.note.body).map_err(|why| {
             LogError::Refused(format!("`{key}` is not what a gateway notes of files: {why}"))
         })?;
         let was_followed = place.table.is_followed;
@@ -48,7 +48,7 @@ impl Place {
             }
         };
         if was_followed {
-            labels::since(partition, &root, note.position, learn).await.map_err(|error| match error {
+            labels::since(partition, &root, &found, learn).await.map_err(|error| match error {
                 LogError::Truncated { place, position, low } => LogError::Refused(format!(
                     "`{place}` has noted where its files are at position {position}, and is deleted up to {low}, so nobody can tell which \
                      lines it has; let the files fill another stream"

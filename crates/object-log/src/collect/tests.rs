@@ -215,7 +215,8 @@ async fn what_is_pinned_stays_whoever_drops_it() {
     assert_eq!(bench.stored().await, 6);
     let labels = async |position| {
         let root = bench.partition.root().await.unwrap().root;
-        crate::labels::since(&bench.partition, &root, position, |_| {}).await
+        let note = crate::Note { position, body: Vec::new() };
+        crate::labels::since(&bench.partition, &root, &crate::Found { note, gone_below: 0 }, |_| {}).await
     };
     bench.partition.edit(Edit::Cleaned(4, 0)).await.expect("edits");
     labels(4).await.expect("they are dropped, and can be read");

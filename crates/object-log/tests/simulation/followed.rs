@@ -81,11 +81,11 @@ impl Place {
     ) -> Result<Self, LogError> {
         let (pin, root) = (owner.pin(), owner.root());
         let is_pinned = world.variant != Some(Variant::NotPinned);
-        let (notes, note) = Notes::open(partition.clone(), &root).await?;
+        let (notes, found) = Notes::open(partition.clone(), &root).await?;
         let table = Table { is_followed: follows, lines: vec![None; world.plan.files.len()] };
         let mut place = Self { notes, roots: owner.roots(), pin, needed: None, table, is_pinned };
-        let Some(note) = note else { return Ok(place) };
-        let mut table = Table::from_bytes(&note.body);
+        let Some(found) = found else { return Ok(place) };
+        let mut table = Table::from_bytes(&found.note.body);
         let was_followed = table.is_followed;
         if was_followed {
             let learn = |label: labels::Label| {
@@ -95,7 +95,7 @@ impl Place {
                     *lines = (*lines).max(label.tag);
                 }
             };
-            labels::since(partition, &root, note.position, learn).await?;
+            labels::since(partition, &root, &found, learn).await?;
         }
         table.is_followed = follows;
         place.table = table;
