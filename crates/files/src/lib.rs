@@ -1,11 +1,12 @@
 //! Files of this host that others write, rename, copy and delete while they are read.
 //!
-//! Owns what makes a file itself ([`identity`]), what makes one another's copy ([`copies`]), where links lead ([`links`]), and how a name is opened
-//! that may be no file's. Does not own which files are read, or where a reader is in one: `sources::file` and `gateway::files` know that.
+//! Owns what makes a file itself ([`identity`]), what makes one another's copy ([`copies`]), where links lead ([`links`]), which names are no text ([`names`]), and how a name
+//! is opened that may be no file's. Does not own which files are read, or where a reader is in one: `sources::file` and `gateway::files` know that.
 
 pub mod copies;
 pub mod identity;
 pub mod links;
+pub mod names;
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

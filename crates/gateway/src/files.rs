@@ -43,7 +43,7 @@ pub use crate::options::FilesOptions;
 use crate::records::Rows;
 use crate::stream::Stream;
 use find::Patterns;
-use follower::{Batch, Follower, Lost, Rules};
+use follower::{Batch, Follower, Lost, Rules, Why};
 pub(crate) use place::Place;
 pub(crate) use table::{file_of, label_id};
 
@@ -203,6 +203,11 @@ fn tell(stream: &str, follower: &mut Follower) {
     gauge!("forebay_gateway_files_known", "stream" => stream.to_owned()).set(counts.known as f64);
     gauge!("forebay_gateway_files_open", "stream" => stream.to_owned()).set(counts.open as f64);
     gauge!("forebay_gateway_files_behind_bytes", "stream" => stream.to_owned()).set(counts.behind as f64);
+    for why in Why::ALL {
+        let left_out = follower.left_out(why) as f64;
+        gauge!("forebay_gateway_files_left_out", "stream" => stream.to_owned(), "reason" => why.word())
+            .set(left_out);
+    }
     let Lost { deleted, truncated, bytes } = follower.take_lost();
     for (reason, count) in [("deleted", deleted), ("truncated", truncated)] {
         if count > 0 {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use files::Node;
+use files::{Node, names};
 
 /// More matches than this are a mistake in the pattern.
 const FILES_MAX: usize = 100_000;
@@ -26,6 +26,16 @@ pub(super) struct Found {
     pub node: Node,
     /// Bytes in it.
     pub bytes: u64,
+}
+
+/// What is there at one look.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    pub found: Vec<Found>,
+    /// What went wrong, as text.
+    pub problems: Vec<String>,
+    /// Files and folders whose names are not UTF-8: the journal of a log, and records, hold names as text.
+    pub not_utf8: BTreeSet<PathBuf>,
 }
 
 /// Paths and patterns, and those that are left out.
@@ -52,8 +62,8 @@ impl Patterns {
     }
 
     /// The files that are there, each once, whatever names lead to it; and what went wrong.
-    pub fn found(&self) -> (Vec<Found>, Vec<String>) {
-        let (mut found, mut problems) = (Vec::new(), Vec::new());
+    pub fn found(&self) -> Look {
+        let (mut found, mut problems, mut not_utf8) = (Vec::new(), Vec::new(), BTreeSet::new());
         let mut seen = BTreeSet::new();
         for (number, pattern) in self.include.iter().enumerate() {
             for path in matches(pattern, &mut problems) {
@@ -74,8 +84,20 @@ impl Patterns {
                     found.push(Found { path, pattern: number, node, bytes: metadata.len() });
                 }
             }
+            not_utf8.extend(self.not_utf8(pattern));
         }
-        (found, problems)
+        Look { found, problems, not_utf8 }
+    }
+
+    /// What a pattern means and cannot be followed, because its name is no text.
+    fn not_utf8(&self, pattern: &str) -> impl Iterator<Item = PathBuf> {
+        let found = match Path::new(pattern).exists() {
+            true => Vec::new(),
+            false => names::not_utf8(pattern, FILES_MAX),
+        };
+        let is_excluded =
+            |path: &Path| self.exclude.iter().any(|excluded| excluded.matches(&path.to_string_lossy()));
+        found.into_iter().filter(move |path| !is_excluded(path))
     }
 }
 
@@ -89,10 +111,8 @@ fn matches(pattern: &str, problems: &mut Vec<String>) -> Vec<String> {
     let mut found = Vec::new();
     for entry in paths {
         match entry {
-            Ok(path) => match path.to_str() {
-                Some(path) => found.push(path.to_owned()),
-                None => problems.push(format!("the name of file `{}` is not UTF-8", path.display())),
-            },
+            // `glob` gives none that is no text.
+            Ok(path) => found.extend(path.to_str().map(str::to_owned)),
             Err(error) => {
                 problems.push(format!("`{}` cannot be listed: {}", error.path().display(), error.error()));
             }

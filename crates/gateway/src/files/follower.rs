@@ -23,28 +23,30 @@
 //! A file is checked by its first 1,024 bytes *after* each piece was read from it, so a piece of what has replaced it is never taken for its own.
 
 mod copied;
+mod left_out;
 mod reading;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::path::PathBuf;
 
-use files::Identity;
 use files::copies::is_compressed;
+use files::{Identity, names};
+use object_log::note::NOTE_BYTES_MAX;
 
-use super::find::{Found, Patterns};
+use super::find::{Found, Look, Patterns};
 use super::pieces::last_line;
 use super::scan::{Copied, Scan};
 use super::table::{Known, Mark, Table};
 use crate::records::Parsed;
+use left_out::LeftOut;
+pub(super) use left_out::Why;
 
 /// A file that no name has led to for so long is gone.
 const GONE_MS: i64 = 2_000;
 
 /// A copy of a file that was deleted is known by at least so many bytes.
 const COPY_BYTES_MIN: u64 = 64;
-
-/// Complaints that are remembered, so that each is made once.
-const COMPLAINTS_MAX: usize = 1_000;
 
 /// How files are followed.
 #[derive(Clone, Debug)]
@@ -152,7 +154,7 @@ pub(super) struct Follower {
     is_stale: bool,
     /// Of files that may be copies, and each of their originals by its number: bytes that are known to be the same.
     held: HashMap<(u64, Option<u64>, u64), u64>,
-    complaints: BTreeSet<String>,
+    left_out: LeftOut,
     /// The file that the last round ended with.
     turn: u64,
     lost: Lost,
@@ -174,7 +176,7 @@ impl Follower {
             is_changed: false,
             is_stale: false,
             held: HashMap::new(),
-            complaints: BTreeSet::new(),
+            left_out: LeftOut::default(),
             turn: 0,
             lost: Lost::default(),
             scratch: Vec::new(),
@@ -217,6 +219,11 @@ impl Follower {
         std::mem::take(&mut self.lost)
     }
 
+    /// Files that the last look left out for this reason.
+    pub fn left_out(&self, why: Why) -> usize {
+        self.left_out.count(why)
+    }
+
     pub fn counts(&self) -> Counts {
         let behind = self.table.files.iter().filter(|(_, known)| !known.is_lost);
         let behind = behind.map(|(number, known)| {
@@ -233,8 +240,10 @@ impl Follower {
     /// Looks at the folders. `now_ms` never jumps while the process runs.
     pub fn scan(&mut self, now_ms: i64) {
         self.is_stale = false;
-        let (found, problems) = self.patterns.found();
-        problems.into_iter().for_each(|problem| self.complain(problem));
+        self.left_out.begin();
+        let Look { found, problems, not_utf8 } = self.patterns.found();
+        problems.into_iter().for_each(|problem| self.leave_out(Why::Unreadable, problem));
+        not_utf8.iter().for_each(|_| self.left_out.add(Why::NotUtf8));
         let mut scan = Scan::new(found);
         let numbers: Vec<u64> = self.table.files.keys().copied().collect();
         for number in &numbers {
@@ -257,6 +266,34 @@ impl Follower {
         self.held.retain(|(_, device, inode), _| is_there(*device, *inode));
         self.must_note |= self.table.begin(&self.patterns.include);
         self.forget(now_ms);
+        self.warn(not_utf8.first());
+    }
+
+    /// Logs what the look has left out, if that is news.
+    fn warn(&mut self, not_utf8: Option<&PathBuf>) {
+        let stream = &self.rules.stream;
+        if let Some(count) = self.left_out.should_warn(Why::NoRoom) {
+            tracing::warn!(
+                stream,
+                files = count,
+                known = self.table.files.len(),
+                "{count} files wait, because a stream knows as many files as its note can name: {} MiB, now {} files. They are read once known ones have been gone \
+                 for a day; let `paths` match fewer files, or follow some of them in another stream",
+                NOTE_BYTES_MAX.div_ceil(1 << 20),
+                self.table.files.len()
+            );
+        }
+        if let Some(count) = self.left_out.should_warn(Why::NotUtf8)
+            && let Some(first) = not_utf8
+        {
+            let name = names::escaped(first);
+            tracing::warn!(
+                stream,
+                files = count,
+                "{count} files or folders are not followed, because their names are not UTF-8, and the paths match them: the first is `{name}`; rename it \
+                 (`mv $'{name}' NEW`, in bash), or choose a pattern that does not match it"
+            );
+        }
     }
 
     /// Where a known file is now.
@@ -338,7 +375,10 @@ impl Follower {
         let (identity, file) = match opened {
             Ok(opened) => opened,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
-            Err(error) => return self.complain(format!("file `{}` cannot be opened: {error}", found.path)),
+            Err(error) => {
+                return self
+                    .leave_out(Why::Unreadable, format!("file `{}` cannot be opened: {error}", found.path));
+            }
         };
         if !identity.node().is(&found.node) {
             // The name was given to another file since it was listed, perhaps to one that is known.
@@ -349,14 +389,11 @@ impl Follower {
             return;
         }
         if is_compressed(&file) {
-            return self.complain(format!("file `{}` is compressed, and is left out", found.path));
+            return self
+                .leave_out(Why::Compressed, format!("file `{}` is compressed, and is left out", found.path));
         }
         if !self.table.has_room_for(2 * found.path.len()) {
-            return self.complain(format!(
-                "as many files are known as a note can name ({}), so file `{}` and others wait until some are gone",
-                self.table.files.len(),
-                found.path
-            ));
+            return self.left_out.add(Why::NoRoom);
         }
         let offset = if from_end { last_line(&file, self.rules.line_bytes_max) } else { 0 };
         let number = (self.draw)();
@@ -397,11 +434,16 @@ impl Follower {
         self.is_changed |= table.files.len() != before;
     }
 
+    /// Counts a file that the look has left out, and logs why, once.
+    fn leave_out(&mut self, why: Why, problem: String) {
+        self.left_out.add(why);
+        self.complain(why, problem);
+    }
+
     /// Logs a problem, once.
-    fn complain(&mut self, problem: String) {
-        if self.complaints.len() < COMPLAINTS_MAX && !self.complaints.contains(&problem) {
-            tracing::warn!(stream = self.rules.stream, "{problem}");
-            self.complaints.insert(problem);
+    fn complain(&mut self, why: Why, problem: String) {
+        if let Some(logged) = self.left_out.complaint(why, problem) {
+            tracing::warn!(stream = self.rules.stream, "{logged}");
         }
     }
 }

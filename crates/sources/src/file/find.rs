@@ -4,10 +4,10 @@
 //! which file a position belongs to once names have moved (`file::place`).
 
 use std::collections::BTreeSet;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use dataflow::{SourceError, SourceFault};
+use files::names::{self, is_pattern};
 use files::{Identity, Node};
 
 use super::fault_of;
@@ -64,69 +64,17 @@ fn matches(path: &str) -> Result<Vec<String>, SourceError> {
             break;
         }
     }
-    refuse_no_utf8(path)?;
-    Ok(files)
-}
-
-/// Refuses a pattern that means a file or folder whose name is not UTF-8: `glob` passes over it without a word.
-fn refuse_no_utf8(pattern: &str) -> Result<(), SourceError> {
-    let mut at = 0;
-    for part in pattern.split('/') {
-        let (before, end) = (&pattern[..at], at + part.len());
-        at = (end + 1).min(pattern.len());
-        if !is_pattern(part) {
-            continue;
-        }
-        let is_last = end == pattern.len();
-        for folder in folders(before, part == "**")? {
-            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-                let name = entry.file_name();
-                if name.to_str().is_none() && is_meant(part, &name.to_string_lossy(), is_last, &entry.path())
-                {
-                    return Err(no_utf8(&entry.path()));
-                }
-            }
-        }
+    match names::not_utf8(path, 1).first() {
+        Some(unreadable) => Err(no_utf8(unreadable)),
+        None => Ok(files),
     }
-    Ok(())
-}
-
-/// The folders that a pattern means which ends with `/`, or is empty; with those in them, if it goes on with `**`.
-fn folders(pattern: &str, with_all_in_them: bool) -> Result<Vec<PathBuf>, SourceError> {
-    if let Some(pattern) = pattern.strip_suffix("**/") {
-        return folders(pattern, true);
-    }
-    // That it is a pattern has been seen. What cannot be listed has been refused, or has gone meanwhile.
-    let of = |pattern: &str| {
-        let wrong =
-            |error: glob::PatternError| config(format!("pattern `{pattern}` is wrong: {}", error.msg));
-        Ok(glob::glob(pattern).map_err(wrong)?.flatten().filter(|path| path.is_dir()))
-    };
-    let mut folders: Vec<PathBuf> = match is_pattern(pattern) {
-        true => of(pattern)?.collect(),
-        false => vec![PathBuf::from(if pattern.is_empty() { "." } else { pattern })],
-    };
-    if with_all_in_them {
-        folders.extend(of(&format!("{pattern}**/"))?);
-    }
-    Ok(folders)
-}
-
-/// Whether a part of a pattern means an entry of that name, as far as it can be read: a file for the last part, a folder for the others.
-fn is_meant(part: &str, name: &str, is_last: bool, path: &Path) -> bool {
-    let is_wanted = if is_last && part != "**" { path.is_file() } else { path.is_dir() };
-    is_wanted && (part == "**" || glob::Pattern::new(part).is_ok_and(|pattern| pattern.matches(name)))
 }
 
 fn no_utf8(path: &Path) -> SourceError {
-    let name = path.as_os_str().as_bytes().escape_ascii();
+    let name = names::escaped(path);
     config(format!(
         "the name `{name}` is not UTF-8, and the paths match it; rename it (`mv $'{name}' NEW`, in bash), or choose a pattern that does not match it"
     ))
-}
-
-fn is_pattern(path: &str) -> bool {
-    path.contains(['*', '?', '['])
 }
 
 /// Refuses a path that means no file and never meant one of those that were read (`streams`): it is a mistake.

@@ -11,7 +11,7 @@ use files::Node;
 use super::super::lines::{Line, Origin, line, lines, write_record};
 use super::super::pieces::{PIECE_BYTES, end_of_line, piece_at};
 use super::super::table::Mark;
-use super::{Batch, Follower, Live};
+use super::{Batch, Follower, Live, Why};
 use crate::records::Rows;
 use crate::refusal::Refusal;
 
@@ -91,7 +91,7 @@ impl Follower {
             Err(error) => {
                 live.file = None;
                 let complaint = format!("file `{}` cannot be read: {error}", known.at);
-                self.complain(complaint);
+                self.complain(Why::Unreadable, complaint);
                 return Ok(None);
             }
         };
@@ -179,7 +179,7 @@ impl Follower {
             Err(error) => Some(format!("file `{at}` cannot be opened: {error}")),
         };
         match problem {
-            Some(problem) => self.complain(problem),
+            Some(problem) => self.complain(Why::Unreadable, problem),
             // It was renamed since the folders were looked at.
             None => self.is_stale = true,
         }

@@ -515,3 +515,43 @@ fn a_file_that_is_renamed_while_folders_are_looked_at_is_followed_once() {
     texts.dedup();
     assert_eq!((world.lines().len(), texts.len()), (101, 101));
 }
+
+#[test]
+fn a_file_whose_name_is_not_utf8_is_left_out_and_counted_and_its_neighbours_are_followed() {
+    use std::os::unix::ffi::OsStrExt;
+    let mut world = World::new("not-utf8", &["*.log", "**/*.log"]);
+    let name = |bytes: &[u8]| std::ffi::OsStr::from_bytes(bytes).to_owned();
+    let unreadable = world.dir.join(name(b"b\xff.log"));
+    std::fs::write(&unreadable, "two\n").unwrap();
+    std::fs::create_dir(world.dir.join(name(b"in\xff"))).unwrap();
+    world.add("a.log", "one\n");
+    world.add("b.txt", "none\n");
+    world.follow();
+    assert_eq!(world.lines(), ["a.log@0 one"]);
+    assert_eq!(world.follower.left_out(Why::NotUtf8), 2, "the file and the folder, once each");
+    std::fs::rename(&unreadable, world.path("b.log")).unwrap();
+    std::fs::remove_dir(world.dir.join(name(b"in\xff"))).unwrap();
+    world.follow();
+    assert_eq!(world.lines()[1..], ["b.log@0 two"]);
+    assert_eq!(world.follower.left_out(Why::NotUtf8), 0);
+    std::fs::write(&unreadable, "three\n").unwrap();
+    let exclude = [world.path("b?.log").to_str().unwrap().to_owned()];
+    let patterns = Patterns::new(world.patterns.clone(), &exclude).unwrap();
+    assert_eq!(patterns.found().not_utf8.len(), 0, "what is excluded is meant to be left out");
+}
+
+#[test]
+fn files_that_find_no_room_in_the_table_wait_and_are_counted() {
+    let mut world = World::new("full", &["*.log"]);
+    for file in 0..1_800 {
+        std::fs::write(world.path(&format!("{file:0>120}.log")), format!("{file}\n")).unwrap();
+    }
+    world.add("zip.log", "");
+    std::fs::write(world.path("zip.log"), b"\x1f\x8b\x08\0\0\0\0\0").unwrap();
+    world.follow();
+    let (known, waiting) = (world.follower.counts().known, world.follower.left_out(Why::NoRoom));
+    assert!(known > 500 && waiting > 0, "{known}, {waiting}");
+    assert_eq!(known + waiting, 1_800);
+    assert_eq!(world.lines().len(), known);
+    assert_eq!(world.follower.left_out(Why::Compressed), 1);
+}

@@ -1,5 +1,6 @@
 use std::ffi::OsStr;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::file::tests::Dir;
