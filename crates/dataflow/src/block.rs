@@ -34,7 +34,7 @@ pub const HEAD_HEADER: &str = "forebay.first_line";
 /// The header by which a dead letter keeps the name of its record's schema ([`RecordBlock::schema`]).
 pub const SCHEMA_HEADER: &str = "forebay.schema";
 
-/// The header by which a dead letter keeps which item of its record's array it was the row of.
+/// The header by which a dead letter keeps which item of its record's array it was the row of, or which row of a record that holds several.
 pub const ITEM_HEADER: &str = "forebay.item";
 
 /// The header by which a dead letter keeps which of the streams that had its name its record is of, counted by identity: 2 for a topic that was deleted and

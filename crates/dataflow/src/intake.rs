@@ -215,7 +215,10 @@ impl Intake {
         for step in &self.steps {
             let rows = batch.len();
             let mut made = step.apply_of(batch, block)?;
-            if let Some(item) = block.item.filter(|_| step.multiplies() && rows > 0) {
+            // Where records hold several rows it is the number of one of these, which is alone in the block.
+            if let Some(item) =
+                block.item.filter(|_| step.multiplies() && rows > 0 && !self.decoder.multiplies())
+            {
                 made = only(made, item, block)?;
             }
             let dropped = made.filtered as usize + made.rejects.len();
@@ -245,7 +248,10 @@ impl Intake {
             }
             match multiplied {
                 Some(_) => of_rows.extend(made.rejects),
-                None => rejects.extend(reject::of_items(made.rejects, block)),
+                None => {
+                    let of_records = reject::of_items(made.rejects, block);
+                    rejects.extend(of_records.into_iter().map(|reject| self.only_row(reject)));
+                }
             }
         }
         if is_of_decoder && !of_rows.is_empty() {
@@ -256,6 +262,12 @@ impl Intake {
         }
         let multiplied = multiplied.map(Box::new);
         Ok(Prepared { batch, rejects, filtered, records, multiplied, ahead: None, times })
+    }
+
+    /// The same, as the row that its record holds, where records hold several: each record of the block has one.
+    fn only_row(&self, reject: Reject) -> Reject {
+        let is_row = self.decoder.multiplies() && reject.item.is_none();
+        if is_row && !self.steps.iter().any(|step| step.multiplies()) { reject.of_item(0) } else { reject }
     }
 
     /// Gives rows that have the decoder's columns their event times, which they lost with their records; `None` if they cannot be known,

@@ -71,8 +71,8 @@ pub struct Reject {
     pub position: Position,
     /// Its time from the source in Unix milliseconds, or [`TIME_UNKNOWN_MS`].
     pub time_ms: i64,
-    /// Of a row that a step made of an item of the record's array, the item's number; `None` if the record is at fault. Its dead letter has it in a
-    /// header ([`ITEM_HEADER`]).
+    /// Of a row that a step made of an item of the record's array, the item's number; of a row of a record that holds several, and that is alone in `raw`, the row's.
+    /// `None` if the record is at fault. Its dead letter has it in a header ([`ITEM_HEADER`]).
     pub item: Option<u32>,
     /// The rule that it broke.
     pub reason: Reason,
@@ -167,7 +167,7 @@ impl Reject {
     #[must_use]
     pub fn of_item(mut self, item: u32) -> Self {
         push_header(&mut self.headers, ITEM_HEADER, Some(item.to_string().as_bytes()));
-        self.message += &format!("; this is the row of item `{item}` of its record's array alone");
+        self.message += &format!("; this is the row of item `{item}` of its record alone");
         Self { item: Some(item), ..self }
     }
 }
@@ -178,6 +178,8 @@ const REPEATED_BYTES_MAX: usize = 4 << 10;
 /// What is wrong with one row of a record that holds several.
 #[derive(Clone, Debug)]
 pub struct RowReject {
+    /// Its number among the rows of its record, from 0; `None` if a step has made several of it, for then not all of the row is at fault.
+    pub number: Option<u32>,
     /// The rule that it broke.
     pub reason: Reason,
     /// The column concerned, or empty.
@@ -189,18 +191,26 @@ pub struct RowReject {
 }
 
 /// The rejects of rows of the record `row` of `block`, each with the row alone as its bytes. Where its key and headers are long, only the first has
-/// them.
+/// them. In a block that holds one row read again, that is the row.
 pub fn each_row(block: &RecordBlock, row: usize, of_rows: Vec<RowReject>) -> Vec<Reject> {
     let mut whole = block.one(block.position(row)).map(|record| {
-        let bare = RecordBlock { payloads: one_empty(), absent: Vec::new(), cut: Vec::new(), ..record };
+        let bare =
+            RecordBlock { item: None, payloads: one_empty(), absent: Vec::new(), cut: Vec::new(), ..record };
         Reject::of(&bare, 0, Reason::Malformed, "", String::new())
     });
     let mut rejects = Vec::with_capacity(of_rows.len());
-    for RowReject { reason, column, message, raw } in of_rows {
+    for RowReject { number, reason, column, message, raw } in of_rows {
         let Some(whole) = &mut whole else { break };
-        rejects.push(Reject { reason, column, message, raw, ..whole.clone() });
+        let reject = Reject { reason, column, message, raw, ..whole.clone() };
+        rejects.push(match number {
+            Some(number) => reject.of_item(block.item.unwrap_or(number)),
+            None => reject,
+        });
         if whole.key.as_ref().map_or(0, Vec::len) + whole.headers.len() > REPEATED_BYTES_MAX {
             (whole.key, whole.headers) = (None, Vec::new());
+            if block.era != 0 {
+                push_header(&mut whole.headers, ERA_HEADER, Some(block.era.to_string().as_bytes()));
+            }
         }
     }
     rejects

@@ -1,7 +1,7 @@
 //! Which letters a replay takes, and the records that they become.
 //!
-//! Owns the choice: oldest first, up to the limit, leaving out what an earlier replay has taken, and what the pipeline reads anew (`dead_letters::anew`).
-//! Does not own the log.
+//! Owns the choice: oldest first, up to the limit, leaving out what an earlier replay has taken, what the pipeline reads anew (`dead_letters::anew`), and what is
+//! not one row of a record of several. Does not own the log.
 
 use dataflow::block::{ERA_HEADER, ITEM_HEADER, STREAM_HEADER, TABLE_HEADER, TIME_UNKNOWN_MS, push_header};
 use pipeline::replays::STREAM;
@@ -31,11 +31,13 @@ pub struct Choice {
     pub anew: Vec<Head>,
     /// Those and further ones.
     pub anew_count: u64,
+    /// Of records that hold several rows, and of which the letter is not one row alone: a replay would write the others once more.
+    pub of_several_count: u64,
     /// True if the limit left some out.
     pub has_more: bool,
 }
 
-/// Looks through the letters that the condition names.
+/// Looks through the letters that the condition names. `is_of_several` says of a letter that names no row whether its record may hold several.
 ///
 /// # Errors
 /// When the table cannot be read.
@@ -43,8 +45,8 @@ pub async fn choose(
     table: &Table,
     condition: &str,
     memory: &Memory,
-    again: bool,
-    limit: usize,
+    (again, limit): (bool, usize),
+    is_of_several: &dyn Fn(&Head) -> bool,
 ) -> anyhow::Result<Choice> {
     let mut choice = Choice::default();
     // Two letters of one record (a table that two stores have filled) are one replay.
@@ -65,6 +67,10 @@ pub async fn choose(
         for mut head in heads {
             if is_of_step(&head.letter.source) {
                 of_steps += 1;
+                continue;
+            }
+            if head.item() == 0 && is_of_several(&head) {
+                choice.of_several_count += 1;
                 continue;
             }
             if table.anew.judge(&mut head) && !again {

@@ -206,7 +206,7 @@ pub fn a_reject_names_its_record(fixture: &dyn Fixture) {
             "its bytes and its rule: {}",
             reject.message
         );
-        assert_eq!(reject.item, None, "the record is at fault");
+        assert!(reject.item.is_none() || decoder.multiplies(), "the record is at fault, or its only row");
     }
 }
 

@@ -38,11 +38,16 @@ impl Intake {
         if found.len() != rejects.len() {
             return None;
         }
+        // Not all of a row has failed that a step made several of.
+        let is_whole = !self.steps.iter().any(|step| step.multiplies());
         let mut by_record = BTreeMap::<usize, Vec<RowReject>>::new();
         for Reject { position, reason, column, message, .. } in found {
             let at = usize::try_from(position::low(position)).ok()?;
             let raw = narrow.payloads.get(narrow.row_of(position)?).to_vec();
-            by_record.entry(*rows.get(at)?).or_default().push(RowReject { reason, column, message, raw });
+            let row = *rows.get(at)?;
+            let number = (at - rows.partition_point(|before| *before < row)) as u32;
+            let number = is_whole.then_some(number);
+            by_record.entry(row).or_default().push(RowReject { number, reason, column, message, raw });
         }
         Some(by_record.into_iter().flat_map(|(row, of_rows)| reject::each_row(block, row, of_rows)).collect())
     }

@@ -232,7 +232,7 @@ impl Decoder for Lists {
                 "" => several.empty += 1,
                 _ => several.records += 1,
             }
-            for item in text.split(',').filter(|item| !["", "!"].contains(item)) {
+            for (number, item) in (0..).zip(text.split(',')).filter(|(_, item)| !["", "!"].contains(item)) {
                 match item.parse::<i64>() {
                     Ok(value) => {
                         values.push(value);
@@ -241,7 +241,8 @@ impl Decoder for Lists {
                     }
                     Err(_) => {
                         let (column, message, raw) = ("n".into(), "no number".into(), item.into());
-                        let reject = RowReject { reason: Reason::WrongKind, column, message, raw };
+                        let reason = Reason::WrongKind;
+                        let reject = RowReject { number: Some(number), reason, column, message, raw };
                         of_rows.extend(reject::each_row(block, row, vec![reject]));
                     }
                 }
@@ -300,9 +301,17 @@ fn a_row_that_a_step_fails_on_is_a_dead_letter_without_the_rows_beside_it() {
     let block = with_keys(&["1,2,10", "4", "20,x,30,6"], &[b"a", b"b", b"c"]);
     let prepared = lists().with_steps(vec![even()]).prepare(&block, 0).unwrap();
     assert_eq!(numbers(&prepared.batch), [2, 4, 6]);
-    let told: Vec<_> = prepared.rejects.iter().map(|one| (one.position, &*one.raw, &*one.message)).collect();
-    let ten = "divisible by ten";
-    assert_eq!(told, [(7, &b"x"[..], "no number"), (5, b"10", ten), (7, b"20", ten), (7, b"30", ten)]);
+    let rule = |one: &Reject| one.message.split(';').next().expect("a rule").to_owned();
+    let told: Vec<_> =
+        prepared.rejects.iter().map(|one| (one.position, one.item, &*one.raw, rule(one))).collect();
+    let (no, ten) = ("no number".to_owned(), || "divisible by ten".to_owned());
+    let expected = [
+        (7, Some(1), &b"x"[..], no),
+        (5, Some(2), b"10", ten()),
+        (7, Some(0), b"20", ten()),
+        (7, Some(2), b"30", ten()),
+    ];
+    assert_eq!(told, expected, "each is told by its record and its number there");
     assert!(prepared.rejects[2..].iter().all(|one| one.key.as_deref() == Some(b"c")));
     assert_eq!(prepared.rejects[3].time_ms, 1_000);
     let expected = Multiplied { records: 3, added: 5, filtered: 1, rejects: 4 };
@@ -310,8 +319,32 @@ fn a_row_that_a_step_fails_on_is_a_dead_letter_without_the_rows_beside_it() {
     // Where the rows cannot be taken apart one of them has the whole record.
     let by_position = lists().with_metadata("s", vec![Metadata::Position]).with_steps(vec![even()]);
     let prepared = by_position.prepare(&block, 0).unwrap();
-    let raws: Vec<&[u8]> = prepared.rejects.iter().map(|one| &*one.raw).collect();
-    assert_eq!(raws, [&b"x"[..], b"1,2,10", b"20,x,30,6", b""]);
+    let raws: Vec<_> = prepared.rejects.iter().map(|one| (one.item, &*one.raw)).collect();
+    assert_eq!(raws, [(Some(1), &b"x"[..]), (None, b"1,2,10"), (None, b"20,x,30,6"), (None, b"")]);
+    // Behind a step that makes several rows of one, not all of a row has failed.
+    let several = lists().with_steps(vec![Arc::new(UpTo(schema())), even()]);
+    let prepared = several.prepare(&with_keys(&["1,x,10"], &[b"a"]), 0).unwrap();
+    let told: Vec<_> = prepared.rejects.iter().map(|one| (one.item, &*one.raw)).collect();
+    assert_eq!(told, [(Some(1), &b"x"[..]), (None, b"10")]);
+}
+
+#[test]
+fn the_only_row_of_a_record_and_one_that_is_read_again_have_their_numbers() {
+    let even = || Arc::new(Even { schema: schema(), forgets: false });
+    let prepared = lists().with_steps(vec![even()]).prepare(&block(&["10", "x", "2"]), 0).unwrap();
+    let told: Vec<_> = prepared.rejects.iter().map(|one| (one.item, &*one.raw)).collect();
+    assert_eq!(told, [(Some(0), &b"x"[..]), (Some(0), b"10")]);
+    for text in ["10", "x"] {
+        let again = RecordBlock { item: Some(7), ..block(&[text]) };
+        let prepared = lists().with_steps(vec![even()]).prepare(&again, 0).unwrap();
+        let reject = &prepared.rejects[0];
+        assert_eq!((prepared.rejects.len(), reject.item, &*reject.raw), (1, Some(7), text.as_bytes()));
+        assert_eq!(crate::block::headers(&reject.headers).count(), 1, "its number, once");
+    }
+    // A step that makes several rows of one is given the row, and not one of its own rows.
+    let several = lists().with_steps(vec![Arc::new(UpTo(schema()))]);
+    let prepared = several.prepare(&RecordBlock { item: Some(7), ..block(&["3"]) }, 0).unwrap();
+    assert_eq!(numbers(&prepared.batch), [1, 2, 3]);
 }
 
 #[test]
@@ -397,7 +430,7 @@ fn rows_of_items_are_counted_beside_their_records_and_each_dead_letter_names_its
     assert_eq!(told, [(7, None, &b"-1"[..]), (8, Some(9), b"20"), (8, Some(19), b"20")]);
     let header: Vec<_> = crate::block::headers(&prepared.rejects[1].headers).collect();
     assert_eq!(header, [(crate::block::ITEM_HEADER, Some(&b"9"[..]))]);
-    assert!(prepared.rejects[1].message.ends_with("this is the row of item `9` of its record's array alone"));
+    assert!(prepared.rejects[1].message.ends_with("this is the row of item `9` of its record alone"));
     assert_eq!(prepared.rejects[0].headers, b"");
 }
 

@@ -74,8 +74,9 @@ impl LaneTask {
             }
         }
         counter!("forebay_refused_duplicates_total").increment(duplicates.count);
-        let is_of_several =
-            refused.item().is_none() && refused.record().is_some_and(|record| self.holds_several(record));
+        // One that was read again for one row holds that one alone.
+        let is_of_several = refused.item().is_none()
+            && refused.record().is_some_and(|record| record.item.is_none() && self.holds_several(record));
         let (refusal, mut reject) = refused.into_reject(&duplicates, is_of_several);
         if is_shared {
             reject.message += SHARED;

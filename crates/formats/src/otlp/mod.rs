@@ -181,7 +181,8 @@ impl OtlpDecoder {
     /// The rejects of rows of one request: each with a request of that row alone as its bytes.
     #[cold]
     fn turned(&self, block: &RecordBlock, row: usize, turned: Vec<Turned>) -> Vec<Reject> {
-        let of_row = |(fault, raw): Turned| RowReject {
+        let of_row = |(number, fault, raw): Turned| RowReject {
+            number: Some(number),
             reason: fault.reason,
             column: self.column(&fault).to_owned(),
             message: fault.message,

@@ -35,16 +35,17 @@ const WEIGHT_MAX: usize = 128 << 20;
 /// What a row takes in columns of numbers, about.
 const ROW_BYTES: usize = 256;
 
-/// A row that is turned down: why, and a request that holds nothing else.
-pub(super) type Turned = (Box<Fault>, Vec<u8>);
+/// A row that is turned down: its number among the rows of its request, why, and a request that holds nothing else.
+pub(super) type Turned = (u32, Box<Fault>, Vec<u8>);
 
 /// The columns of a batch while it is decoded.
 pub(super) struct Walk<'p, 'a> {
     plan: &'p Plan,
     columns: Vec<Box<dyn TypedColumn>>,
     scratch: Scratch<'a>,
-    /// The rows that are complete.
+    /// The rows that are complete, and those of them that requests before this one have.
     rows: usize,
+    rows_before: usize,
     /// Rows of the request under way that are turned down.
     turned: Vec<Turned>,
     /// If rows are wanted as requests of their own: these, and nothing in columns.
@@ -79,6 +80,7 @@ impl<'p, 'a> Walk<'p, 'a> {
             columns: columns::fresh(patterns, rows_expected),
             scratch: Scratch::default(),
             rows: 0,
+            rows_before: 0,
             turned: Vec::new(),
             apart: None,
             is_strict: false,
@@ -108,6 +110,7 @@ impl<'p, 'a> Walk<'p, 'a> {
     /// Appends the rows of a request. After an error all columns are as they were before.
     pub fn push(&mut self, request: &'a [u8], time_ms: i64) -> Step<Taken> {
         let before = self.rows;
+        self.rows_before = before;
         self.time_ns = u64::try_from(time_ms).map_or(0, |ms| ms.saturating_mul(1_000_000));
         self.weight = 0;
         self.weight_max = (GROWTH_BASE + GROWTH_MAX * request.len()).min(WEIGHT_MAX);
@@ -287,8 +290,9 @@ impl<'p, 'a> Walk<'p, 'a> {
             Ok(()) => self.rows += 1,
             Err(fault) if self.is_strict => return Err(fault),
             Err(fault) => {
+                let row = self.rows - self.rows_before + self.turned.len();
                 let turned = self.around.request(bytes, kind);
-                self.turned.push((fault, turned));
+                self.turned.push((row as u32, fault, turned));
             }
         }
         Ok(())

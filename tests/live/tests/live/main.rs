@@ -97,6 +97,7 @@ mod nexmark;
 mod objects;
 mod otel;
 mod otlp;
+mod otlp_replays;
 mod outages;
 mod poison;
 mod postgres;

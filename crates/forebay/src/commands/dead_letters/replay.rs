@@ -124,12 +124,6 @@ impl Replay {
     }
 
     async fn replay(&self, pipeline: &Pipeline) -> anyhow::Result<Exit> {
-        // Letters are told apart by their records' positions.
-        anyhow::ensure!(
-            !pipeline.has_records_of_several_rows(),
-            "dead letters of a pipeline that reads OTLP cannot be replayed yet, because the rows of a request share a position; nothing was written. Each \
-             letter's `raw` is a request with that row alone: send it to its topic again"
-        );
         let runtime = clock();
         let table = Table::new(pipeline, &runtime).await?;
         let Some((looked_at, lane)) = open_to_read(pipeline).await? else {
@@ -150,7 +144,8 @@ impl Replay {
         let mut memory = log.memory(position_in_log(&lane)).await?;
         let condition = self.filter.on(&table, runtime.wall_ms())?;
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let choice = choose::choose(&table, &condition, &memory, self.again, limit).await?;
+        let is_of_several = |head: &Head| inputs.holds_several(head);
+        let choice = choose::choose(&table, &condition, &memory, (self.again, limit), &is_of_several).await?;
         tell_choice(&choice, &table);
         if self.dry_run {
             return results::print_choice(&choice, self.json);
@@ -351,7 +346,7 @@ impl Replay {
 }
 
 fn tell_choice(choice: &Choice, table: &Table) {
-    let Choice { fresh, already_count, anew_count, has_more, .. } = choice;
+    let Choice { fresh, already_count, anew_count, of_several_count, has_more, .. } = choice;
     say(&format!(
         "{} letters of `{}` are chosen, {already_count} were replayed already",
         fresh.len(),
@@ -361,6 +356,13 @@ fn tell_choice(choice: &Choice, table: &Table) {
         say(&format!(
             "{anew_count} more are older than a `reset` by which the pipeline reads their records again, so their rows would be written twice: they are \
              passed over; a record that fails again is a new letter. `--again` replays them all the same"
+        ));
+    }
+    if *of_several_count > 0 {
+        say(&format!(
+            "{of_several_count} more are of requests of OTLP and do not hold one row alone, so other rows would be written twice: they are passed over. The `raw` of \
+             a row that ClickHouse refused is the row: insert it into its table as JSONEachRow. The others hold a whole request, or were written by an \
+             earlier program, whose letters hold one row: `forebay dead-letters show FILE LETTER --raw` prints it, to be sent again"
         ));
     }
     if *has_more {

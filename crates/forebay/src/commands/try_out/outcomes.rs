@@ -78,11 +78,14 @@ pub(super) fn outcomes(
         });
         rows.collect()
     };
+    // Of a record with several rows each is tried by itself, and it is all of its record then.
+    let holds_rows = intake.decoder().multiplies();
+    let item_of = |reject: &Reject| reject.item.filter(|_| !holds_rows);
     let mut tried = Vec::with_capacity(block.len());
     for (row, position) in block.positions.iter().enumerate() {
         let rejected = rejects.remove(position).unwrap_or_default().into_iter();
         let mut all: Vec<(Option<u32>, Outcome)> =
-            rejected.map(|reject| (reject.item, Outcome::Rejected(reject))).collect();
+            rejected.map(|reject| (item_of(&reject), Outcome::Rejected(reject))).collect();
         let first = batch.positions.partition_point(|other| other < position);
         let count = batch.positions[first..].iter().take_while(|other| *other == position).count();
         all.extend((first..first + count).map(|row| match rows_of(row) {

@@ -40,10 +40,11 @@ pub(super) fn of_requests(
             }
             let mut payloads = Spans::default();
             payloads.push(rows.get(row));
-            let of_row = RecordBlock { payloads, absent: Vec::new(), cut: Vec::new(), ..one.clone() };
+            let item = u32::try_from(row).ok();
+            let of_row = RecordBlock { item, payloads, absent: Vec::new(), cut: Vec::new(), ..one.clone() };
             let before = before(own, &of_row, read_ms)?;
             for found in through(&of_row)? {
-                tried.push(Tried { before: before.clone(), item: u32::try_from(row).ok(), ..found });
+                tried.push(Tried { before: before.clone(), item, ..found });
             }
         }
     }

@@ -29,6 +29,11 @@ fn a_request_without_rows_is_empty() {
     assert_eq!(decoded.several.expect("set").empty, 2);
 }
 
+/// What is wrong with a row, without which row of its request it is.
+fn rule_of(reject: &dataflow::Reject) -> &str {
+    reject.message.rsplit_once("; this is the row of item").map_or(&reject.message, |(rule, _)| rule)
+}
+
 #[test]
 fn a_row_that_does_not_fit_is_a_reject_of_its_own_that_can_be_read_again() {
     let decoder = logs();
@@ -40,7 +45,7 @@ fn a_row_that_does_not_fit_is_a_reject_of_its_own_that_can_be_read_again() {
     assert_eq!(decoded.batch.len(), 2);
     assert_eq!(decoded.several.expect("set").rejected_rows, 3);
     let told: Vec<(Reason, &str, &str)> =
-        decoded.rejects.iter().map(|reject| (reject.reason, &*reject.column, &*reject.message)).collect();
+        decoded.rejects.iter().map(|reject| (reject.reason, &*reject.column, rule_of(reject))).collect();
     assert_eq!(
         told,
         [
@@ -53,6 +58,8 @@ fn a_row_that_does_not_fit_is_a_reject_of_its_own_that_can_be_read_again() {
             (Reason::Malformed, "", "in `LogRecord`, field `4` is cut off"),
         ]
     );
+    let numbers: Vec<Option<u32>> = decoded.rejects.iter().map(|reject| reject.item).collect();
+    assert_eq!(numbers, [Some(1), Some(2), Some(3)]);
     // The dead letter holds that row alone, with all that stands around it.
     assert_eq!(decoded.rejects[0].raw, request("a", &[log("worse", 300)]));
     let wide: Vec<&str> = super::LOGS

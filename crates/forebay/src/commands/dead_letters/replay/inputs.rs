@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use admin::dead_letters::letters::Head;
 use anyhow::bail;
+use dataflow::Reason;
 use pipeline::config::model::{Input, Pipeline};
 use pipeline::replays::STREAM;
 use pipeline::wiring;
@@ -20,6 +22,8 @@ pub(super) struct Inputs {
     carrier: String,
     /// Those that can take records of the log.
     can: BTreeSet<String>,
+    /// Those whose records hold several rows: requests of OTLP.
+    of_several: BTreeSet<String>,
     /// Those whose schemas are fetched while they are read.
     fetch: BTreeSet<String>,
 }
@@ -43,14 +47,28 @@ impl Inputs {
         let fetches =
             |input: &&Input<'_>| input.source.format.avro().is_some_and(|avro| avro.registry.is_some());
         let fetch = inputs.iter().filter(fetches).map(|input| input.name.to_owned()).collect();
+        let has_requests = |input: &&Input<'_>| input.source.format.otlp().is_some();
+        let of_several = inputs.iter().filter(has_requests).map(|input| input.name.to_owned()).collect();
         let can = inputs.iter().map(|input| input.name.to_owned()).collect();
-        Ok(Self { of_streams, carrier, can, fetch })
+        Ok(Self { of_streams, carrier, can, of_several, fetch })
     }
 
     pub(super) fn of_stream(&self, stream: &str) -> String {
         // Letters of programs that did not say where a row came from are older than the second input.
         let unknown = if self.of_streams.is_empty() { "" } else { self.carrier.as_str() };
         self.of_streams.get(stream).map_or(unknown, String::as_str).to_owned()
+    }
+
+    /// Whether the record of a letter that names no row of it may hold several. Of a record that was replayed, the letter names the row, but not if
+    /// ClickHouse refused it and it is kept as it was sent.
+    pub(super) fn holds_several(&self, head: &Head) -> bool {
+        if self.of_several.len() == self.can.len() {
+            return true;
+        }
+        match head.letter.source.as_str() {
+            STREAM => !self.of_several.is_empty() && head.reason == Reason::Refused.as_str(),
+            stream => self.of_several.contains(&self.of_stream(stream)),
+        }
     }
 
     /// Whether the pipeline can take these records.
