@@ -9,6 +9,7 @@
 //! | `POST /services/collector`, `/services/collector/event` | envelopes one after the other, or in an array       |
 //! | `POST /services/collector/raw?index=NAME`         | lines; each becomes `{"event": LINE}`, with the query's `time`, `host`, `source` and `sourcetype` |
 //! | `GET /services/collector/health`                  | whether requests are taken                                |
+//! | `POST /services/collector/ack`                    | none: an answer of 200 means durable, as where Splunk has turned acknowledgements off |
 //!
 //! Each path may end with the version of the protocol, `/1.0`.
 //!
@@ -49,6 +50,8 @@ pub fn routes(gate: Gate) -> Router {
         .route("/services/collector/event/1.0", post(events))
         .route("/services/collector/raw", post(lines))
         .route("/services/collector/raw/1.0", post(lines))
+        .route("/services/collector/ack", post(acknowledged))
+        .route("/services/collector/ack/1.0", post(acknowledged))
         .route("/services/collector/health", get(health))
         .route("/services/collector/health/1.0", get(health))
         .layer(DefaultBodyLimit::disable())
@@ -60,6 +63,11 @@ async fn health(State(gate): State<Gate>) -> Response {
         true => said(StatusCode::OK, 17, "HEC is healthy"),
         false => said(StatusCode::SERVICE_UNAVAILABLE, 23, "Server is shutting down"),
     }
+}
+
+/// What was answered is durable already, so there is nothing to ask for later. Splunk says so by this code.
+async fn acknowledged() -> Response {
+    said(StatusCode::BAD_REQUEST, 14, "ACK is disabled")
 }
 
 async fn events(State(gate): State<Gate>, request: Request) -> Response {
@@ -204,7 +212,7 @@ fn by_index(body: &[u8], stream_of: &mut Named<'_>) -> Result<Vec<ForStream>, Re
         let malformed = |why: &str| Refusal::new(Kind::Malformed, format!("event {event}: {why}"));
         let envelope: Envelope =
             serde_json::from_slice(value).map_err(|error| malformed(&error.to_string()))?;
-        let index = envelope.index.unwrap_or_else(|| STREAM.to_owned());
+        let index = envelope.index.filter(|index| !index.is_empty()).unwrap_or_else(|| STREAM.to_owned());
         if !found.contains_key(&index) {
             if found.len() == INDICES_MAX {
                 return Err(malformed("the request has more indices than it may; send fewer at a time"));

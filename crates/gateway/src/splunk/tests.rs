@@ -77,6 +77,9 @@ async fn events_are_taken_with_their_envelopes_into_the_stream_of_their_index() 
     };
     let good = (200, "{\"text\":\"Success\",\"code\":0}\n".to_owned());
     assert_eq!(said(EVENT, "{\"event\":\"a\",\"time\":1.5}{\"event\":{\"b\":1}}").await, good);
+    assert_eq!(said(EVENT, "{\"event\":\"e\",\"index\":\"\"}{\"event\":\"n\",\"index\":null}").await, good);
+    let (status, text) = said("/services/collector/ack?channel=x", "{\"acks\":[0]}").await;
+    assert!(status == 400 && text.contains("\"code\":14"), "{status} {text}");
     assert_eq!(said("/services/collector", "{\"event\":\"c\",\"index\":\"web\"}\n").await, good);
     assert_eq!(said("/services/collector/raw?channel=x&index=web", "one \"line\"\r\n\ntwo").await, good);
     for (path, body, status, code) in [
@@ -93,7 +96,9 @@ async fn events_are_taken_with_their_envelopes_into_the_stream_of_their_index() 
         assert!(found == status && text.contains(&format!("\"code\":{code}")), "{body}: {found} {text}");
     }
     gateway.stop().await.unwrap();
-    assert_eq!(records(&stores[0]).await, ["{\"event\":\"a\",\"time\":1.5}", "{\"event\":{\"b\":1}}"]);
+    let none = ["{\"event\":\"e\",\"index\":\"\"}", "{\"event\":\"n\",\"index\":null}"];
+    let expected = ["{\"event\":\"a\",\"time\":1.5}", "{\"event\":{\"b\":1}}"];
+    assert_eq!(records(&stores[0]).await, [expected, none].concat());
     let web =
         ["{\"event\":\"c\",\"index\":\"web\"}", "{\"event\":\"one \\\"line\\\"\"}", "{\"event\":\"two\"}"];
     assert_eq!(records(&stores[1]).await, web);
