@@ -16,7 +16,8 @@
 //!
 //! A message without a time, or whose time is none of the calendar (`2024-02-31`, `Feb 30`, a zone of `+99:99`), gets that at which it was received, as
 //! milliseconds. A time of RFC 3164 has neither year nor zone: it gets the year that brings it
-//! nearest to the time of receipt, and the pipeline's `timezone`. What is not UTF-8 is replaced.
+//! nearest to the time of receipt, and the pipeline's `timezone`. A leap second (`:60`), which RFC 5424 forbids and RFC 3339 knows, is the second before it (`:59`), for no
+//! column of a table has one. What is not UTF-8 is replaced.
 
 use std::io::Write;
 
@@ -29,6 +30,9 @@ const PRIORITY: u8 = 13;
 const PRIORITY_MAX: u8 = 191;
 /// Bytes of a program's name in a message of RFC 3164; what is longer is text.
 const TAG_BYTES_MAX: usize = 64;
+
+/// The second that ends a minute which has a leap second.
+const LEAP: u8 = 60;
 
 /// What a message says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,9 +198,14 @@ fn short_time(bytes: &[u8]) -> Option<Time<'static>> {
     let day = if time[4] == b' ' { digit(5)? } else { two(4)? };
     let (hour, minute, second) = (two(7)?, two(10)?, two(13)?);
     let has_marks = time[3] == b' ' && time[6] == b' ' && time[9] == b':' && time[12] == b':';
-    let is_time = has_marks && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 60;
-    (is_time && matches!(behind.first(), None | Some(b' ')))
-        .then_some(Time::Short([month, day, hour, minute, second]))
+    let is_time = has_marks && (1..=31).contains(&day) && hour < 24 && minute < 60 && second <= LEAP;
+    (is_time && matches!(behind.first(), None | Some(b' '))).then_some(Time::Short([
+        month,
+        day,
+        hour,
+        minute,
+        second.min(59),
+    ]))
 }
 
 /// A word that looks like a time of RFC 3339, such as `2003-10-11T22:14:15.003-07:00`; [`Time::None`] if no calendar or clock has it.
@@ -213,7 +222,7 @@ fn full_time(bytes: &[u8]) -> Option<Time<'_>> {
             && (1..=31).contains(&two(8))
             && two(11) < 24
             && two(14) < 60
-            && two(17) < 60
+            && two(17) <= LEAP
     };
     let rest = match rest.strip_prefix(b".") {
         Some(rest) => {
@@ -262,7 +271,13 @@ pub fn write_record(out: &mut Vec<u8>, message: &Message<'_>, received_ms: i64, 
     let _ = match message.time {
         Time::None => write!(out, "{received_ms}"),
         Time::Full(time) => {
+            let start = out.len();
             quote(out, time);
+            // Behind the quote, a time has no character that is escaped.
+            let seconds = &mut out[start + 18..start + 20];
+            if seconds == b"60" {
+                seconds.copy_from_slice(b"59");
+            }
             Ok(())
         }
         Time::Short([month, day, hour, minute, second]) => {

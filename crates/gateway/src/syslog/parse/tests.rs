@@ -88,6 +88,26 @@ fn a_time_that_no_calendar_has_gives_way_to_that_of_the_receipt() {
 }
 
 #[test]
+fn a_leap_second_is_the_second_before_it() {
+    for (message, expected) in [
+        ("<13>1 2016-12-31T23:59:60Z host a p m - text", "2016-12-31T23:59:59Z"),
+        ("<13>1 2016-12-31T18:59:60.25-05:00 host a p m - text", "2016-12-31T18:59:59.25-05:00"),
+        ("<13>2016-12-31T23:59:60Z host a: text", "2016-12-31T23:59:59Z"),
+        ("<13>Oct 31 23:59:60 host a: text", "2023-10-31T23:59:59"),
+    ] {
+        let (time, _, texts, _) = fields(message.as_bytes());
+        assert_eq!(
+            (&time, texts[0].as_str(), texts[4].as_str()),
+            (&json!(expected), "host", "text"),
+            "{message}"
+        );
+    }
+    // A second later there is none.
+    let (time, _, texts, _) = fields(b"<13>1 2016-12-31T23:59:61Z host a p m - text");
+    assert_eq!((time, texts[0].as_str()), (json!(RECEIVED_MS), ""));
+}
+
+#[test]
 fn structured_data_become_maps_of_texts() {
     let of = |data: &str| {
         let record = record(format!("<13>1 - h a p m {data}").as_bytes());
