@@ -1,7 +1,9 @@
 //! A server's certificate, and the authorities of its clients', from files that may change while it runs.
 //!
 //! Owns reading them, and what a change means: connections that begin later get the new ones, and files that do not fit together leave the old
-//! ones in use. Does not own connections.
+//! ones in use. Does not own connections, nor whether a certificate's time has come or is over (`tls::validity`).
+
+mod validity;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,7 +12,7 @@ use std::time::Duration;
 
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
@@ -99,15 +101,17 @@ impl Tls {
 
     /// Reads the files again now and then, for ever.
     pub async fn follow<Never>(self) -> Never {
-        let mut told = None;
+        let (mut told, mut complaint) = (None, None);
         loop {
+            // Also of those that were in use when the process began, and of those whose time ends meanwhile.
+            complaint = self.complain(complaint);
             tokio::time::sleep(LOOK_EVERY).await;
             let tls = self.clone();
             let looked = tokio::task::spawn_blocking(move || tls.look()).await;
             match looked {
                 Ok(Ok(false)) | Err(_) => {}
                 Ok(Ok(true)) => {
-                    told = None;
+                    (told, complaint) = (None, None);
                     tracing::info!("the certificates have changed; new connections get the new ones");
                 }
                 Ok(Err(error)) => {
@@ -119,6 +123,22 @@ impl Tls {
                 }
             }
         }
+    }
+
+    /// Warns of certificates in use that clients refuse by their time, when that is news. How long ago it was is none.
+    fn complain(&self, before: Option<String>) -> Option<String> {
+        let complaint = self.complaint(UnixTime::now());
+        let is_known = before.is_some() && complaint.is_some();
+        if let Some(complaint) = complaint.as_ref().filter(|_| !is_known) {
+            tracing::warn!("{complaint}");
+        }
+        complaint
+    }
+
+    /// What clients have against the certificates in use at a time.
+    fn complaint(&self, now: UnixTime) -> Option<String> {
+        let pem = self.now.read().unwrap_or_else(PoisonError::into_inner).0.0.clone();
+        validity::complaint(&self.files.cert, &certificates(&self.files.cert, &pem).ok()?, now)
     }
 
     /// Reads the files once; true if they have changed and are in use now.

@@ -172,6 +172,35 @@ async fn one_connection_more_than_the_bound_is_closed_without_words_that_are_no_
 }
 
 #[tokio::test]
+async fn a_certificate_whose_time_is_over_or_has_not_come_is_complained_of() {
+    let dir = TestDir::new("listener-tls-expired").unwrap();
+    let authority = Authority::new();
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    (params.not_before, params.not_after) =
+        (rcgen::date_time_ymd(2024, 1, 1), rcgen::date_time_ymd(2025, 1, 1));
+    let key = KeyPair::generate().unwrap();
+    let (alone, signed) = (params.self_signed(&key).unwrap(), params.signed_by(&key, &authority.0).unwrap());
+    let at = |days: u64| UnixTime::since_unix_epoch(Duration::from_secs(days * 86_400));
+    // The first day of 2024.
+    let first = 19_723;
+    for cert in [signed.pem(), alone.pem()] {
+        let tls = Tls::open(write(&dir, &(cert, key.serialize_pem()))).unwrap();
+        assert_eq!(tls.complaint(at(first + 100)), None);
+        let told = tls.complaint(at(first + 366 + 5)).expect("it is over");
+        assert!(told.contains("cert.pem` expired 5 days ago: clients refuse it"), "{told}");
+        let told = tls.complaint(at(first - 3)).expect("it has not come");
+        assert!(told.contains("certificate 1 of") && told.contains("not valid for another 3 days"), "{told}");
+        let told = tls.complaint(at(first + 367)).expect("it is over");
+        assert!(told.contains("expired 24 hours ago"), "{told}");
+    }
+    // The one behind it, too.
+    let (cert, key) = authority.issue();
+    let tls = Tls::open(write(&dir, &(cert + &alone.pem(), key))).unwrap();
+    let told = tls.complaint(at(first + 366 + 5)).expect("the second is over");
+    assert!(told.starts_with("certificate 2 of"), "{told}");
+}
+
+#[tokio::test]
 async fn files_that_are_missing_or_too_large_are_named() {
     let dir = TestDir::new("listener-tls-files").unwrap();
     let files = write(&dir, &Authority::new().issue());
