@@ -521,7 +521,15 @@ fn a_log_takes_lines_shows_them_and_lets_go_of_them() {
     assert!(code(&gone) == 1 && err(&gone).contains("begins at 2"), "{}", err(&gone));
     assert_eq!(out(&run(&["log", "cat", log])), "\n{\"id\":4}\nlast, without a line end\n");
     let bad = run(&["log", "truncate", log, "--forget-consumer", "nobody"]);
-    assert!(code(&bad) == 1 && err(&bad).contains("no consumer `nobody`"), "{}", err(&bad));
+    assert!(code(&bad) == 1 && err(&bad).contains("no consumer `nobody`; it has: none"), "{}", err(&bad));
+    for args in [
+        &["log", "cat", log, "--partition", "3"][..],
+        &["log", "truncate", log, "--partition", "3", "--before", "1"],
+    ] {
+        let bad = run(args);
+        let told = "the log has no partition 3: it has 1 partition, numbered from 0 to 0";
+        assert!(code(&bad) == 1 && err(&bad).contains(told), "{}", err(&bad));
+    }
 
     // One object cut short.
     let data = walk(&folder.join("p/0/data"));

@@ -115,6 +115,16 @@ fn partition(store: &Arc<dyn Store>, index: u32) -> Result<LogPartition, LogErro
     Ok(LogPartition::new(store.clone(), &Prefix::root(), index, runtime())?.with_tries(TRIES_MAX))
 }
 
+/// The root of a partition that is there.
+async fn root(store: &Arc<dyn Store>, partition: &LogPartition) -> anyhow::Result<Root> {
+    if let Some(seen) = partition.look().await? {
+        return Ok(seen.root);
+    }
+    let (count, index) = (partitions(store).await?.len(), partition.index());
+    let (they, last) = (if count == 1 { "partition" } else { "partitions" }, count - 1);
+    bail!("the log has no partition {index}: it has {count} {they}, numbered from 0 to {last}");
+}
+
 /// All partitions with their roots. They are numbered without a gap.
 async fn partitions(store: &Arc<dyn Store>) -> anyhow::Result<Vec<(LogPartition, Root)>> {
     let mut found = Vec::new();

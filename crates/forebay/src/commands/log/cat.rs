@@ -48,7 +48,7 @@ impl Cat {
     pub async fn execute(&self) -> anyhow::Result<Exit> {
         let store = self.place.to_read().await?;
         let partition = super::partition(&store, self.partition)?;
-        let root = partition.root().await?.root;
+        let root = super::root(&store, &partition).await?;
         let (from, mut left) = (self.from.unwrap_or(root.low), self.limit.unwrap_or(u64::MAX));
         let shown = Partition::new("log", self.partition);
         let mut reader = LogReader::open(partition, shown, root.queue_id(), from).await?;

@@ -53,10 +53,14 @@ impl Truncate {
         self.place.to_read().await?;
         let store = self.place.to_write().await?;
         let partition = super::partition(&store, self.partition)?;
-        let mut root = partition.root().await?.root;
+        let mut root = super::root(&store, &partition).await?;
         if let Some(name) = &self.forget_consumer {
             if !names::is_consumer(name) || !root.consumers.contains(name) {
-                bail!("the log has no consumer `{name}`; it has: {}", root.consumers.join(", "));
+                let has = match root.consumers.is_empty() {
+                    true => "none".to_owned(),
+                    false => root.consumers.join(", "),
+                };
+                bail!("partition {} of the log has no consumer `{name}`; it has: {has}", self.partition);
             }
             root = partition.edit(Edit::Consumer(name.clone(), false)).await?.root;
         }
