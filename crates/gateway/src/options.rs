@@ -22,8 +22,8 @@ use crate::direct::Direct;
 pub struct Options {
     /// Its name, for the owners of the logs.
     pub name: String,
-    /// Where it listens.
-    pub listen: SocketAddr,
+    /// Where it listens for HTTP; nowhere if it is filled by syslog and files alone.
+    pub listen: Option<SocketAddr>,
     /// Where it listens too, for senders that expect ports of their own.
     pub also_listen: Vec<SocketAddr>,
     /// TLS and HTTP/2.

@@ -81,7 +81,7 @@ pub enum End {
 
 /// A gateway that owns its logs and listens.
 pub struct Server {
-    /// One for each address, the main one first.
+    /// One for each address, the main one first; none where nothing is taken over HTTP.
     listeners: Vec<(TcpListener, SocketAddr)>,
     gate: Gate,
     owners: Vec<(String, Owner)>,
@@ -114,7 +114,7 @@ impl Server {
         } = options;
         let auth = Auth::open(clients)?;
         let mut listeners = Vec::new();
-        for address in std::iter::once(listen).chain(also_listen) {
+        for address in listen.into_iter().chain(also_listen) {
             let at = |error| GatewayError::Listen { address, error };
             let listener = TcpListener::bind(address).await.map_err(at)?;
             let bound = listener.local_addr().map_err(at)?;
@@ -137,7 +137,8 @@ impl Server {
         }
         // Behind an address of other machines it is asked by names that only their network knows.
         let is_local = listeners.iter().all(|(_, address)| address.ip().is_loopback());
-        let names = is_local.then(|| Names::of(listeners[0].1.ip()).any_address());
+        let main = listeners.first().filter(|_| is_local);
+        let names = main.map(|(_, address)| Names::of(address.ip()).any_address());
         let budget = Budget::new("all requests", limits.memory_bytes).raised_by("`limits.memory`");
         let gate =
             Gate::new(auth, streams, (tenant_header, names), budget, limits.answer_wait_max, runtime.clone());
@@ -160,12 +161,12 @@ impl Server {
         Ok(Self { listeners, gate, owners, syslog: bound, files: following, edge, otlp, limits })
     }
 
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.listeners[0].1
+    /// Where it listens for HTTP; `None` if it does not.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.addresses().next()
     }
 
-    /// Where it listens, of all addresses.
+    /// Where it listens for HTTP, of all addresses.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.listeners.iter().map(|(_, address)| *address)
     }

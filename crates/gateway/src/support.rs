@@ -65,7 +65,7 @@ pub fn log(store: &Arc<dyn Store>, partition: u32) -> Fills {
 pub fn options(streams: Vec<StreamOptions>) -> Options {
     Options {
         name: "test".to_owned(),
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
         also_listen: Vec::new(),
         edge: listener::Edge { tls: None, http2: true },
         streams,
@@ -106,7 +106,7 @@ pub async fn start(options: Options) -> Running {
 
 pub async fn start_with(options: Options, runtime: Arc<dyn Runtime>) -> Running {
     let server = Server::open(options, runtime).await.expect("opens");
-    let (address, gate) = (server.address(), server.gate());
+    let (address, gate) = (server.address().expect("it listens"), server.gate());
     let (stop, asked) = oneshot::channel::<()>();
     let stopped = async {
         let _ = asked.await;

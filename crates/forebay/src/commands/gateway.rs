@@ -172,7 +172,8 @@ fn refused(error: &GatewayError) -> Exit {
 /// What a running gateway tells.
 struct GatewayView {
     gate: Gate,
-    address: SocketAddr,
+    /// `None` where nothing is taken over HTTP.
+    address: Option<SocketAddr>,
 }
 
 impl View for GatewayView {
@@ -194,7 +195,7 @@ impl View for GatewayView {
         };
         let streams: Vec<Value> = self.gate.streams().map(stream).collect();
         json!({
-            "address": self.address.to_string(),
+            "address": self.address.map(|address| address.to_string()),
             "ready": self.gate.is_ready(),
             "memory_bytes": self.gate.held_bytes(),
             "streams": streams,

@@ -274,3 +274,21 @@ async fn a_quiet_file_keeps_nothing_that_requests_have_filled() {
     all_goes().await;
     running.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn files_are_followed_by_a_gateway_that_takes_nothing_over_http() {
+    let (store, dir) = (in_memory(), Dir::new("no-http"));
+    let options = crate::Options { listen: None, ..gateway(&store, vec![dir.files()]) };
+    let server = Server::open(options, support::runtime()).await.expect("opens");
+    assert_eq!((server.address(), server.addresses().count()), (None, 0));
+    let (stop, asked) = tokio::sync::oneshot::channel::<()>();
+    let stopped = async {
+        let _ = asked.await;
+    };
+    let served = tokio::spawn(server.serve(axum::Router::new(), stopped));
+    dir.add("a.log", "one\n");
+    wait_for(&store, 1).await;
+    stop.send(()).expect("it runs");
+    let end = tokio::time::timeout(NEVER, served).await.expect("it ends").expect("no panic");
+    assert_eq!(end.unwrap(), crate::End::Drained);
+}

@@ -76,7 +76,7 @@ async fn a_start_that_cannot_be_names_the_reason() {
     assert!(error.starts_with("stream `orders`: the log has no partition 0"), "{error}");
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let listen = taken.local_addr().unwrap();
-    let made = Options { listen, ..options(vec![stream("orders", &store)]) };
+    let made = Options { listen: Some(listen), ..options(vec![stream("orders", &store)]) };
     let error = Server::open(made, runtime).await.err().unwrap().to_string();
     assert!(error.starts_with(&format!("cannot listen at `{listen}`")), "{error}");
 }

@@ -29,7 +29,8 @@ pub struct Gateway {
     /// The gateway's name, by which the owner of its logs is shown.
     pub gateway: PipelineName,
 
-    /// The address to listen on; port 0 for any free port (the log says which).
+    /// The address to listen on; port 0 for any free port (the log says which). With `none` nothing is taken over HTTP, and the streams are filled by `syslog` and
+    /// `files` alone.
     #[serde(default = "default_listen")]
     pub listen: Listen,
 
@@ -311,7 +312,8 @@ impl Default for Limits {
 impl Gateway {
     /// Connections and files that may be open at a time, by all of the file's bounds.
     pub fn open_max(&self) -> u64 {
-        let of_http = u64::from(self.limits.connections) * (1 + self.also_listen.len() as u64);
+        let addresses = u64::from(self.listen != Listen::None) + self.also_listen.len() as u64;
+        let of_http = u64::from(self.limits.connections) * addresses;
         let of_syslog = self.syslog.iter().filter(|syslog| syslog.tcp.is_some());
         let of_syslog: u64 = of_syslog.map(|syslog| u64::from(syslog.connections)).sum();
         let of_files: u64 = self.files.iter().map(|files| u64::from(files.open)).sum();

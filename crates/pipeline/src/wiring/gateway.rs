@@ -45,7 +45,13 @@ pub async fn options(file: &Gateway, runtime: &Arc<dyn Runtime>) -> anyhow::Resu
 
 /// The same, but that `streams` are filled.
 pub(super) fn with_streams(file: &Gateway, streams: Vec<StreamOptions>) -> anyhow::Result<Options> {
-    let Listen::At(listen) = file.listen else { bail!("a gateway listens; write an address at `listen`") };
+    let listen = match file.listen {
+        Listen::At(address) => Some(address),
+        Listen::None if file.syslog.is_empty() && file.files.is_empty() => {
+            bail!("nothing is listened for; write an address at `listen`")
+        }
+        Listen::None => None,
+    };
     let tls = file.tls.as_ref().map(|tls| {
         Tls::open(TlsFiles {
             cert: PathBuf::from(&tls.cert),

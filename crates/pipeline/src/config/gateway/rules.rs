@@ -26,7 +26,8 @@ pub fn rules(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
     let mut remote = None;
     for (path, listen) in std::iter::once(("listen".to_owned(), gateway.listen)).chain(also) {
         match listen {
-            Listen::None => fault(&path, "a gateway listens; write an address".to_owned()),
+            Listen::None if path == "listen" => without_http(gateway, fault),
+            Listen::None => fault(&path, "leave it out, or write an address".to_owned()),
             Listen::At(address) if !address.ip().is_loopback() => remote = remote.or(Some((path, listen))),
             Listen::At(_) => {}
         }
@@ -71,6 +72,22 @@ pub fn rules(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
     files(gateway, fault);
     streams(gateway, fault);
     otlp(gateway, fault);
+}
+
+/// A gateway that listens nowhere is filled by syslog and files.
+fn without_http(gateway: &Gateway, fault: &mut dyn FnMut(&str, String)) {
+    if !gateway.also_listen.is_empty() {
+        fault(
+            "listen",
+            "`also_listen` has further addresses of a gateway that listens: write one of them here"
+                .to_owned(),
+        );
+    } else if gateway.syslog.is_empty() && gateway.files.is_empty() {
+        fault(
+            "listen",
+            "nothing would fill the streams: write an address, or add `syslog` or `files`".to_owned(),
+        );
+    }
 }
 
 /// A stream that OTLP fills has the format of its signal, and one that the file names is there.

@@ -52,10 +52,16 @@ fn an_address_of_other_machines_asks_who_sends_and_encrypts() {
     wrong(&on("tls: { cert: c, key: k }\n"), &["there are no `clients`"]);
     wrong(
         "gateway: g\nalso_listen: ['127.0.0.1:4317', '0.0.0.0:4318', none]\nstreams: { a: {} }\n",
-        &["`0.0.0.0:4318` can be reached", "a gateway listens"],
+        &["`0.0.0.0:4318` can be reached", "leave it out, or write an address"],
     );
     good("gateway: g\nalso_listen: ['127.0.0.1:4317']\nstreams: { a: {} }\n");
-    wrong("gateway: g\nlisten: none\nstreams: { a: {} }\n", &["a gateway listens"]);
+    let nowhere =
+        |more: &str| format!("gateway: g\nlisten: none\nstreams: {{ files: {{}}, syslog: {{}} }}\n{more}\n");
+    wrong(&nowhere(""), &["nothing would fill the streams"]);
+    wrong(&nowhere("also_listen: ['127.0.0.1:4317']"), &["has further addresses of a gateway"]);
+    let found = good(&nowhere("files: [{ paths: [a], open: 7 }]"));
+    assert_eq!((found.listen, found.open_max()), (Listen::None, 7));
+    good(&nowhere("syslog: [{ udp: '127.0.0.1:514' }]"));
 }
 
 #[test]
