@@ -76,6 +76,8 @@ pub struct Engine {
     path: PathBuf,
     /// Whether statements may reach files and the network.
     open: bool,
+    /// The engine's users and profiles; none of its own if it is open.
+    users: Option<PathBuf>,
     known: Known,
     timezone: String,
     version: String,
@@ -86,8 +88,8 @@ pub struct Engine {
 
 impl Engine {
     /// Starts the engine on `path`, which is made if it does not exist. Blocks for as long as the tables take to load.
-    /// `open` lets statements reach files and the network.
-    pub fn start(path: &Path, open: bool) -> Result<Engine, StartError> {
+    /// `open` lets statements reach files and the network; then `users` may be a file of the engine's users and profiles.
+    pub fn start(path: &Path, open: bool, users: Option<&Path>) -> Result<Engine, StartError> {
         let folder = |reason| StartError::Folder { path: path.to_owned(), reason };
         fs::create_dir_all(path).map_err(folder)?;
         let path = path.canonicalize().map_err(folder)?;
@@ -102,12 +104,13 @@ impl Engine {
         }
         put(&path.join(CONFIG_FILE), "<clickhouse></clickhouse>\n").map_err(folder)?;
         put(&path.join(USERS_FILE), &gate::users_config()).map_err(folder)?;
+        let users = if open { users.map(Path::to_owned) } else { Some(path.join(USERS_FILE)) };
         let library = locate::library()?;
         let wall = if open { None } else { wall_around(&path, &library) };
         let api = Api::load(&library, wall).map_err(StartError::Library)?;
         let failed = |reason: String| StartError::Engine { path: path.clone(), reason };
         let mut anchor = api
-            .connect(&connection_arguments(&path, open, &[]))
+            .connect(&connection_arguments(&path, users.as_deref(), &[]))
             .map_err(|error| failed(error.to_string()))?;
         let mut lines = |sql: &str| {
             let answer = anchor.run(sql.as_bytes(), "TabSeparatedRaw", &[]).map_err(failed)?;
@@ -121,6 +124,7 @@ impl Engine {
             api,
             path,
             open,
+            users,
             known,
             timezone,
             version,
@@ -151,7 +155,14 @@ impl Engine {
 
     /// A new connection with `settings`.
     pub fn connect(&self, settings: &[(String, String)]) -> Result<Connection, Failure> {
-        match self.api.connect(&connection_arguments(&self.path, self.open, settings)) {
+        if self.open && self.users.is_some() && !settings.is_empty() {
+            // The arguments of a connection pass by the constraints of a profile; a statement does not.
+            let mut connection = self.connect(&[])?;
+            let statement = settings::set_statement(settings);
+            connection.run(statement.as_bytes(), "Null", &[]).map_err(Failure::from_engine)?;
+            return Ok(connection);
+        }
+        match self.api.connect(&connection_arguments(&self.path, self.users.as_deref(), settings)) {
             Ok(connection) => Ok(connection),
             Err(error) => Err(self.why_refused(settings, &error)),
         }
@@ -160,7 +171,8 @@ impl Engine {
     /// The engine refuses a connection without a word; the same settings as statements tell which one is wrong.
     fn why_refused(&self, settings: &[(String, String)], error: &FfiError) -> Failure {
         let unclear = || Failure::new(STD_EXCEPTION, &error.to_string());
-        let Ok(mut plain) = self.api.connect(&connection_arguments(&self.path, self.open, &[])) else {
+        let Ok(mut plain) = self.api.connect(&connection_arguments(&self.path, self.users.as_deref(), &[]))
+        else {
             return unclear();
         };
         settings
@@ -241,7 +253,7 @@ pub fn choose_database(connection: &mut Connection, asked: &Asked) -> Result<(),
 
 /// The arguments of every connection. `implicit_select` is the command line's habit of reading `1 + 1` as a query,
 /// which a server does not have.
-fn connection_arguments(path: &Path, open: bool, settings: &[(String, String)]) -> Vec<String> {
+fn connection_arguments(path: &Path, users: Option<&Path>, settings: &[(String, String)]) -> Vec<String> {
     let mut arguments = vec![
         "clickhouse".to_owned(),
         format!("--path={}", path.display()),
@@ -249,8 +261,8 @@ fn connection_arguments(path: &Path, open: bool, settings: &[(String, String)]) 
         "--implicit_select=0".to_owned(),
         "--session_timezone=UTC".to_owned(),
     ];
-    if !open {
-        arguments.push(format!("--users_config={}", path.join(USERS_FILE).display()));
+    if let Some(users) = users {
+        arguments.push(format!("--users_config={}", users.display()));
     }
     arguments.extend(settings::arguments(settings));
     arguments

@@ -46,6 +46,9 @@ pub struct Config {
     pub host_names: Vec<String>,
     /// Lets statements reach files and the network: `file()`, `url()`, `s3()`, engines of other servers.
     pub allow_files_and_network: bool,
+    /// A file of the engine's users, profiles, constraints and quotas (`users.xml`). The grants stand there too, so that it needs
+    /// `allow_files_and_network`; without it this is ignored.
+    pub users_config: Option<PathBuf>,
     /// Connections open at a time.
     pub connections_max: usize,
     /// The longest wait for the head of a request, and for the next request of a kept connection.
@@ -67,6 +70,7 @@ impl Config {
             token: Token::Drawn,
             host_names: Vec::new(),
             allow_files_and_network: false,
+            users_config: None,
             // Beyond the requests that may be here at a time, so that a full queue is told apart from a full listener.
             connections_max: 1024,
             // ClickHouse's own `keep_alive_timeout`.
@@ -131,7 +135,8 @@ impl Server {
         let guard = Guard::new(&config.token).map_err(ServeError::Token)?;
         let names = config.host_names.iter().fold(Names::of(address.ip()), |names, name| names.allow(name));
         let (path, open) = (config.path.clone(), config.allow_files_and_network);
-        let engine = tokio::task::spawn_blocking(move || Engine::start(&path, open))
+        let users = config.users_config.clone();
+        let engine = tokio::task::spawn_blocking(move || Engine::start(&path, open, users.as_deref()))
             .await
             .map_err(|error| ServeError::Panicked(error.to_string()))??;
         let statements_max = config.statements_max.max(1);

@@ -29,12 +29,20 @@ pub struct ClickHouseOptions {
     binary: Option<PathBuf>,
     args: Vec<String>,
     env: Vec<(String, String)>,
+    profile: Option<String>,
 }
 
 impl ClickHouseOptions {
     /// The binary to run; `FOREBAY_BIN` or the one beside the test's own otherwise.
     pub fn binary(mut self, binary: impl Into<PathBuf>) -> ClickHouseOptions {
         self.binary = Some(binary.into());
+        self
+    }
+
+    /// The server's one user has this profile: settings and `<constraints>` as they stand below `<default>` in a `users.xml`. Needs
+    /// the binary of the server alone, in which statements then may reach files and the network.
+    pub fn profile(mut self, settings: &str) -> ClickHouseOptions {
+        self.profile = Some(settings.to_owned());
         self
     }
 
@@ -118,6 +126,11 @@ impl ClickHouse {
         Ok(answer)
     }
 
+    /// From its next restart on the server's user has this profile ([`ClickHouseOptions::profile`]).
+    pub fn set_profile(&mut self, settings: &str) {
+        self.options.profile = Some(settings.to_owned());
+    }
+
     /// SIGKILL. [`ClickHouse::restart`] brings the server back.
     pub fn kill9(&mut self) -> Result<Exit> {
         self.process.kill9()
@@ -171,6 +184,15 @@ fn target(ours: &[(&str, &str)], theirs: &[(&str, &str)]) -> String {
     format!("/?{}", pairs.join("&"))
 }
 
+/// The engine's one user with this profile.
+fn users_config(profile: &str) -> String {
+    format!(
+        "<clickhouse><profiles><default>{profile}</default></profiles><quotas><default/></quotas><users><default><password/>\
+         <networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>\
+         <access_management>1</access_management></default></users></clickhouse>\n"
+    )
+}
+
 /// What a server needs and this machine lacks.
 pub(crate) fn missing() -> Option<String> {
     let library = cached("libchdb/libchdb.so");
@@ -196,6 +218,12 @@ fn launch(options: &ClickHouseOptions, port: u16, dir: &TestDir) -> Result<Proce
         .arg("--path")
         .arg(dir.path().join("data"))
         .args(&options.args);
+    if let Some(profile) = &options.profile {
+        let users = dir.path().join("users.xml");
+        std::fs::write(&users, users_config(profile))?;
+        server =
+            server.arg("--allow-files-and-network").arg("--users-config").arg(users.display().to_string());
+    }
     // Tests and the clients that they drive ask without a password, unless a test is about the token.
     if !options.args.iter().any(|arg| arg == "--token") {
         server = server.arg("--no-token");

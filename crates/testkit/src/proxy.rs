@@ -92,6 +92,13 @@ impl FaultProxy {
         id
     }
 
+    /// Every request from now on gets these parameters, unless it names them itself: what a user's profile does to the settings of a
+    /// request to ClickHouse. An empty list ends that.
+    pub fn profile(&self, parameters: &[(&str, &str)]) {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        self.shared.lock().profile = parameters.iter().map(owned).collect();
+    }
+
     /// Takes a rule away; requests that it holds in a delay or a hang stay with it.
     pub fn remove(&self, id: RuleId) {
         self.shared.lock().rules.remove(&id);
@@ -171,6 +178,8 @@ struct State {
     rules: BTreeMap<RuleId, Rule>,
     fired: BTreeMap<RuleId, u64>,
     next_rule: u64,
+    /// Parameters of requests that do not name them.
+    profile: Vec<(String, String)>,
     /// Every open socket, of clients and to the server, so that they can be cut.
     open: BTreeMap<u64, TcpStream>,
     next_open: u64,

@@ -22,6 +22,8 @@ Options:
   --no-token             ask for no token: whoever reaches the port may do everything
   --allow-files-and-network
                          allow statements that reach files or the network: file(), url(), s3(), …
+  --users-config FILE    the engine's users, profiles, constraints and quotas, as in a users.xml; its grants hold, so that it needs
+                         --allow-files-and-network
   --statements N         statements that run at a time [default: 16]
   --queue N              requests that may wait beyond those [default: 256]
   --max-body BYTES       the largest request body, packed or unpacked [default: 1073741824]
@@ -82,6 +84,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Config>, 
             "--token" => config.token = Token::Given(value()?),
             "--no-token" => config.token = Token::Off,
             "--allow-files-and-network" => config.allow_files_and_network = true,
+            "--users-config" => config.users_config = Some(value()?.into()),
             "--connections" => config.connections_max = number(&argument, &value()?)?,
             "--head-wait" => config.head_wait_max = Duration::from_secs(number(&argument, &value()?)?),
             "--http" => config.address = number(&argument, &value()?)?,
@@ -96,6 +99,9 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Config>, 
     }
     if matches!(&config.token, Token::Given(token) if token.is_empty()) {
         return Err("the token is empty; pass --no-token if none is meant".to_owned());
+    }
+    if config.users_config.is_some() && !config.allow_files_and_network {
+        return Err("--users-config needs --allow-files-and-network".to_owned());
     }
     if config.path.as_os_str().is_empty() {
         return Err("--path is missing".to_owned());

@@ -21,7 +21,7 @@ fn a_data_folder_that_everybody_may_write_to_is_refused_and_says_what_to_do() {
     let folder = std::env::temp_dir().join(format!("engine-open-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-    let error = Engine::start(&folder, false).err().unwrap().to_string();
+    let error = Engine::start(&folder, false, None).err().unwrap().to_string();
     assert!(error.contains("everybody may write to it; name a folder with --path"), "{error}");
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "nothing was written");
     fs::remove_dir_all(&folder).unwrap();

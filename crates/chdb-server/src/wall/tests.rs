@@ -95,7 +95,7 @@ fn the_engine_behind_the_wall_reads_and_writes_no_file_outside_of_its_folder() {
     let (data, other) = (inside.0.clone(), outside.0.clone());
     // A thread of its own: this one is to look at what came of it.
     std::thread::spawn(move || {
-        let engine = Engine::start(&data, false).unwrap();
+        let engine = Engine::start(&data, false, None).unwrap();
         let run = |sql: &str| engine.run(&Asked::default(), sql.as_bytes(), "TabSeparated");
         let (secret, other) = (secret.display(), other.display());
         for sql in [

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::rule::{Answer, Fault, Reach, RuleId, Seen};
 use super::{Registered, Shared};
-use crate::http::query_pairs;
 use crate::http::wire::{self, Body, Framing, Head};
+use crate::http::{encode, query_pairs};
 
 /// SQL in a body is looked for in so many bytes.
 const PREFIX_BYTES_MAX: usize = 4096;
@@ -370,6 +370,7 @@ fn forward<'a>(
     let server = Server { _registered: shared.register(&stream)?, stream };
     let mut head = request.head.clone();
     head.set("Connection", "close");
+    head.start = with_profile(&head.start, &request.seen.parameters, &shared.lock().profile);
     let mut writer = &server.stream;
     let mut server_listens = head.write(&mut writer).is_ok();
     let mut left = body_bytes_max;
@@ -392,6 +393,18 @@ fn forward<'a>(
             };
     }
     Ok(Some(server))
+}
+
+/// A request's first line with the parameters of the profile that it does not name.
+fn with_profile(line: &str, named: &[(String, String)], profile: &[(String, String)]) -> String {
+    let Some((method, rest)) = line.split_once(' ') else { return line.to_owned() };
+    let Some((target, version)) = rest.rsplit_once(' ') else { return line.to_owned() };
+    let mut target = target.to_owned();
+    for (name, value) in profile.iter().filter(|(name, _)| named.iter().all(|(own, _)| own != name)) {
+        target.push(if target.contains('?') { '&' } else { '?' });
+        target.push_str(&format!("{}={}", encode(name), encode(value)));
+    }
+    format!("{method} {target} {version}")
 }
 
 /// The head of the final answer.
