@@ -2,6 +2,8 @@
 //!
 //! Owns that each has one name and one beginning. Does not own partitions that another lane had before ([`super::hand_over`]).
 
+use std::collections::BTreeSet;
+
 use super::image::partition_state;
 use super::{InputState, Lane, TIME_UNKNOWN_MS, TableState, Violation, violation};
 use crate::record::{Genesis, PartitionGenesis, Record};
@@ -9,12 +11,11 @@ use crate::record::{Genesis, PartitionGenesis, Record};
 impl Lane {
     pub(super) fn check_genesis(&self, record: &Record, genesis: &Genesis) -> Result<(), Violation> {
         self.check_inputs(record, genesis)?;
-        let name = |p: &PartitionGenesis| (p.input, p.stream.clone(), p.index);
-        let twice = |n: usize, p: &PartitionGenesis| {
-            genesis.partitions[..n].iter().any(|other| name(other) == name(p))
-        };
-        for (n, p) in genesis.partitions.iter().enumerate() {
-            if self.partition(p.input, &p.stream, p.index).is_some() || twice(n, p) {
+        // A source of files begins with thousands of partitions, and every start folds this record again.
+        let mut named = BTreeSet::new();
+        for p in &genesis.partitions {
+            let is_twice = !named.insert((p.input, &p.stream, p.index));
+            if is_twice || self.partition(p.input, &p.stream, p.index).is_some() {
                 let what = format!("partition {}/{} has a first position already", p.stream, p.index);
                 return Err(violation(record, "C1", what));
             }

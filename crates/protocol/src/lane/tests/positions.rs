@@ -127,3 +127,17 @@ fn a_checkpoint_remembers_what_was_forgotten() {
     assert_eq!(lane.forgotten, w.lane.forgotten);
     assert_eq!(lane.left_at(0, "f", 0, "id").map(|p| p.next), Some(5));
 }
+
+/// A source of files begins with thousands of partitions, and every start folds that record: it must not compare each with each.
+#[test]
+fn a_genesis_of_thousands_of_partitions_is_compared_by_names() {
+    let mut w = Writer::new();
+    let named =
+        |n: u32| PartitionGenesis { stream: format!("file-{n}"), leader_epoch: -1, ..Default::default() };
+    let mut partitions: Vec<PartitionGenesis> = (0..20_000).map(named).collect();
+    partitions.push(named(0));
+    let twice = Genesis { partitions: partitions.clone(), ..Default::default() };
+    assert_eq!(rule(w.push(Body::Genesis(twice))), "C1");
+    partitions.pop();
+    w.push(Body::Genesis(Genesis { partitions, ..Default::default() })).expect("each has one beginning");
+}
