@@ -94,7 +94,13 @@ impl StoreError {
     /// An operating system's error with [`Effect::None`]; `doing` says at which step, as in "write its bytes".
     pub fn io(operation: Operation, place: impl fmt::Display, doing: &str, source: io::Error) -> Self {
         let kind = ErrorKind::of(&source);
-        let reason = format!("failed to {doing}: {source}");
+        let way = match source.kind() {
+            io::ErrorKind::ReadOnlyFilesystem => {
+                "; its file system is mounted read-only: the kernel's log says why, and `mount -o remount,rw` undoes it"
+            }
+            _ => "",
+        };
+        let reason = format!("failed to {doing}: {source}{way}");
         Self { source: Some(source), ..Self::new(kind, operation, place, reason) }
     }
 
@@ -146,7 +152,9 @@ impl ErrorKind {
             Self::OutOfRange => "the object is shorter than its index says: restore it from a backup",
             Self::Corrupt => "something else wrote into the store: restore the object from a backup",
             Self::Conflict => "an object and a folder cannot share a name: remove the foreign one",
-            Self::NotSupported => "choose another place for the store",
+            Self::NotSupported => {
+                "make the place fit as the reason says, or choose another one for a new pipeline's store"
+            }
             Self::Missing => "create the bucket, or name the right one; Forebay does not create buckets",
             Self::Url => {
                 "give `file:///absolute/path`, a plain path, `s3://bucket/prefix`, `gs://…`, `az://…` or `memory://`, with the \

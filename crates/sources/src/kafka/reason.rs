@@ -11,6 +11,7 @@
 //! | `Connection setup timed out in state CONNECT`     | nothing answers at this address                   |
 //! | the same in another state, `ApiVersionRequest failed` | connected, but no answer                     |
 //! | `Disconnected…`                                   | the broker closed the connection, and when        |
+//! | `Invalid response size …`, of the bytes of HTTP or TLS | that it speaks another protocol             |
 //! | anything else, all of TLS and logins              | the same, without the time that it took           |
 
 /// The settings of the source that decide whether a broker's listener understands us.
@@ -69,6 +70,9 @@ fn split_address(sentence: &str) -> (Option<&str>, &str) {
 }
 
 fn words(said: &str, address: Option<&str>, state: &str) -> String {
+    if said.contains("Too many open files") {
+        return "this process has no file descriptor left, and the broker is not at fault: raise its limit (`ulimit -n`, `LimitNOFILE=` of a unit)".into();
+    }
     if let Some((at, why)) = said.strip_prefix("Connect to ").and_then(|rest| rest.split_once(" failed: ")) {
         // `ipv4#127.0.0.1:9092`: worth saying where a name stands for several addresses.
         let at = at.split_once('#').map_or(at, |(_, at)| at);
@@ -95,7 +99,23 @@ fn words(said: &str, address: Option<&str>, state: &str) -> String {
         }
         return "the broker closed the connection".into();
     }
-    said.to_owned()
+    other_protocol(said).map_or_else(|| said.to_owned(), str::to_owned)
+}
+
+/// What answers, if the first bytes of its answer, which librdkafka takes for a length, are those of another protocol: that its
+/// `receive.message.max.bytes` should be raised is no way out then.
+fn other_protocol(said: &str) -> Option<&'static str> {
+    let (_, after) = said.split_once("Invalid response size ")?;
+    let size: i32 = after.split([' ', ':']).next()?.parse().ok()?;
+    match size.to_be_bytes() {
+        [b'H', b'T', b'T', b'P'] => {
+            Some("it speaks HTTP, and is no Kafka broker: check the address and the port")
+        }
+        [0x14..=0x17, 3, ..] => {
+            Some("its listener speaks TLS: set `security.protocol` to `ssl` or `sasl_ssl`")
+        }
+        _ => None,
+    }
 }
 
 /// A sentence's beginning as the middle of ours; an abbreviation stays.

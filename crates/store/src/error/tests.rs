@@ -17,6 +17,8 @@ fn a_message_names_the_place_the_reason_and_the_way_out() {
 fn a_read_only_disk_asks_for_permission_and_a_full_quota_for_space() {
     let kind = |kind: io::ErrorKind| StoreError::io(Operation::Put, "k", "sync", kind.into()).kind;
     assert_eq!(kind(io::ErrorKind::ReadOnlyFilesystem), ErrorKind::Permission);
+    let error = StoreError::io(Operation::Put, "k", "sync", io::ErrorKind::ReadOnlyFilesystem.into());
+    assert!(error.to_string().contains("`mount -o remount,rw`"), "{error}");
     assert_eq!(kind(io::ErrorKind::QuotaExceeded), ErrorKind::Full);
     // `ulimit -f`.
     assert_eq!(kind(io::ErrorKind::FileTooLarge), ErrorKind::Full);

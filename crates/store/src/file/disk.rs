@@ -104,7 +104,15 @@ impl Disk {
             .map_err(|why| StoreError::new(ErrorKind::NotSupported, Operation::Open, &place, why))?;
         disk.check_links().map_err(|error| {
             let error = failed("make a hard link")(error);
-            if error.kind == ErrorKind::Permission { error.with_kind(ErrorKind::NotSupported) } else { error }
+            let is_read_only = error
+                .source
+                .as_ref()
+                .is_some_and(|source| source.kind() == io::ErrorKind::ReadOnlyFilesystem);
+            // A file system that was mounted read-only is to be mounted again; one without hard links stays without.
+            match error.kind {
+                ErrorKind::Permission if !is_read_only => error.with_kind(ErrorKind::NotSupported),
+                _ => error,
+            }
         })?;
         Ok(disk)
     }

@@ -37,6 +37,22 @@ fn a_brokers_failure_is_told_with_its_address_and_its_cause() {
             "SSL handshake failed: error:0A000086:SSL routines::certificate verify failed",
         ),
         (
+            "h:80/bootstrap: Receive failed: Invalid response size 1213486160 (0..536870912): increase receive.message.max.bytes \
+             (after 1ms in state APIVERSION_QUERY)",
+            "h:80",
+            "it speaks HTTP, and is no Kafka broker: check the address and the port",
+        ),
+        (
+            "h:9093/bootstrap: Receive failed: Invalid response size 352518912 (0..536870912): increase receive.message.max.bytes",
+            "h:9093",
+            "its listener speaks TLS: set `security.protocol` to `ssl` or `sasl_ssl`",
+        ),
+        (
+            "h:9092/bootstrap: Failed to create socket: Too many open files (after 0ms in state CONNECT)",
+            "h:9092",
+            "this process has no file descriptor left, and the broker is not at fault: raise its limit (`ulimit -n`, `LimitNOFILE=` of a unit)",
+        ),
+        (
             "h:9092/3: Disconnected: verify that security.protocol is correctly configured, broker might require SASL \
              authentication (after 90ms in state UP)",
             "h:9092",
