@@ -220,7 +220,11 @@ async fn of_input(
             })
         })
         .collect();
-    let shown = source.partitions().await?;
+    let mut shown = source.partitions().await?;
+    if matches!(source.streams(), Streams::Topics) {
+        // Of others, which are not moved, nothing is to be said: beside these alone they would look like ones that came since.
+        shown.retain(|start| own.contains(&&start.partition));
+    }
     let shown = source.recognize(shown, known).await?;
     let ends: BTreeMap<Partition, Position> = source.ends().await?.into_iter().collect();
     let mut targets = Vec::new();
