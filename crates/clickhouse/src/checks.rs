@@ -244,6 +244,7 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     let of = Of {
         partitions_max,
         seconds: facts.server.insert_seconds,
+        question_seconds: facts.server.question_seconds,
         zone: facts.server.zone.clone(),
         shared: engine.is_shared(),
     };

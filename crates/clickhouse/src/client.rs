@@ -7,7 +7,7 @@
 
 mod insert;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -69,6 +69,8 @@ pub struct Client {
     config: ServerConfig,
     /// Questions that this user may not ask, and when that was found out; there are three such questions.
     denied: Arc<Mutex<BTreeMap<String, Duration>>>,
+    /// Settings that the server refuses to set, and when that was found out.
+    unsettable: Arc<Mutex<BTreeMap<&'static str, Duration>>>,
 }
 
 impl Client {
@@ -118,8 +120,8 @@ impl Client {
         }
         let http =
             builder.build().map_err(|e| stop(format!("the http client cannot be made: {}", chain(&e))))?;
-        let denied = Arc::default();
-        Ok(Self { http, url, password: config.password.clone(), runtime, config, denied })
+        let (denied, unsettable) = Default::default();
+        Ok(Self { http, url, password: config.password.clone(), runtime, config, denied, unsettable })
     }
 
     /// The server's address, for messages.
@@ -148,12 +150,12 @@ impl Client {
         Ok(text(answer))
     }
 
-    /// Has `sql` make something that is not there, such as a table.
+    /// Has `sql` make something that is not there, such as a table, with these settings of ClickHouse.
     ///
     /// # Errors
     /// `Stop` when the server refuses to; `Resend` while it cannot, or does not answer.
-    pub async fn make(&self, sql: &str) -> Result<(), QueryError> {
-        self.answer(sql, (&[], &[]), ANSWER_BYTES_MAX, response::classify_making).await.map(drop)
+    pub async fn make(&self, sql: &str, settings: &[(&str, &str)]) -> Result<(), QueryError> {
+        self.answer(sql, (settings, &[]), ANSWER_BYTES_MAX, response::classify_making).await.map(drop)
     }
 
     /// As [`Client::query`], for an answer of at most `bytes_max` bytes, which are given as they came.
@@ -267,7 +269,11 @@ impl Client {
         }
         match self.one(sql, settings, params).await {
             Ok(row) => Ok(Some(row)),
-            Err(error) if error.remedy == Remedy::Stop => {
+            // A limit of the profile says nothing of the right to ask, and its answer is needed.
+            Err(error)
+                if error.remedy == Remedy::Stop
+                    && response::limits::limit(error.code, &error.message).is_none() =>
+            {
                 self.denied.lock().unwrap_or_else(PoisonError::into_inner).insert(sql.to_owned(), now);
                 Ok(None)
             }
@@ -278,6 +284,26 @@ impl Client {
     /// Seconds after which the server gives up an insert by itself; at least 1.
     pub fn insert_seconds(&self) -> u64 {
         self.config.insert_timeout.as_secs().saturating_sub(insert::SERVER_MARGIN_S).max(1)
+    }
+
+    /// Seconds after which a question is given up; at least 1.
+    pub fn question_seconds(&self) -> u64 {
+        self.config.query_timeout.as_secs().max(1)
+    }
+
+    /// Settings that the server refuses to set, whatever is asked: found out lately, by the first questions.
+    pub(crate) fn unsettable(&self) -> BTreeSet<&'static str> {
+        let mut unsettable = self.unsettable.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.runtime.elapsed();
+        unsettable.retain(|_, found| now.saturating_sub(*found) < ASK_AGAIN);
+        unsettable.keys().copied().collect()
+    }
+
+    /// Notes settings that the server refuses to set.
+    pub(crate) fn leave_unset(&self, names: impl IntoIterator<Item = &'static str>) {
+        let now = self.runtime.elapsed();
+        let mut unsettable = self.unsettable.lock().unwrap_or_else(PoisonError::into_inner);
+        unsettable.extend(names.into_iter().map(|name| (name, now)));
     }
 
     fn read_row<T: DeserializeOwned>(&self, sql: &str, line: &str) -> Result<T, QueryError> {
@@ -313,7 +339,8 @@ impl Client {
         match classify(seen) {
             Ok(()) => Ok(body.into_bytes()),
             Err(e) => {
-                let message = self.password.scrub(&self.located(e.code, &e.message));
+                let message = self.with_way(e.code, &body, &self.located(e.code, &e.message));
+                let message = self.password.scrub(&message);
                 Err(QueryError { code: e.code, ..QueryError::new(e.remedy, e.kind, message) })
             }
         }
@@ -337,6 +364,14 @@ impl Client {
         format!("server `{}`: {what}", self.url.as_str().trim_end_matches('/'))
     }
 
+    /// `what` with the way out, if a setting of this user is what refuses in the server's `text`.
+    fn with_way(&self, code: i32, text: &str, what: &str) -> String {
+        match response::limits::limit(code, text) {
+            Some(limit) => format!("{what}; {}", limit.way(&self.config.user)),
+            None => what.to_owned(),
+        }
+    }
+
     /// As [`Client::of_server`], for an answer without ClickHouse's code: something else may have given it, at an address that is wrong.
     fn located(&self, code: i32, what: &str) -> String {
         if code == 0 { self.of_server(what) } else { what.to_owned() }
@@ -349,7 +384,7 @@ impl Client {
         let reason = OF_ANY_CONNECTION.iter().fold(text.as_str(), |text, words| {
             text.strip_prefix(words).filter(|reason| !reason.is_empty()).unwrap_or(text)
         });
-        shorten(&self.password.scrub(reason), MESSAGE_CHARS_MAX)
+        shorten(&format!("{}{}", self.password.scrub(reason), own_limit(reason)), MESSAGE_CHARS_MAX)
     }
 }
 
@@ -357,7 +392,7 @@ impl Client {
 type Classify = fn(response::Answer<'_>) -> Result<(), dataflow::InsertError>;
 
 fn of_question(answer: response::Answer<'_>) -> Result<(), dataflow::InsertError> {
-    response::classify_answer(answer, false)
+    response::classify_asking(answer)
 }
 
 /// Why a body was not read to its end.
@@ -400,6 +435,14 @@ fn is_this_machine(url: &Url) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")
         || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// What to add to the reason of a connection that fails, if neither the server nor the network is at fault.
+fn own_limit(reason: &str) -> &'static str {
+    if reason.contains("(os error 24)") {
+        return ": this process has no file descriptor left, and the server is not at fault; raise its limit (`ulimit -n`, `LimitNOFILE=` of a unit)";
+    }
+    ""
 }
 
 fn headers(config: &ServerConfig) -> Result<HeaderMap, String> {

@@ -20,12 +20,15 @@
 //!
 //! A code that is not in the table is unknown and resent: a resend under the same token is always safe.
 
+mod asking;
+pub mod limits;
 mod making;
 
 use dataflow::{Effect, InsertError, Remedy, TableFault};
 
 use crate::types::shorten;
 
+pub use asking::classify_asking;
 pub use making::classify_making;
 
 /// Characters of the server's words in an error: enough for the sentence, too few for a body.
@@ -77,6 +80,7 @@ enum Meaning {
     Access,
     Forbidden,
     Request,
+    Limit,
     Uncertain,
 }
 
@@ -154,6 +158,9 @@ fn of_view(code: i32, view: &str, text: &str) -> InsertError {
         252 if text.contains("partitions") => {
             "the rows of one insert are in more than 100 partitions of its target; give the target a coarser PARTITION BY"
         }
+        _ if limits::limit(code, text).is_some() => {
+            "a setting refuses its query, which runs with the settings of the user that inserts, or of the view's definer"
+        }
         _ => "fix the view",
     };
     let message = format!(
@@ -207,10 +214,15 @@ fn of_code(code: i32, text: &str, views: bool) -> InsertError {
             "a DEFAULT or constraint of the table, or one of its views, reads a column that the insert does not have; fix the one that the \
              server names",
         ),
+        Meaning::Access if code == 164 => (E::None, R::Stop, F::Access, "this user is read-only"),
         Meaning::Access => {
             (E::None, R::Stop, F::Access, "the server refuses this user; fix the user's password or grants")
         }
         Meaning::Request => (E::None, R::Stop, F::Request, "the server does not understand the request"),
+        // Most of them are met before the part, but a view's query may have met one behind it.
+        Meaning::Limit => {
+            (E::Unknown, R::Stop, F::Request, "a setting of this user's profile refuses the insert")
+        }
         Meaning::Forbidden => (
             E::None,
             R::Stop,
@@ -303,6 +315,11 @@ fn meaning(code: i32) -> Meaning {
         73 => Meaning::Request,    // the format is not known
         115 => Meaning::Request,   // a setting is not known: the server is too old or too new
         452 => Meaning::Forbidden, // a setting is fixed for this user
+
+        // A limit of the profile, which does not pass.
+        158 | 161 | 165 | 166 | 167 | 168 | 191 | 277 | 306 | 307 | 392 | 396 | 584 | 704 | 719 => {
+            Meaning::Limit // each with its setting in `limits`
+        }
 
         // Everything else may stand after the part. By name, because people look for them here:
         241 => Meaning::Uncertain, // memory limit: it can be hit while the part is committed or a view is fed

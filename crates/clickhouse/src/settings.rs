@@ -27,12 +27,12 @@ use crate::types::{identifier, quote};
 
 mod table;
 
-pub use table::{INSERT, LOOK, PARAMETERS};
+pub use table::{INSERT, LOOK, MAKE, PARAMETERS};
 
 /// From this version on `ALTER USER … MODIFY SETTING` changes one setting and keeps the user's others.
 const VERSION_MODIFY_SETTING: (u32, u32) = (24, 12);
 
-/// With 1 a user may set nothing, and insert nothing.
+/// With 1 a user may set nothing and insert nothing; with 2 it may set all but this, and insert nothing.
 const READONLY: &str = "readonly";
 /// Asynchronous inserts that are written as one part at the most.
 const ASYNC_QUERIES: &str = "async_insert_max_query_number";
@@ -65,6 +65,8 @@ pub enum Value {
     Partitions,
     /// `sink.clickhouse.timeout`, less the five seconds by which the server gives up before us.
     Seconds,
+    /// The time that a question of a pipeline may take, where the user may change it.
+    Question,
     /// The time zone that this user's sessions had at the start.
     TimeZone,
     /// 1 on tables whose parts all nodes share, 0 otherwise.
@@ -81,14 +83,20 @@ impl Value {
             Self::Token => "the token of the insert".into(),
             Self::Partitions => "`1`; `100` if a view's target is partitioned".into(),
             Self::Seconds => "`timeout` less 5 s".into(),
+            Self::Question => "`timeout`, at most 30 s, unless a constraint forbids it".into(),
             Self::TimeZone => "the zone of the user's sessions at the start".into(),
             Self::IfShared => "`1` for `Shared…MergeTree`, else `0`".into(),
         }
     }
 
+    /// Without it a question may be refused, but is never answered wrongly.
+    fn may_be_left(self) -> bool {
+        matches!(self, Self::Rather(_) | Self::Question)
+    }
+
     /// A smaller value does as well, so that a `MAX` is obeyed.
     fn may_be_lowered(self) -> bool {
-        matches!(self, Self::Seconds)
+        matches!(self, Self::Seconds | Self::Question)
     }
 }
 
@@ -99,6 +107,8 @@ pub struct Of {
     pub partitions_max: u32,
     /// Seconds after which the server gives up an insert; at least 1.
     pub seconds: u64,
+    /// Seconds after which a question is given up; at least 1.
+    pub question_seconds: u64,
     /// The time zone of this user's sessions; empty if it is not known.
     pub zone: String,
     /// True if all nodes read the same parts.
@@ -127,10 +137,20 @@ pub struct Known {
     pub settings: BTreeMap<String, Shown>,
 }
 
+/// What a question names of which no setting of the server is known yet: settings of every supported version.
+pub fn first(question_seconds: u64) -> Vec<(&'static str, String)> {
+    let each = LOOK.iter().filter(|pin| pin.since == VERSION_MIN).filter_map(|pin| match pin.value {
+        Value::Is(value) | Value::Rather(value) => Some((pin.name, value.to_owned())),
+        Value::Question => Some((pin.name, question_seconds.to_string())),
+        _ => None,
+    });
+    each.collect()
+}
+
 impl Known {
     /// The names to ask `system.settings` for.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        INSERT.iter().chain(LOOK).map(|pin| pin.name).chain([ASYNC_QUERIES, READONLY])
+        INSERT.iter().chain(LOOK).chain(MAKE).map(|pin| pin.name).chain([ASYNC_QUERIES, READONLY])
     }
 
     /// How many asynchronous inserts one part may hold, by the setting of this user or its default, whichever is more.
@@ -154,6 +174,24 @@ impl Known {
         self.chosen(LOOK, of)
     }
 
+    /// As [`Known::look`], without the settings that this user may not set: to read what a table is before all that is wrong is told at once.
+    pub fn look_as_allowed(&self, of: &Of) -> Vec<(&'static str, String)> {
+        let mut named = self.look(of);
+        named.retain(|(name, asked)| {
+            self.settings.get(*name).is_some_and(|shown| shown.obstacle(asked).is_none())
+        });
+        named
+    }
+
+    /// What a statement names that makes a table.
+    pub fn make(&self) -> Vec<(&'static str, String)> {
+        let each = MAKE.iter().filter_map(|pin| match pin.value {
+            Value::Is(value) => self.has(pin.name).then(|| (pin.name, value.to_owned())),
+            _ => None,
+        });
+        each.collect()
+    }
+
     /// What a question names that is asked by no pipeline: all of it but what differs from table to table, which is left to the user.
     pub fn ask(&self) -> Vec<(&'static str, String)> {
         let each = LOOK.iter().filter_map(|pin| match pin.value {
@@ -171,7 +209,7 @@ impl Known {
         let each = pins.iter().filter_map(|pin| {
             let shown = self.settings.get(pin.name)?;
             let asked = shown.allowed(pin.value, wanted(pin.value, of)?);
-            let is_left = matches!(pin.value, Value::Rather(_)) && shown.obstacle(&asked).is_some();
+            let is_left = pin.value.may_be_left() && shown.obstacle(&asked).is_some();
             (!is_left).then_some((pin.name, asked))
         });
         each.collect()
@@ -179,13 +217,14 @@ impl Known {
 
     /// Why requests cannot name what they must, for each setting that the user may not change as needed.
     pub fn faults(&self, of: &Of, version: (u32, u32)) -> Vec<Fault> {
-        if let Some(readonly) = self.settings.get(READONLY).filter(|shown| shown.value == "1") {
+        if let Some(readonly) = self.settings.get(READONLY).filter(|shown| !is_same(&shown.value, "0")) {
             let why = "a user that only reads can neither insert nor set what inserts rest on";
             let pin = Pin { name: READONLY, value: Value::Is("0"), since: VERSION_MIN, why };
-            let obstacle = if readonly.fixed { "fixes at `1`" } else { "sets to `1`" };
-            return vec![self.fault(&pin, "0", obstacle, version)];
+            let verb = if readonly.fixed { "fixes at" } else { "sets to" };
+            let obstacle = format!("{verb} `{}`", readonly.value);
+            return vec![self.fault(&pin, "0", &obstacle, version)];
         }
-        let pins = INSERT.iter().chain(LOOK).filter(|pin| !matches!(pin.value, Value::Rather(_)));
+        let pins = INSERT.iter().chain(LOOK).filter(|pin| !pin.value.may_be_left());
         let each = pins.filter_map(|pin| {
             let (shown, wanted) = (self.settings.get(pin.name)?, wanted(pin.value, of)?);
             let asked = shown.allowed(pin.value, wanted);
@@ -255,6 +294,7 @@ fn wanted(value: Value, of: &Of) -> Option<String> {
         Value::Token => None,
         Value::Partitions => Some(of.partitions_max.to_string()),
         Value::Seconds => Some(of.seconds.to_string()),
+        Value::Question => Some(of.question_seconds.to_string()),
         Value::TimeZone => (!of.zone.is_empty()).then(|| of.zone.clone()),
         Value::IfShared => Some(u8::from(of.shared).to_string()),
     }
@@ -280,6 +320,8 @@ pub fn page() -> String {
     rows(&mut page, INSERT);
     page.push_str("\n## Queries: probes and polls of a table\n");
     rows(&mut page, LOOK);
+    page.push_str("\n## Statements that create a table\n");
+    rows(&mut page, MAKE);
     page.push_str("\n## Parameters of the HTTP interface\n| parameter | value | why |\n|---|---|---|\n");
     for (name, value, why) in PARAMETERS {
         writeln!(page, "| `{name}` | {value} | {why} |").expect("a text takes all");

@@ -42,7 +42,12 @@ pub(crate) use probe::{can_probe, uuid_text};
 const STATEMENT_CHARS_MAX: usize = 1_000;
 
 /// Makes the table, unless it could not be written then: `create` would not change it any more.
-async fn make(client: &Client, config: &TableConfig, create: &CreateTable) -> Result<(), Vec<Fault>> {
+async fn make(
+    client: &Client,
+    config: &TableConfig,
+    create: &CreateTable,
+    settings: &[(&'static str, String)],
+) -> Result<(), Vec<Fault>> {
     let unwritten = |faults: Vec<ColumnFault>| {
         let message = |fault: ColumnFault| match fault.column {
             Some(column) => format!("column `{column}`: {}", fault.message),
@@ -52,7 +57,7 @@ async fn make(client: &Client, config: &TableConfig, create: &CreateTable) -> Re
     };
     checks::declared(config, create).map_err(unwritten)?;
     let statement = checks::create_statement(config, create);
-    client.make(&statement).await.map_err(|error| {
+    client.make(&statement, &read::borrowed(settings)).await.map_err(|error| {
         let what = if error.remedy == Remedy::Stop { "is not created" } else { "cannot be created now" };
         let statement = shorten(&statement, STATEMENT_CHARS_MAX);
         let message =
@@ -109,7 +114,7 @@ impl ClickHouseTable {
         let client = Client::new(server, runtime).map_err(|e| vec![e.into()])?;
         let mut facts = read::facts(&client, &config).await.map_err(|e| vec![e])?;
         if let (true, Some(create)) = (facts.lacks_table_alone(), &config.create) {
-            make(&client, &config, create).await?;
+            make(&client, &config, create, &facts.server.known.make()).await?;
             facts = read::facts(&client, &config).await.map_err(|e| vec![e])?;
         }
         let plan = checks::judge(&facts, &config)?;

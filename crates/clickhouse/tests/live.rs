@@ -42,6 +42,8 @@ mod faults;
 mod inserts;
 #[path = "live/objects.rs"]
 mod objects;
+#[path = "live/profiles.rs"]
+mod profiles;
 #[path = "live/upserts.rs"]
 mod upserts;
 #[path = "live/values.rs"]

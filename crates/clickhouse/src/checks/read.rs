@@ -4,6 +4,7 @@
 //! ([`super::judge`]), nor what changes from moment to moment ([`super::sight`]). Every question has exactly one row as its answer, so that
 //! an answer that was lost on its way is not taken for "nothing".
 
+mod first;
 mod shape;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,8 +72,9 @@ pub async fn facts(client: &Client, config: &TableConfig) -> Result<Facts, Fault
     // What the server is comes first: one that is too old answers the other questions wrongly.
     let (version, known) = join(version(client), known(client)).await;
     let (version, known) = (version?, known?);
-    let of = Of { partitions_max: 1, seconds: 1, zone: String::new(), shared: false };
-    let ask = Asker { client, settings: known.look(&of) };
+    let question_seconds = client.question_seconds();
+    let of = Of { partitions_max: 1, seconds: 1, question_seconds, zone: String::new(), shared: false };
+    let ask = Asker { client, settings: known.look_as_allowed(&of) };
     let (server, table, policies) =
         join3(server(&ask, version), table(&ask, &config.database, &config.table), policies(&ask, config))
             .await;
@@ -86,13 +88,19 @@ pub async fn facts(client: &Client, config: &TableConfig) -> Result<Facts, Fault
         |table: &TableRow| Engine::read(&table.engine, &table.engine_full).is_ok_and(|e| e.replicated);
     let targets = views.iter().filter_map(|view| view.target.as_ref());
     let all_replicated = std::iter::once(&table).chain(targets).all(is_replicated);
-    let nodes = if all_replicated { Vec::new() } else { nodes(client, config).await? };
+    let nodes = if all_replicated { Vec::new() } else { nodes(&ask, config).await? };
     Ok(Facts { server, table: Some(table), has_database: true, views, nodes })
 }
 
 async fn version(client: &Client) -> Result<(u32, u32), Fault> {
     // In the oldest form that there is: a server too old for the rest must still be told apart.
-    let text = client.query("SELECT version()", &[], &[]).await?;
+    let text = loop {
+        let settings = first::settings(client);
+        match client.query("SELECT version()", &borrowed(&settings), &[]).await {
+            Err(error) if first::should_retry(client, &settings, &error) => {}
+            answer => break answer?,
+        }
+    };
     let text = text.trim();
     if text.is_empty() {
         let message = "the answer to `SELECT version()` is empty: look for a proxy, or for a setting of this user (`offset`, `additional_result_filter`), \
@@ -121,7 +129,8 @@ fn version_of(text: &str) -> Result<(u32, u32), String> {
     }
 }
 
-/// The settings as this user has them. Asked without any setting of ours, which would be shown in the place of the profile's.
+/// The settings as this user has them. Of those that the question itself names it is shown that the user may set them as they must be; all others are
+/// asked for as the profile has them.
 pub(crate) async fn known(client: &Client) -> Result<Known, QueryError> {
     type Row = (String, String, u8, Option<String>, Option<String>);
     let names: Vec<String> = Known::names().map(types::quote).collect();
@@ -129,7 +138,13 @@ pub(crate) async fn known(client: &Client) -> Result<Known, QueryError> {
         "SELECT currentUser(), groupArray((name, value, readonly, min, max)) FROM system.settings WHERE name IN ({})",
         names.join(", ")
     );
-    let (user, rows): (String, Vec<Row>) = client.one(&sql, &[], &[]).await?;
+    let (user, rows): (String, Vec<Row>) = loop {
+        let settings = first::settings(client);
+        match client.one(&sql, &borrowed(&settings), &[]).await {
+            Err(error) if first::should_retry(client, &settings, &error) => {}
+            answer => break answer?,
+        }
+    };
     let row = |(name, value, readonly, min, max)| (name, Shown { value, fixed: readonly != 0, min, max });
     let settings: BTreeMap<String, Shown> = rows.into_iter().map(row).collect();
     if settings.is_empty() {
@@ -181,6 +196,7 @@ async fn server(ask: &Asker<'_>, version: (u32, u32)) -> Result<Server, Fault> {
         table_defaults,
         known: Known::default(),
         insert_seconds: ask.client.insert_seconds(),
+        question_seconds: ask.client.question_seconds(),
         hashes: hashes?,
         counts_async: asyncs?.is_some(),
         policies: Vec::new(),
@@ -353,12 +369,14 @@ fn path(text: &str) -> Vec<String> {
 }
 
 /// Who answers on new connections, and which table of this name it has: servers without an identity are told apart by that.
-async fn nodes(client: &Client, config: &TableConfig) -> Result<Vec<String>, Fault> {
-    let fresh = client.without_kept_connections()?;
+async fn nodes(ask: &Asker<'_>, config: &TableConfig) -> Result<Vec<String>, Fault> {
+    let fresh = ask.client.without_kept_connections()?;
+    let settings = borrowed(&ask.settings);
     let params = [("database", config.database.as_str()), ("table", config.table.as_str())];
     let sql = "SELECT toString(serverUUID()), hostName(), (SELECT groupArray(concat(toString(uuid), ' ', toString(data_paths))) \
                FROM system.tables WHERE database = {database:String} AND name = {table:String})";
-    let probes = (0..NODE_PROBES).map(|_| fresh.one::<(String, String, Vec<String>)>(sql, &[], &params));
+    let probes =
+        (0..NODE_PROBES).map(|_| fresh.one::<(String, String, Vec<String>)>(sql, &settings, &params));
     let rows = try_join_all(probes).await.map_err(|e| Fault { remedy: Remedy::Resend, ..Fault::from(e) })?;
     Ok(rows.into_iter().map(|(uuid, host, tables)| format!("{uuid} {host} {}", tables.join(" "))).collect())
 }

@@ -42,6 +42,7 @@ pub(super) fn facts(table: TableRow) -> Facts {
             zone: "UTC".into(),
             table_defaults,
             insert_seconds: 175,
+            question_seconds: 30,
             counts_async: true,
             ..Server::default()
         },

@@ -95,6 +95,9 @@ impl Client {
         })?);
         let seen = Answer { status, exception_code, from_clickhouse, body: &body };
         let mut judged = response::classify_answer(seen, views);
+        if let Err(error) = &mut judged {
+            error.message = self.with_way(error.code, &body, &error.message);
+        }
         if let Err(error) = &mut judged
             && !complete.load(Ordering::SeqCst)
         {

@@ -367,3 +367,10 @@ fn this_machine_is_known_by_its_loopback_names() {
         assert_eq!(is_this_machine(&Url::parse(url).unwrap()), ours, "{url}");
     }
 }
+
+#[test]
+fn a_process_without_descriptors_is_told_its_own_limit() {
+    let error = std::io::Error::from_raw_os_error(24);
+    assert!(own_limit(&format!("tcp connect error: {error}")).contains("`ulimit -n`"));
+    assert_eq!(own_limit("tcp connect error: Connection refused (os error 111)"), "");
+}

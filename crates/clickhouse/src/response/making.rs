@@ -16,7 +16,7 @@ use super::{Answer, MESSAGE_CHARS_MAX, Meaning, classify_answer, code_in, error,
 use crate::types::shorten;
 
 /// Codes of a server that is busy, starting, stopping, or without something that it needs.
-const TEMPORARY: [i32; 32] = [
+pub(super) const TEMPORARY: [i32; 32] = [
     32,  // read after the end: the request was damaged
     33,  // not all data could be read
     57,  // another process makes it at this moment
@@ -61,10 +61,16 @@ pub fn classify_making(answer: Answer<'_>) -> Result<(), InsertError> {
         _ if TEMPORARY.contains(&code) => {
             (Remedy::Resend, TableFault::Overloaded, "the server cannot do it now")
         }
+        Meaning::Access if code == 164 => (Remedy::Stop, TableFault::Access, "this user is read-only"),
         Meaning::Access => (
             Remedy::Stop,
             TableFault::Access,
             "the server refuses this user; fix the user's password or grants",
+        ),
+        Meaning::Forbidden => (
+            Remedy::Stop,
+            TableFault::Access,
+            "a profile of this user forbids a setting that the statement must name",
         ),
         Meaning::TableMissing => (Remedy::Stop, TableFault::TableMissing, "the server refuses it"),
         _ => (Remedy::Stop, TableFault::Request, "the server refuses it"),

@@ -182,6 +182,13 @@ pub const INSERT: &[Pin] = &[
     ),
 ];
 
+/// What a statement names that makes a table.
+pub const MAKE: &[Pin] = &[old(
+    "data_type_default_nullable",
+    "0",
+    "the columns of a table that is created would take NULL, and its sorting key be refused",
+)];
+
 /// What every question names, as far as it can change a count or an answer.
 pub const LOOK: &[Pin] = &[
     pin(
@@ -198,7 +205,11 @@ pub const LOOK: &[Pin] = &[
         "one statement must be answered by one server",
     ),
     pin("enable_parallel_replicas", Value::Is("0"), (24, 10), "one statement must be answered by one server"),
-    old("use_query_cache", "0", "an outdated answer would be returned"),
+    old(
+        "use_query_cache",
+        "0",
+        "an outdated answer would be returned, and a question about the server's own tables be refused",
+    ),
     old("final", "0", "rows that merges will join would be missing from a count"),
     old("apply_deleted_mask", "1", "deleted rows would be counted"),
     old("additional_table_filters", "{}", "rows would be missing from a count"),
@@ -228,6 +239,34 @@ pub const LOOK: &[Pin] = &[
     old("sort_overflow_mode", "throw", "the answer could be truncated"),
     old("result_overflow_mode", "throw", "the answer could be truncated"),
     old("set_overflow_mode", "throw", "a truncated list of keys would find too few"),
+    old(
+        "aggregate_functions_null_for_empty",
+        "0",
+        "a count of no rows must be `0`: without a number a doubt would never end",
+    ),
+    old("send_progress_in_http_headers", "0", "status 200 would be sent before the answer is known"),
+    old("extremes", "0", "an answer would have rows that the server computes"),
+    rather("max_columns_to_read", "0", "a question about the shape of a table would be refused"),
+    rather("max_temporary_columns", "0", "a question about the shape of a table would be refused"),
+    rather("max_temporary_non_const_columns", "0", "a question about the shape of a table would be refused"),
+    rather("max_result_rows", "0", "a question about the shape of a table would be refused"),
+    rather("max_result_bytes", "0", "a question about the shape of a table would be refused"),
+    rather("max_rows_to_group_by", "0", "a doubt about a large table would never end"),
+    rather("max_rows_in_set", "0", "a question by keys would be refused"),
+    rather("max_bytes_in_set", "0", "a question by keys would be refused"),
+    rather("max_rows_in_distinct", "0", "a count of keys would be refused"),
+    rather("max_bytes_in_distinct", "0", "a count of keys would be refused"),
+    rather("max_rows_to_sort", "0", "a question whose answer is ordered would be refused"),
+    rather("max_bytes_to_sort", "0", "a question whose answer is ordered would be refused"),
+    rather("min_execution_speed", "0", "a question would be given up for its speed"),
+    rather("min_execution_speed_bytes", "0", "a question would be given up for its speed"),
+    rather("force_optimize_projection", "0", "a count without a projection would be refused"),
+    pin(
+        "max_execution_time",
+        Value::Question,
+        VERSION_MIN,
+        "the server gives up a question when Forebay does, and not before",
+    ),
     rather("force_primary_key", "0", "a count by a column outside of the key would be refused"),
     rather("force_index_by_date", "0", "a count by a column outside of the key would be refused"),
     old("output_format_json_quote_64bit_integers", "0", "answers are read as JSON"),
@@ -250,7 +289,8 @@ pub(super) const PAGE_HEAD: &str = "\
 
 Exactly-once insertion depends on settings of the server. A profile, a role or the defaults of a newer version may change any of them, so
 every request names the ones on this page. A request with a setting that the server does not know would be refused; Forebay therefore reads
-`system.settings` and names those that this server has (*since*: the first version; *–*: every supported one).
+`system.settings` and names those that this server has (*since*: the first version; *–*: every supported one). The first questions, before
+that is read, name those of the second table that every version has, but for what the server refuses to set.
 
 If a profile forbids one of them (`CONST`, or a `MIN` or `MAX` that excludes the value), the table is refused with the setting, the
 reason and the statement that fixes it. Time limits are the exception: a lower `MAX` is obeyed. `insert_quorum` is left to the profile: a quorum

@@ -1,7 +1,7 @@
 use super::*;
 
 fn of() -> Of {
-    Of { partitions_max: 1, seconds: 175, zone: "UTC".into(), shared: false }
+    Of { partitions_max: 1, seconds: 175, question_seconds: 30, zone: "UTC".into(), shared: false }
 }
 
 fn shown(value: &str) -> Shown {
@@ -142,8 +142,42 @@ fn an_empty_answer_to_a_count_is_ruled_out_by_settings() {
 }
 
 #[test]
+fn the_first_questions_name_what_every_version_has() {
+    let named = first(30);
+    for (name, wanted) in [
+        ("use_query_cache", "0"),
+        ("max_columns_to_read", "0"),
+        ("max_execution_time", "30"),
+        ("additional_result_filter", ""),
+        ("result_overflow_mode", "throw"),
+    ] {
+        assert_eq!(value(&named, name), Some(wanted), "{name}");
+    }
+    for name in ["enable_parallel_replicas", "select_sequential_consistency", "session_timezone"] {
+        assert_eq!(
+            value(&named, name),
+            None,
+            "{name}: not of every version, or not the same for every table"
+        );
+    }
+}
+
+#[test]
+fn a_table_is_read_with_what_may_be_set_and_then_refused_for_the_rest() {
+    let mut known = every();
+    known.settings.insert("final".into(), Shown { fixed: true, ..shown("1") });
+    known.settings.insert("max_execution_time".into(), Shown { max: Some("3".into()), ..shown("3") });
+    assert_eq!(value(&known.look(&of()), "final"), Some("0"));
+    let allowed = known.look_as_allowed(&of());
+    assert_eq!((value(&allowed, "final"), value(&allowed, "limit")), (None, Some("0")));
+    assert_eq!(value(&allowed, "max_execution_time"), Some("3"), "a lower limit of time is obeyed");
+    assert_eq!(known.faults(&of(), (26, 2)).len(), 1);
+    assert_eq!(value(&known.make(), "data_type_default_nullable"), Some("0"));
+}
+
+#[test]
 fn no_setting_is_named_twice_and_each_has_a_reason() {
-    for pins in [INSERT, LOOK] {
+    for pins in [INSERT, LOOK, MAKE] {
         let names: std::collections::BTreeSet<&str> = pins.iter().map(|pin| pin.name).collect();
         assert_eq!(names.len(), pins.len());
         assert!(pins.iter().all(|pin| !pin.why.is_empty() && pin.since >= VERSION_MIN));

@@ -60,7 +60,10 @@ async fn every_statement_about_users_that_the_checks_print_is_one() {
     let server = server_or_skip!();
     for statement in testing::ACCESS.lines() {
         server.query(&format!("EXPLAIN AST {statement}")).unwrap_or_else(|e| panic!("{statement}: {e}"));
-        let wrong = statement.replace(" TO ", " INTO ").replace(" = ", " := ");
+        let wrong = statement
+            .replace(" TO ", " INTO ")
+            .replace(" = ", " := ")
+            .replace(" DROP SETTING ", " DROP SETTLING ");
         assert!(server.query(&format!("EXPLAIN AST {wrong}")).is_err(), "{wrong}");
     }
 }

@@ -21,11 +21,11 @@ use sources::file::Csv;
 use super::asked::Place;
 
 /// Settings by which an answer has all of its rows.
-pub(super) const WHOLE: [(&str, &str); 2] = [("limit", "0"), ("offset", "0")];
+pub(super) const WHOLE: [(&str, &str); 3] = [("limit", "0"), ("offset", "0"), ("use_query_cache", "0")];
 
 /// Settings by which an answer holds values as they are: 64-bit numbers and decimals as texts, times with their zone.
 /// NaN and infinities too; and no limit of a user's profile, nor a shard that is away, may shorten it without an error.
-pub(super) const EXACT: [(&str, &str); 16] = [
+pub(super) const EXACT: [(&str, &str); 18] = [
     ("output_format_json_quote_64bit_integers", "1"),
     ("output_format_json_quote_decimals", "1"),
     ("output_format_json_quote_denormals", "1"),
@@ -42,6 +42,8 @@ pub(super) const EXACT: [(&str, &str); 16] = [
     ("limit", "0"),
     ("offset", "0"),
     ("skip_unavailable_shards", "0"),
+    ("use_query_cache", "0"),
+    ("send_progress_in_http_headers", "0"),
 ];
 
 /// Where the rows are.

@@ -11,7 +11,7 @@ use clickhouse::client::Client;
 use clickhouse::compress::Method;
 use clickhouse::types::{self, quote};
 use clickhouse::{ClickHouseTable, Fault, Secret, ServerConfig, TableConfig, dead_letters as letters};
-use dataflow::{Effect, Remedy, Runtime, Schema};
+use dataflow::{Effect, Remedy, Runtime, Schema, TableFault};
 use engine::Status;
 use engine::problem::Noticed;
 use protocol::Lane;
@@ -58,7 +58,13 @@ pub async fn open(
         if let Some(fault) = faults.first() {
             let why = fault.to_string();
             status.unanswered(&name, fault.kind, &why, Effect::None, runtime.wall_ms());
-            tracing::warn!(table = name, "ClickHouse does not answer, trying again: {why}");
+            let what = match fault.kind {
+                TableFault::Connection | TableFault::Timeout | TableFault::Broken => {
+                    "ClickHouse does not answer"
+                }
+                _ => "ClickHouse cannot serve the table now",
+            };
+            tracing::warn!(table = name, "{what}, trying again: {why}");
         }
         runtime.sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);

@@ -20,6 +20,8 @@ pub struct Server {
     pub known: Known,
     /// Seconds after which the server gives up an insert by itself.
     pub insert_seconds: u64,
+    /// Seconds after which a question is given up.
+    pub question_seconds: u64,
     /// How it remembers inserts.
     pub hashes: Hashes,
     /// True if it says how many asynchronous inserts it took.

@@ -19,7 +19,9 @@ impl Told {
     /// once each: whoever mends one thing must not meet the next at the start.
     pub(super) fn is_new(&mut self, fault: &Fault) -> bool {
         match (fault.kind, &fault.fix) {
-            (TableFault::Access, Some(_)) => self.forbidden.insert(fault.to_string()),
+            (TableFault::Access, Some(_)) | (TableFault::Request, _) => {
+                self.forbidden.insert(fault.to_string())
+            }
             (TableFault::Access, None) => !std::mem::replace(&mut self.is_away, true),
             _ if fault.remedy == Remedy::Resend => !std::mem::replace(&mut self.is_away, true),
             _ => true,
