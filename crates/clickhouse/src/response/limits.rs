@@ -1,7 +1,7 @@
 //! Settings of a user's profile that the server names, by a code or by words, as the reason of a refusal.
 //!
 //! Owns which setting stands behind a code, and the statement that mends it. Pure. Does not own what a refusal means for an insert, a question or
-//! a statement ([`super`], [`super::asking`], [`super::making`]), nor the judgement of constraints before a request ([`crate::settings`]).
+//! a statement ([`crate::response`] and its modules), nor the judgement of constraints before a request ([`crate::settings`]).
 
 use crate::types::{identifier, quote};
 
