@@ -217,7 +217,9 @@ impl Known {
 
     /// Why requests cannot name what they must, for each setting that the user may not change as needed.
     pub fn faults(&self, of: &Of, version: (u32, u32)) -> Vec<Fault> {
-        if let Some(readonly) = self.settings.get(READONLY).filter(|shown| !is_same(&shown.value, "0")) {
+        if let Some(readonly) =
+            self.settings.get(READONLY).filter(|shown| matches!(shown.value.as_str(), "1" | "2"))
+        {
             let why = "a user that only reads can neither insert nor set what inserts rest on";
             let pin = Pin { name: READONLY, value: Value::Is("0"), since: VERSION_MIN, why };
             let verb = if readonly.fixed { "fixes at" } else { "sets to" };
