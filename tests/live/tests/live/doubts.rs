@@ -9,31 +9,31 @@ use live::{Accounts, Case, Pipeline, Table};
 use serde_json::json;
 use testkit::{Answer, Fault, FaultProxy, Rule, wait_until};
 
-const INSERT: &str = "INSERT INTO";
+pub(super) const INSERT: &str = "INSERT INTO";
 
 /// Longer than any step that a test waits for.
-const LONG: Duration = live::PATIENCE;
+pub(super) const LONG: Duration = live::PATIENCE;
 
 /// Tokens that the tables remember, and inserts that are more than half of them.
-const WINDOW: u64 = 100;
-const OTHERS: u64 = 60;
+pub(super) const WINDOW: u64 = 100;
+pub(super) const OTHERS: u64 = 60;
 
 /// The exit code for "a person must decide".
-const PERSON: i32 = 4;
+pub(super) const PERSON: i32 = 4;
 
-fn ids(range: std::ops::Range<u32>) -> impl Iterator<Item = String> {
+pub(super) fn ids(range: std::ops::Range<u32>) -> impl Iterator<Item = String> {
     range.map(|id| json!({ "id": id }).to_string())
 }
 
 /// Inserts by somebody else, past the proxy.
-fn others_write(table: &Table, inserts: u64) {
+pub(super) fn others_write(table: &Table, inserts: u64) {
     for n in 0..inserts {
         table.ask(&format!("INSERT INTO {{t}} (id) VALUES ({})", 1_000_000 + n));
     }
 }
 
 /// A server that certainly has not restarted: one that is some seconds old. Else no token is trusted.
-fn wait_until_old(case: &Case) {
+pub(super) fn wait_until_old(case: &Case) {
     let probe = Table::at(&case.server().url(), "system.one");
     let uptime_s = || probe.value("SELECT uptime()").parse::<u64>().expect("a number");
     wait_until(live::PATIENCE, "the server to be old enough", || uptime_s() >= 6);
@@ -213,7 +213,7 @@ fn stops_and_asks((exit, log): (testkit::Exit, String)) {
     assert!(log.contains("forebay answer"), "{log}");
 }
 
-fn goes_on(feed: &live::Feed, pipeline: &Pipeline, table: &Table, rows: u64) {
+pub(super) fn goes_on(feed: &live::Feed, pipeline: &Pipeline, table: &Table, rows: u64) {
     feed.send(ids(200..300));
     pipeline.drain();
     assert_eq!(table.count_and_distinct("id"), (rows + 100, rows + 100));

@@ -26,6 +26,7 @@
 //! | [`host_logs`]  | files that a gateway follows while they are rotated and it is killed               |
 //! | [`poison`]     | records that are not what they should be, and times                               |
 //! | [`doubts`]     | inserts in doubt: tails that come late, questions and answers                     |
+//! | [`doubts_answered`] | rows that are there in part: each answer taken                                   |
 //! | [`problems`]   | what a running program waits for, as states; tokens that are forgotten too soon  |
 //! | [`told`]       | what the program says of a run, a check and letters                               |
 //! | [`outages`]    | lost answers, servers that refuse, are away, or lost rows                         |
@@ -76,6 +77,7 @@ mod csv;
 mod deaths;
 mod demo;
 mod doubts;
+mod doubts_answered;
 mod faults;
 mod fencing;
 mod glassflow;
