@@ -100,6 +100,52 @@ fn every_command_of_the_guide_does_what_it_says() {
     assert_eq!(second.count_and_distinct("id"), (RECORDS, RECORDS));
 }
 
+/// The blocks that read everything again, over Kafka: it knows how far a group has read, and the page says what to do about it.
+#[test]
+fn the_guide_s_blocks_that_read_a_topic_again_need_another_group_as_it_says() {
+    let Some(case) = Case::begin("guide_kafka") else { return };
+    let table = case.table_called("events", "id UInt64, at DateTime('UTC')", "id");
+    case.feed().send(records(0..RECORDS).lines());
+    let source = |group: &str| {
+        format!("{{ kafka: {{ brokers: \"{}\", topic: {}{group} }} }}", case.kafka().bootstrap(), case.name())
+    };
+    let files = pipeline(&case, "events", "./forebay-data", "1h", "events.jsonl", "events");
+    let of_file = "{ file: { paths: [\"events.jsonl\"] } }";
+    let write_group = |group: &str| {
+        assert!(files.contains(of_file));
+        write(case.dir(), "events.yaml", &files.replace(of_file, &source(group)));
+    };
+    write_group("");
+    let page =
+        std::fs::read_to_string(workspace_dir().join("docs/changing-a-pipeline.md")).expect("the page");
+    assert!(page.contains("`group: events-again`"));
+    let blocks = blocks(&page);
+    let start = "forebay run events.yaml --drain";
+    run(&case, &table, start);
+    for (has, group) in
+        [("forebay reset events.yaml --yes", ", group: events-again"), ("forebay delete ", ", group: third")]
+    {
+        let block = blocks.iter().find(|block| block.iter().any(|line| line.starts_with(has)));
+        for line in block.expect("a block of the page") {
+            if line == start {
+                let program = binary().expect("the program is built");
+                let refused = Command::new(program)
+                    .args(["run", "events.yaml", "--drain"])
+                    .current_dir(case.dir())
+                    .output()
+                    .expect("it starts");
+                let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+                assert!(refused.status.code() == Some(4) && said.contains("the store was lost"), "{said}");
+                assert!(said.contains("give the source another `group`"), "{said}");
+                assert_eq!(table.count(), 0);
+                write_group(group);
+            }
+            run(&case, &table, line);
+        }
+        assert_eq!(table.count_and_distinct("id"), (RECORDS, RECORDS), "after {block:?}");
+    }
+}
+
 /// The store is an older copy of itself: what was read since then would be written a second time.
 #[test]
 fn a_file_source_whose_store_was_rolled_back_is_refused() {
