@@ -368,3 +368,22 @@ fn a_root_that_is_open_to_everybody_is_refused() {
     fs::set_permissions(&root, fs::Permissions::from_mode(0o775)).expect("closed");
     FileStore::open(&root, Arc::new(Inline)).expect("the way out works");
 }
+
+/// Only root can give a folder away; for others the test says that it was not run.
+#[test]
+fn a_root_of_another_user_is_refused_until_it_is_given_back() {
+    let folder = Folder::new();
+    let root = folder.path().join("root");
+    FileStore::open(&root, Arc::new(Inline)).expect("it is ours");
+    for given in [root.clone(), root.join(temp::FOLDER)] {
+        if std::os::unix::fs::chown(&given, Some(1), Some(1)).is_err() {
+            eprintln!("SKIPPED: only root can give a folder to another user");
+            return;
+        }
+        let error = FileStore::open(&root, Arc::new(Inline)).expect_err("another user's").to_string();
+        let shown = format!("`{}` belongs to another user (uid 1); `chown` it to the one", given.display());
+        assert!(error.contains(&shown) && error.contains("(uid 0)"), "{error}");
+        std::os::unix::fs::chown(&given, Some(0), Some(0)).expect("given back");
+        FileStore::open(&root, Arc::new(Inline)).expect("the way out works");
+    }
+}
