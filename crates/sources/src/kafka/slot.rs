@@ -1,7 +1,7 @@
 //! What is known of one partition while it is read, and when reading it must stop. Pure.
 //!
-//! Owns the partition's place, and the refusal of a topic that was made anew or of an offset that is not held, with the command that gives
-//! them up. Does not own the fetching, which `kafka::fetch` and `direct::broker` do with it.
+//! Owns the partition's place, and the refusal of a topic that was made anew, of an offset that is not held and of a batch that cannot be
+//! read, with the command that gives them up. Does not own the fetching, which `kafka::fetch` and `direct::broker` do with it.
 
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::position::{self, Position};
@@ -67,6 +67,22 @@ pub(super) fn check(from: &ReadFrom, topic: Option<&Topic>) -> Result<(), Source
         ));
     }
     Ok(())
+}
+
+/// The refusal of a batch that cannot be read, at or after offset `next`; `end` is the offset after it, if that is known.
+pub(super) fn unreadable(partition: &Partition, next: u64, why: &str, end: Option<u64>) -> SourceError {
+    let way = match end {
+        Some(end) => format!(
+            "the batch ends before offset `{end}`. To give up what is left of it and read on behind it, run `forebay reset FILE --to \
+             '{partition}={end}'` and start again"
+        ),
+        None => format!(
+            "where the batch ends is not known. To give up all that the partition holds by now, run `forebay reset FILE --to latest \
+             --partition {partition}` and start again"
+        ),
+    };
+    let message = format!("`{partition}` cannot be read at or after offset `{next}`: {why}; {way}");
+    SourceError::new(SourceFault::Refused, message).at(partition)
 }
 
 /// The refusal of a position that is not held.

@@ -213,6 +213,18 @@ fn a_partition_is_checked_by_its_topic_id() {
 }
 
 #[test]
+fn a_batch_that_cannot_be_read_names_the_command_that_goes_on_behind_it() {
+    let partition = Partition::new("events", 2);
+    let known = slot::unreadable(&partition, 5, "a batch is malformed", Some(9));
+    assert_eq!(known.fault, SourceFault::Refused);
+    let wanted = "`events/2` cannot be read at or after offset `5`: a batch is malformed; the batch ends before offset `9`. To give up what is \
+                  left of it and read on behind it, run `forebay reset FILE --to 'events/2=9'` and start again";
+    assert_eq!(known.message, wanted);
+    let unknown = slot::unreadable(&partition, 5, "corrupt message (error 2)", None).message;
+    assert!(unknown.contains("run `forebay reset FILE --to latest --partition events/2` and"), "{unknown}");
+}
+
+#[test]
 fn a_partition_found_after_retention_was_there_is_named() {
     let partition = |topic: &str, index| Partition::new(topic, index);
     let start = |topic: &str, index, first| PartitionStart {

@@ -88,6 +88,22 @@ pub(super) fn end(mut records: &[u8]) -> Option<(i64, i32)> {
     end
 }
 
+/// Where the first batch of `records` ends that was not read up to `next`, by its head, after a read that stopped there: the offset to go on at
+/// without it. `None` if there is none, or its head gives no such offset. The end of a batch whose checksum is wrong is what its head says.
+pub(super) fn end_of_unread(mut records: &[u8], next: u64) -> Option<u64> {
+    while let Some((batch, rest)) = whole(records) {
+        let (end, _) = end(batch)?;
+        let end = u64::try_from(end).ok()?;
+        if end > next {
+            return Some(end);
+        }
+        // One that could not be read, and says to end before where it was looked for.
+        header(batch).ok()?;
+        records = rest;
+    }
+    None
+}
+
 /// Cuts the first batch off; `None` if it is not all there.
 fn whole(records: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut at = Cursor(records);

@@ -18,7 +18,7 @@ use super::batch::{self, Batches};
 use super::connection::{Connection, Lost, SILENCE_MAX};
 use super::errors::{self, Trouble};
 use super::supervisor::Message;
-use super::wire::{self, Answer, Wanted};
+use super::wire::{self, Answer, Fetched, Wanted};
 use crate::kafka::slot::Slot;
 use crate::queue::{Closed, Sender};
 
@@ -195,9 +195,8 @@ impl Broker {
                 self.hand_back(key, trouble)?;
                 continue;
             }
-            let records = &bytes[fetched.records];
-            if let Err(trouble) =
-                read(&self.events, &mut self.scratch, &self.plan, lead, records, &fetched.aborted)?
+            let records = &bytes[fetched.records.clone()];
+            if let Err(trouble) = read(&self.events, &mut self.scratch, &self.plan, lead, records, &fetched)?
             {
                 self.hand_back(key, trouble)?;
                 continue;
@@ -279,7 +278,7 @@ fn read(
     plan: &Plan,
     lead: &mut Lead,
     records: &[u8],
-    aborted: &[(i64, i64)],
+    fetched: &Fetched,
 ) -> Result<Result<(), Trouble>, Closed> {
     let slot = &mut lead.slot;
     let before = slot.next;
@@ -296,7 +295,7 @@ fn read(
         bytes_max: plan.unpacked_bytes_max,
         record_bytes_max: plan.record_bytes_max,
     };
-    let result = batches.read(records, aborted, &mut send);
+    let result = batches.read(records, &fetched.aborted, &mut send);
     (slot.next, slot.leader_epoch) = (batches.next, batches.leader_epoch);
     if !slot.block.is_empty() {
         send(slot.block.take());
@@ -305,10 +304,15 @@ fn read(
         return Err(closed);
     }
     Ok(match result {
-        Err(why) => Err(Trouble::Unreadable(why.to_string())),
+        Err(why) => {
+            // The head of a damaged batch may say anything: no end beyond what may be read.
+            let stable = u64::try_from(fetched.stable).unwrap_or(0);
+            let end = batch::end_of_unread(records, slot.next).filter(|end| *end <= stable);
+            Err(Trouble::Unreadable(why.to_string(), end))
+        }
         // A batch that is larger than the bound comes whole, so an answer never begins with a piece of one.
         Ok(false) if !records.is_empty() && slot.next == before => {
-            Err(Trouble::Unreadable("an answer begins with a piece of a batch".into()))
+            Err(Trouble::Unreadable("an answer begins with a piece of a batch".into(), None))
         }
         Ok(_) => Ok(()),
     })

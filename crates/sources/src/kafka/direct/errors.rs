@@ -12,8 +12,8 @@ pub(super) enum Trouble {
     Missing(String),
     /// The position is not held, or the log behind it was cut.
     OutOfRange(String),
-    /// Going on would step over records.
-    Unreadable(String),
+    /// Going on would step over records: of a batch that ends before this offset, if that is known.
+    Unreadable(String, Option<u64>),
     /// An operator is needed.
     Denied(String),
 }
@@ -54,7 +54,7 @@ pub(super) fn of(code: i16, is_cut: bool) -> Option<Trouble> {
         0 if is_cut => Some(Trouble::OutOfRange("the log behind the position was cut".into())),
         0 => None,
         1 => Some(Trouble::OutOfRange(words)),
-        2 | 10 | 76 | 87 => Some(Trouble::Unreadable(words)),
+        2 | 10 | 76 | 87 => Some(Trouble::Unreadable(words, None)),
         3 | 100 | 103 => Some(Trouble::Missing(words)),
         29 | 31 | 35 => Some(Trouble::Denied(words)),
         // The list of codes is Kafka's and grows: all that is not named is worth another try.

@@ -265,10 +265,7 @@ impl Supervisor {
                 error.message = format!("{} ({why})", error.message);
                 Err(Stop::Failed(error))
             }
-            Trouble::Unreadable(why) => {
-                let message = format!("`{partition}` cannot be read at or after offset `{next}`: {why}");
-                Err(Stop::Failed(SourceError::new(SourceFault::Refused, message).at(&partition)))
-            }
+            Trouble::Unreadable(why, end) => Err(Stop::Failed(slot::unreadable(&partition, next, &why, end))),
             Trouble::Denied(why) => {
                 let message = format!("kafka refuses: `{partition}`: {why}");
                 Err(Stop::Failed(SourceError::new(SourceFault::Config, message).at(&partition)))

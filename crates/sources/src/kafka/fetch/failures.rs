@@ -37,8 +37,6 @@ impl Fetch {
             };
         };
         let partition = self.slots[index].from.partition.clone();
-        let refuse =
-            |message| Err(Stop::Failed(SourceError::new(SourceFault::Refused, message).at(&partition)));
         match meaning {
             Meaning::End => {
                 self.caught_up(index, u64::try_from(message.offset).unwrap_or(0));
@@ -54,10 +52,8 @@ impl Fetch {
             }
             Meaning::Unreadable => {
                 self.confirm_and_send()?;
-                refuse(format!(
-                    "`{partition}` cannot be read at or after offset `{}`: {why}",
-                    self.slots[index].next
-                ))
+                let why = format!("{why} (with `fetch: direct` this message names the batch's end)");
+                Err(Stop::Failed(slot::unreadable(&partition, self.slots[index].next, &why, None)))
             }
             Meaning::Missing => {
                 self.must_confirm = true;

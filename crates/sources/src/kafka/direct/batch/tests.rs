@@ -336,9 +336,50 @@ fn a_record_that_unpacks_to_more_than_is_taken_is_cut_and_harms_no_other() {
         assert_eq!(bodies, [b"before".to_vec(), vec![0; 1_000], b"behind".to_vec()], "{codec:?}");
         assert_eq!(blocks[0].cut, [(1, bomb.len() as u64)], "{codec:?}");
     }
-    // Bare Snappy is one block, which has to be there as a whole: refused by name.
-    let error = read_from(0, &encode(&records, Compression::Snappy), &[]).map(|got| got.next);
-    assert!(error.is_ok() || matches!(error, Err(BatchError::Inflate(InflateError::TooLarge { .. }))));
+}
+
+/// A batch as C programs write Snappy: its records as one block, without the blocks of Java.
+fn bare_snappy(records: &[Record]) -> Vec<u8> {
+    let mut bytes = encode(records, Compression::None);
+    let packed = snap::raw::Encoder::new().compress_vec(&bytes[HEADER_BYTES..]).expect("packs");
+    bytes.truncate(HEADER_BYTES);
+    bytes.extend(packed);
+    let len = (bytes.len() - PREFIX_BYTES) as i32;
+    bytes[8..PREFIX_BYTES].copy_from_slice(&len.to_be_bytes());
+    bytes[CRC_FROM + 1] |= 2;
+    summed(&bytes)
+}
+
+#[test]
+fn a_batch_that_cannot_be_read_is_left_out_by_going_on_at_its_end() {
+    // Bare Snappy is one block, which has to be there as a whole.
+    let bomb = vec![0; 40 * BYTES_MAX];
+    let before = encode(&[record(0, Some(b"before"))], Compression::Lz4);
+    let middle = [record(4, Some(b"with it")), record(6, Some(&bomb))];
+    let behind = encode(&[record(9, Some(b"behind"))], Compression::Lz4);
+    let small = bare_snappy(&[record(4, Some(b"small"))]);
+    assert_eq!(positions(&read_from(0, &small, &[]).expect("reads")), [4]);
+    let bombed = [before.clone(), bare_snappy(&middle), behind.clone()].concat();
+    let error = read_from(0, &bombed, &[]).map(|got| got.next).expect_err("refused");
+    assert!(matches!(error, BatchError::Inflate(InflateError::TooLarge { .. })), "{error}");
+    assert_eq!(end_of_unread(&bombed, 1), Some(7));
+    // The head is inside the checksum, which says nothing of what is wrong.
+    let mut wrong = [before, encode(&middle[..1], Compression::None), behind].concat();
+    let at = wrong.windows(7).position(|bytes| bytes == b"with it").expect("not packed");
+    wrong[at] ^= 1;
+    assert!(matches!(read_from(0, &wrong, &[]), Err(BatchError::Checksum)));
+    assert_eq!(end_of_unread(&wrong, 1), Some(5));
+    for bytes in [&bombed, &wrong] {
+        let end = end_of_unread(bytes, 1).expect("known");
+        let rest = &bytes[bytes.len() - encode(&[record(9, Some(b"behind"))], Compression::Lz4).len()..];
+        assert_eq!(positions(&read_from(end, rest, &[]).expect("reads")), [9]);
+    }
+    // All was read, or a head says nothing.
+    assert_eq!(end_of_unread(&bombed, 10), None);
+    assert_eq!(end_of_unread(b"no batch", 0), None);
+    let mut first = wrong.clone();
+    first[LAST_DELTA_AT] = 0xff;
+    assert_eq!(end_of_unread(&first, 0), None);
 }
 
 #[test]
@@ -415,6 +456,7 @@ fn fuzz_record_batches() {
             let _ = read_from(0, bytes, &[]);
             let bytes = summed(bytes);
             let _ = end(&bytes);
+            let _ = end_of_unread(&bytes, 3);
             let whole = read_from(0, &bytes, &[(9, 6)]);
             // The same where nothing is held but one record.
             let mut builder = BlockBuilder::new(Partition::new("t", 0), 0).bounded(1_000);

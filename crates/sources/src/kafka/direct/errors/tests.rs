@@ -9,7 +9,7 @@ fn codes_are_told_apart() {
     assert_eq!(of(0, false), None);
     is(0, true, Trouble::OutOfRange);
     is(1, false, Trouble::OutOfRange);
-    is(2, false, Trouble::Unreadable);
+    is(2, false, |why| Trouble::Unreadable(why, None));
     is(6, false, Trouble::Moved);
     is(29, false, Trouble::Denied);
     is(74, false, Trouble::Moved);
