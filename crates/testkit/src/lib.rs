@@ -14,6 +14,7 @@
 //! | [`Postgres`]   | a PostgreSQL server; statements; stop, kill, pause, restart on the same data          |
 //! | [`FaultProxy`] | stands before an HTTP server and refuses, delays, swallows or garbles on order        |
 //! | [`TestDir`]    | a directory under `target/testkit` that goes when the test passes and stays when not |
+//! | [`assert_this_machine_is_asked_directly`] | a client beside a proxy that the environment names                  |
 //! | [`Fuzz`]       | changes inputs of a parser until something it promises breaks                         |
 //! | [`CountingAllocator`] | how much memory a call takes at most                                           |
 //!
@@ -25,6 +26,7 @@
 
 mod clickhouse;
 mod dir;
+mod environment;
 mod fuzz;
 mod http;
 mod kafka;
@@ -41,6 +43,7 @@ mod wait;
 
 pub use clickhouse::{ClickHouse, ClickHouseOptions};
 pub use dir::{TestDir, workspace_dir};
+pub use environment::assert_this_machine_is_asked_directly;
 pub use fuzz::Fuzz;
 pub use http::{HttpClient, HttpError, HttpResponse};
 pub use kafka::{Credentials, Kafka, KafkaOptions, SCRAM_SHA_512_SESSION, Security, TopicDescription};

@@ -374,3 +374,18 @@ fn a_process_without_descriptors_is_told_its_own_limit() {
     assert!(own_limit(&format!("tcp connect error: {error}")).contains("`ulimit -n`"));
     assert_eq!(own_limit("tcp connect error: Connection refused (os error 111)"), "");
 }
+
+#[test]
+fn a_server_on_this_machine_is_never_asked_through_a_proxy() {
+    testkit::assert_this_machine_is_asked_directly(
+        module_path!(),
+        "a_server_on_this_machine_is_never_asked_through_a_proxy",
+        |url| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let client = Client::new(ServerConfig::new(url), RealTime::shared()).unwrap();
+                client.query("SELECT 1", &[], &[]).await.unwrap_err();
+            });
+        },
+    );
+}

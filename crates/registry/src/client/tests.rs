@@ -46,3 +46,17 @@ fn addresses_that_cannot_be_a_registry_are_refused() {
     let message = refused(Config { url: "https://r".into(), ca_pem, ..Config::default() });
     assert_eq!(message, "`ca` holds no certificates in PEM form");
 }
+
+#[test]
+fn a_registry_on_this_machine_is_never_asked_through_a_proxy() {
+    testkit::assert_this_machine_is_asked_directly(
+        module_path!(),
+        "a_registry_on_this_machine_is_never_asked_through_a_proxy",
+        |url| {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let client = Client::new(&Config { url: url.into(), ..Config::default() }).expect("a client");
+            let _ = runtime.block_on(client.schema(1));
+        },
+    );
+}

@@ -222,3 +222,15 @@ fn a_secret_is_not_sent_in_clear_because_an_issuer_says_so() {
         assert!(shown.contains("https://issuer.example") && !shown.contains("hunter2"), "{shown}");
     }
 }
+
+#[test]
+fn an_issuer_on_this_machine_is_never_asked_through_a_proxy() {
+    let name = "an_issuer_on_this_machine_is_never_asked_through_a_proxy";
+    testkit::assert_this_machine_is_asked_directly(module_path!(), name, |url| {
+        Issuer::new(options(url))
+            .expect("an issuer")
+            .get(0)
+            .map(|token| token.value)
+            .expect_err("it has nothing");
+    });
+}
