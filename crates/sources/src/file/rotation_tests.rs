@@ -197,13 +197,15 @@ async fn a_file_that_goes_before_it_was_read_to_its_end_is_refused() {
     let mut run = Run::new(std::slice::from_ref(&path));
     assert_eq!(run.run().await.unwrap(), ids(0..50));
     let kept = std::fs::read(&path).unwrap();
+    let elsewhere = Dir::new("unread-away");
+    let away = elsewhere.path("a.log");
     for (what, says) in
         [("gone", "is gone"), ("other", "another one"), ("emptied", "was emptied"), ("over", "written over")]
     {
         match what {
-            "gone" => std::fs::rename(&path, "/tmp/forebay-unread-away").unwrap(),
+            "gone" => std::fs::rename(&path, &away).unwrap(),
             "other" => {
-                std::fs::rename(&path, "/tmp/forebay-unread-away").unwrap();
+                std::fs::rename(&path, &away).unwrap();
                 std::fs::write(&path, rows(90..95)).unwrap();
             }
             "emptied" => std::fs::write(&path, b"").unwrap(),
@@ -211,8 +213,8 @@ async fn a_file_that_goes_before_it_was_read_to_its_end_is_refused() {
         }
         let message = run.refusal().await;
         assert!(message.contains(says) && message.contains("--partition"), "{what}: {message}");
-        if std::path::Path::new("/tmp/forebay-unread-away").exists() {
-            std::fs::rename("/tmp/forebay-unread-away", &path).unwrap();
+        if std::path::Path::new(&away).exists() {
+            std::fs::rename(&away, &path).unwrap();
         } else {
             std::fs::write(&path, &kept).unwrap();
         }
