@@ -2,10 +2,12 @@
 //!
 //! Each test has a server and a broker of its own. A life of the program begins with records that wait for it, seals some of them, gets more while it
 //! runs, and ends by a kill at a random moment; in some lives the server dies meanwhile, in one the broker. One life in five ends early: at the claim, in
-//! the restore or in the first reads. `FOREBAY_KILLS` says how many lives there are, and `FOREBAY_KILL_RECORDS` how many records come in each. In full:
+//! the restore or in the first reads. Records come until the kill, so that it meets work that is not sealed. Windows from Kafka and from Pulsar and the
+//! interval join have a form in full too: 10 lives, in which the server dies three times and the broker once, and a join that has to spill:
 //! ```text
-//! FOREBAY_KILLS=10 FOREBAY_KILL_RECORDS=20000 cargo test -p live --test end_to_end -- --nocapture --test-threads 1 deaths::
+//! cargo test -p live --test end_to_end -- --ignored --nocapture --test-threads 1 deaths::
 //! ```
+//! `FOREBAY_KILLS` says how many lives there are in either form, and `FOREBAY_KILL_RECORDS` how many records come in each.
 
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,11 @@ use crate::{inputs, joins, versions, windows};
 const KILLS: u64 = 2;
 /// Records that come in each life, unless `FOREBAY_KILL_RECORDS` says otherwise.
 const RECORDS: u64 = 6_000;
+/// The same of the tests in full.
+const KILLS_IN_FULL: u64 = 10;
+const RECORDS_IN_FULL: u64 = 20_000;
+/// The last records of a life come in so many pieces, the last of them right before the kill.
+const PIECES: usize = 6;
 /// The server dies in so many lives of ten, and at least in one.
 const SERVER_KILLS_IN_TEN: u64 = 3;
 /// One life in so many is a short one.
@@ -44,6 +51,36 @@ struct Record {
     body: String,
 }
 
+/// How much is killed.
+#[derive(Clone, Copy)]
+struct Scale {
+    lives: u64,
+    /// Records that come in each life.
+    records: u64,
+}
+
+impl Scale {
+    fn short() -> Self {
+        Self::or(KILLS, RECORDS)
+    }
+
+    fn full() -> Self {
+        Self::or(KILLS_IN_FULL, RECORDS_IN_FULL)
+    }
+
+    /// What the environment says, or else this.
+    fn or(lives: u64, records: u64) -> Self {
+        Self {
+            lives: setting("FOREBAY_KILLS", lives).max(1),
+            records: setting("FOREBAY_KILL_RECORDS", records),
+        }
+    }
+
+    fn records_in_all(self) -> u64 {
+        self.lives * self.records
+    }
+}
+
 /// What dies, and what was seen of it.
 #[derive(Debug, Default)]
 struct Deaths {
@@ -52,6 +89,10 @@ struct Deaths {
     broker: u64,
     /// Lives of the program that sealed something.
     with_progress: u64,
+    /// Kills that left records that were not sealed.
+    in_the_middle: u64,
+    /// Files of spilled rows that the kills left.
+    files: usize,
 }
 
 /// A broker that a test owns.
@@ -116,25 +157,18 @@ impl Broker for OwnPulsar {
     }
 }
 
-fn lives() -> u64 {
-    setting("FOREBAY_KILLS", KILLS).max(1)
-}
-
-fn records_in_all() -> u64 {
-    lives() * setting("FOREBAY_KILL_RECORDS", RECORDS)
-}
-
 /// Feeds the records to pipelines that run side by side while everything is killed; then reads the rest, and `closing` behind it.
 fn survive(
+    scale: Scale,
     case: &mut Case,
     broker: &mut dyn Broker,
     pipelines: &[&Pipeline],
     records: &[Record],
     closing: &[Record],
-) {
+) -> Deaths {
     let begun = Instant::now();
     let mut random = Lcg::new(seed());
-    let lives = lives();
+    let lives = scale.lives;
     let server_kills = (lives * SERVER_KILLS_IN_TEN / 10).max(1);
     let mut deaths = Deaths::default();
     let mut sealed = vec![0; pipelines.len()];
@@ -162,12 +196,15 @@ fn survive(
             case.own_server().restart().expect("the server to come back");
             deaths.server += 1;
         }
-        broker.send(next());
-        if deaths.broker > 0 && life == (lives - 1) / 2 {
-            // The same process goes on with a broker that was away.
-            wait_for_progress(pipelines, &mut sealed);
+        let (rest, wait_ms) = (next(), random.below(if is_early { 400 } else { 800 }));
+        for (n, piece) in rest.chunks(rest.len().div_ceil(PIECES).max(1)).enumerate() {
+            if n == 1 && life == (lives - 1) / 2 {
+                // The same process goes on with a broker that was away.
+                wait_for_progress(pipelines, &mut sealed);
+            }
+            std::thread::sleep(Duration::from_millis(wait_ms / PIECES as u64));
+            broker.send(piece);
         }
-        std::thread::sleep(Duration::from_millis(random.below(if is_early { 400 } else { 800 })));
         for process in &mut running {
             if !process.is_running().expect("its state") {
                 panic!("the program ended by itself:\n{}", process.stderr().expect("its log"));
@@ -175,7 +212,14 @@ fn survive(
             process.kill9().expect("the program to be killed");
         }
         deaths.program += 1;
-        println!("life {} of {lives}: {sealed:?} of {until} records were seen sealed", life + 1);
+        let left: Vec<u64> = pipelines.iter().map(|pipeline| pipeline.lag()).collect();
+        deaths.in_the_middle += u64::from(left.iter().all(|left| *left > 0));
+        deaths.files +=
+            pipelines.iter().map(|pipeline| joins::spilled_files(&pipeline.store())).sum::<usize>();
+        println!(
+            "life {} of {lives}: {sealed:?} of {until} records were seen sealed, and the kill left {left:?} that were not",
+            life + 1
+        );
     }
     for pipeline in pipelines {
         pipeline.drain();
@@ -188,6 +232,9 @@ fn survive(
     }
     println!("{deaths:?} with {} records in {:?}", records.len(), begun.elapsed());
     assert_eq!((deaths.program, deaths.server, deaths.broker), (lives, server_kills, 1));
+    assert!(deaths.with_progress * 2 >= lives, "{deaths:?}: lives must seal something");
+    assert!(deaths.in_the_middle * 2 >= lives, "{deaths:?}: kills must land in the middle of the work");
+    deaths
 }
 
 /// Where the share of a life begins.
@@ -215,10 +262,10 @@ fn time(n: u64) -> u64 {
 }
 
 /// Readings of devices for windows: as records, and those that pass the filter as device, time and amount.
-fn readings() -> (Vec<Record>, Vec<(u64, u64, i64)>) {
+fn readings(scale: Scale) -> (Vec<Record>, Vec<(u64, u64, i64)>) {
     let mut random = Lcg::new(seed() ^ 0x51);
     let mut good = Vec::new();
-    let all = (0..records_in_all()).map(|n| {
+    let all = (0..scale.records_in_all()).map(|n| {
         let (device, amount, at) = (random.below(DEVICES), random.below(1_000) as i64, time(n));
         let is_good = !n.is_multiple_of(11);
         if is_good {
@@ -236,15 +283,15 @@ fn reading(n: u64, device: &str, at: u64, amount: i64, state: &str) -> Record {
 }
 
 /// One record behind all others for each partition.
-fn last_readings() -> Vec<Record> {
-    let at = BEGIN_MS + records_in_all() * STEP_MS + CLOSING_MS;
+fn last_readings(scale: Scale) -> Vec<Record> {
+    let at = BEGIN_MS + scale.records_in_all() * STEP_MS + CLOSING_MS;
     (0..u64::from(PARTITIONS)).map(|n| reading(n, "end", at, 0, "good")).collect()
 }
 
 const FIELDS: &str = "{ device: String, at: DateTime64(3), amount: Int32, state: String }";
 
 /// The same readings in windows that are written when they close, and in windows that are written early and again.
-fn windows_survive(case: &mut Case, broker: &mut dyn Broker, source: &str) {
+fn windows_survive(scale: Scale, case: &mut Case, broker: &mut dyn Broker, source: &str) {
     let closed = case.table(windows::COLUMNS, "(device, window_start)");
     let early_name = format!("{}_early", case.name());
     // Not a table that replaces rows: whether any is there twice is to be seen.
@@ -262,8 +309,8 @@ fn windows_survive(case: &mut Case, broker: &mut dyn Broker, source: &str) {
     };
     let (of_closed, of_early) =
         (pipeline(case.name(), windows::CLOSING), pipeline(&early_name, versions::EARLY));
-    let (records, good) = readings();
-    survive(case, broker, &[&of_closed, &of_early], &records, &last_readings());
+    let (records, good) = readings(scale);
+    survive(scale, case, broker, &[&of_closed, &of_early], &records, &last_readings(scale));
 
     windows::closed_rows_are_right(&closed, good.clone());
     versions::newest_rows_are_right(&early, windows::by_window(good));
@@ -281,37 +328,71 @@ fn windows_survive(case: &mut Case, broker: &mut dyn Broker, source: &str) {
 
 #[test]
 fn kill_test_windows_from_kafka_are_exact_whatever_dies() {
-    let Some(mut case) = Case::with_own_services("kill_windows") else { return };
+    windows_from_kafka_survive(Scale::short(), "kill_windows");
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn kill_test_windows_from_kafka_in_full() {
+    windows_from_kafka_survive(Scale::full(), "kill_windows_full");
+}
+
+fn windows_from_kafka_survive(scale: Scale, name: &str) {
+    let Some(mut case) = Case::with_own_services(name) else { return };
     let source =
         format!("kafka: {{ brokers: '{}', topic: readings, start: earliest }}", case.kafka().bootstrap());
     let mut broker = OwnKafka(vec![Feed::new(case.kafka(), "readings")]);
-    windows_survive(&mut case, &mut broker, &source);
+    windows_survive(scale, &mut case, &mut broker, &source);
 }
 
 #[test]
 fn kill_test_windows_from_pulsar_are_exact_whatever_dies() {
+    windows_from_pulsar_survive(Scale::short(), "kill_windows_pulsar");
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn kill_test_windows_from_pulsar_in_full() {
+    windows_from_pulsar_survive(Scale::full(), "kill_windows_pulsar_full");
+}
+
+fn windows_from_pulsar_survive(scale: Scale, name: &str) {
     if !available(&[Service::Pulsar]) {
         return;
     }
-    let Some(mut case) = Case::with_own_server("kill_windows_pulsar", testkit::ClickHouseOptions::default())
-    else {
-        return;
-    };
+    let Some(mut case) = Case::with_own_server(name, testkit::ClickHouseOptions::default()) else { return };
     let pulsar = Pulsar::start(testkit::PulsarOptions::default()).expect("Pulsar must start");
     pulsar.create_topic("readings", PARTITIONS).expect("a topic");
     let source = format!("pulsar: {{ service: '{}', topic: readings }}", pulsar.service());
-    windows_survive(&mut case, &mut OwnPulsar { pulsar, topic: "readings" }, &source);
+    windows_survive(scale, &mut case, &mut OwnPulsar { pulsar, topic: "readings" }, &source);
 }
 
 #[test]
 fn kill_test_an_interval_join_is_exact_whatever_dies() {
-    let Some(mut case) = Case::with_own_services("kill_join") else { return };
+    an_interval_join_survives(Scale::short(), "kill_join", &joins::STEPS);
+}
+
+/// More rows wait for a match than fit into the memory of the step, so that most of them are in files when something dies.
+#[test]
+#[ignore = "takes minutes"]
+fn kill_test_an_interval_join_in_full() {
+    let deaths = an_interval_join_survives(
+        Scale::full(),
+        "kill_join_full",
+        &[&joins::that_spills(joins::STEPS[0]), joins::STEPS[1]],
+    );
+    assert!(deaths.is_none_or(|deaths| deaths.files > 0), "no kill left a file of spilled rows");
+}
+
+/// What died; `None` where the services are not there.
+fn an_interval_join_survives(scale: Scale, name: &str, steps: &[&str]) -> Option<Deaths> {
+    let mut case = Case::with_own_services(name)?;
     let table = case.table(joins::PAID, "order_id");
-    let joins::TwoTopics { pipeline, feeds } = joins::two_topics(&case, "kill_join");
-    let pipeline = joins::STEPS.iter().fold(pipeline, |pipeline, step| pipeline.step(step));
+    let joins::TwoTopics { pipeline, feeds } = joins::two_topics(&case, name);
+    let pipeline = steps.iter().fold(pipeline, |pipeline, step| pipeline.step(step));
     let mut random = Lcg::new(seed() ^ 0x52);
     // One payment and a quarter of a duplicate for most orders.
-    let orders = records_in_all() * 4 / 9;
+    let orders = scale.records_in_all() * 4 / 9;
     let payments = joins::payments(&mut random, orders);
     let order = |number: u64| (joins::ordered_at(number), 0, joins::order_body(number));
     let payment = |one: &joins::Payment| {
@@ -337,9 +418,10 @@ fn kill_test_an_interval_join_is_exact_whatever_dies() {
     });
     let closing: Vec<_> = closing.collect();
     let mut broker = OwnKafka(feeds.into());
-    survive(&mut case, &mut broker, &[&pipeline], &records, &closing);
+    let deaths = survive(scale, &mut case, &mut broker, &[&pipeline], &records, &closing);
     joins::joined_rows_are_those_of(&table, orders, &payments);
     joins::every_record_has_a_fate(&pipeline);
+    Some(deaths)
 }
 
 /// Puts records for a topic behind those that are there.
@@ -350,13 +432,14 @@ fn records_of(topic: usize, all: &mut Vec<Record>) -> impl FnMut(u32, &str) {
 #[test]
 fn kill_test_two_inputs_a_filter_a_router_and_three_tables_are_exact_whatever_dies() {
     let Some(mut case) = Case::with_own_services("kill_inputs") else { return };
+    let scale = Scale::short();
     let topics = ["kill_inputs_orders", "kill_inputs_refunds"];
     let tables = inputs::Tables::new(&case);
     let pipeline = inputs::pipeline(&case, topics);
     let (mut random, mut records) = (Lcg::new(seed() ^ 0x53), Vec::new());
     let mut expected = inputs::Expected::default();
     // A quarter of the records are sent twice, and two in seven are refunds.
-    for n in 0..records_in_all() * 4 / 5 {
+    for n in 0..scale.records_in_all() * 4 / 5 {
         if n % 7 < 5 {
             inputs::order(n, &mut random, &mut records_of(0, &mut records), &mut expected);
         } else {
@@ -364,7 +447,7 @@ fn kill_test_two_inputs_a_filter_a_router_and_three_tables_are_exact_whatever_di
         }
     }
     let mut broker = OwnKafka(topics.map(|topic| Feed::new(case.kafka(), topic)).into());
-    survive(&mut case, &mut broker, &[&pipeline], &records, &[]);
+    survive(scale, &mut case, &mut broker, &[&pipeline], &records, &[]);
     tables.hold(&expected);
     assert_eq!(pipeline.accounts(), expected.accounts);
     assert_eq!(pipeline.pending_frames(), 0);
@@ -374,6 +457,7 @@ fn kill_test_two_inputs_a_filter_a_router_and_three_tables_are_exact_whatever_di
 #[test]
 fn kill_test_a_temporal_join_is_exact_whatever_dies() {
     let Some(mut case) = Case::with_own_services("kill_temporal") else { return };
+    let scale = Scale::short();
     let table = case.table(
         "order_id UInt64, currency LowCardinality(String), at DateTime64(3), rate Nullable(Int32)",
         "order_id",
@@ -396,7 +480,7 @@ fn kill_test_a_temporal_join_is_exact_whatever_dies() {
     let mut rates = vec![std::collections::BTreeMap::new(); CURRENCIES as usize];
     let mut orders = Vec::new();
     let mut records = Vec::new();
-    for n in 0..records_in_all() {
+    for n in 0..scale.records_in_all() {
         let (at, currency, partition) = (time(n), random.below(CURRENCIES), random.below(3) as u32);
         if random.one_in(4) {
             let rate = (!random.one_in(8)).then(|| random.below(100_000));
@@ -410,7 +494,7 @@ fn kill_test_a_temporal_join_is_exact_whatever_dies() {
             records.push(Record { topic: 0, partition, body });
         }
     }
-    let last = BEGIN_MS + records_in_all() * STEP_MS + CLOSING_MS;
+    let last = BEGIN_MS + scale.records_in_all() * STEP_MS + CLOSING_MS;
     let closing = (0..PARTITIONS).flat_map(|partition| {
         let n = 10_000_000 + u64::from(partition);
         let order = format!(r#"{{"order_id":{n},"currency":"end","at":{last}}}"#);
@@ -419,7 +503,7 @@ fn kill_test_a_temporal_join_is_exact_whatever_dies() {
     });
     let closing: Vec<_> = closing.collect();
     let mut broker = OwnKafka(["orders", "rates"].map(|topic| Feed::new(case.kafka(), topic)).into());
-    survive(&mut case, &mut broker, &[&pipeline], &records, &closing);
+    survive(scale, &mut case, &mut broker, &[&pipeline], &records, &closing);
 
     let wanted: Vec<String> = orders
         .into_iter()

@@ -67,9 +67,13 @@ fn joined_rows_are_right_to_the_last_one_whatever_is_killed() {
 /// More rows wait for a match than fit into the memory of the step: most of them are in files when the process dies.
 #[test]
 fn joined_rows_that_were_spilled_are_right_to_the_last_one_whatever_is_killed() {
-    let join = STEPS[0].replace("lateness: 10s", "lateness: 150s, memory: 1MiB");
-    let files = rows_are_right("joins_spilled", &[&join, STEPS[1]]);
+    let files = rows_are_right("joins_spilled", &[&that_spills(STEPS[0]), STEPS[1]]);
     assert!(files > 0, "no life left a file of spilled rows");
+}
+
+/// The same join with more rows waiting than its memory holds.
+pub fn that_spills(join: &str) -> String {
+    join.replace("lateness: 10s", "lateness: 150s, memory: 1MiB")
 }
 
 #[test]
@@ -230,7 +234,7 @@ fn rows_are_right(name: &str, steps: &[&str]) -> usize {
 }
 
 /// Files of state below a folder of the store.
-fn spilled_files(folder: &Path) -> usize {
+pub fn spilled_files(folder: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let of = |entry: std::fs::DirEntry| match entry.path() {
         path if path.is_dir() => spilled_files(&path),
