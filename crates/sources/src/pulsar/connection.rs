@@ -15,7 +15,8 @@ use super::PulsarOptions;
 use super::address::Address;
 use super::frame::{self, Frame, PREFIX_BYTES};
 use super::messages::{
-    AuthData, AuthResponse, Command, Connect, FeatureFlags, Kind, PROTOCOL_VERSION, TOKEN_METHOD, error,
+    AuthData, AuthResponse, CERTIFICATE_METHOD, Command, Connect, FeatureFlags, Kind, NO_METHOD,
+    PROTOCOL_VERSION, TOKEN_METHOD, error,
 };
 use crate::tls::{Stream, is_pause};
 use crate::token::TokenError;
@@ -112,7 +113,7 @@ impl Connection {
         let token = self.token()?;
         let connect = Connect {
             client_version: concat!("forebay ", env!("CARGO_PKG_VERSION")).into(),
-            auth_method_name: Some(token.as_ref().map_or("none", |_| TOKEN_METHOD).into()),
+            auth_method_name: Some(self.method(token.is_some()).into()),
             auth_data: token,
             protocol_version: Some(PROTOCOL_VERSION),
             proxy_to_broker_url: broker.map(Address::authority),
@@ -151,6 +152,16 @@ impl Connection {
         let message = message.filter(|bytes| *bytes > 0).unwrap_or(MESSAGE_BYTES_USUAL);
         self.frame_bytes_max = message.min(MESSAGE_BYTES_MAX) + METADATA_BYTES_MAX;
         Ok(())
+    }
+
+    /// How we log in. A broker looks at a client's certificate only if it is told to.
+    fn method(&self, has_token: bool) -> &'static str {
+        let has_certificate = self.options.tls.as_ref().is_some_and(|tls| tls.identity.is_some());
+        match (has_token, has_certificate) {
+            (true, _) => TOKEN_METHOD,
+            (false, true) => CERTIFICATE_METHOD,
+            (false, false) => NO_METHOD,
+        }
     }
 
     /// The broker does not take the token of the last login (any more).
@@ -338,7 +349,7 @@ impl Connection {
         let response = AuthResponse {
             client_version: Some(concat!("forebay ", env!("CARGO_PKG_VERSION")).into()),
             response: Some(AuthData {
-                method: Some(token.as_ref().map_or("none", |_| TOKEN_METHOD).into()),
+                method: Some(self.method(token.is_some()).into()),
                 data: Some(token.unwrap_or_default()),
             }),
             protocol_version: Some(PROTOCOL_VERSION),

@@ -3,8 +3,10 @@
 //! Owns their fields and numbers. Does not own framing (`frame`), nor the metadata of messages, which is read field by field (`entry`).
 //! Numbers that a newer broker adds are skipped. What the protocol requires is written even if it is zero: `required`.
 
-/// `AuthMethod` of the handshake has been a text for years; this is the one for tokens.
+/// `AuthMethod` of the handshake has been a text for years; this is the one for tokens, that for clients' certificates, and that for nobody.
 pub(super) const TOKEN_METHOD: &str = "token";
+pub(super) const CERTIFICATE_METHOD: &str = "tls";
+pub(super) const NO_METHOD: &str = "none";
 
 /// The protocol that is spoken: 19 has had all that is used here since Pulsar 2.10.
 pub(super) const PROTOCOL_VERSION: i32 = 19;

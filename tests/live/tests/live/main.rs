@@ -41,6 +41,7 @@
 //! | [`topics`]     | topics with gaps, transactions, a new identity, several readers, a dead broker    |
 //! | [`pulsar`]     | Pulsar topics, with kills, another ledger, more partitions, a truncated topic      |
 //! | [`pulsar_oauth`] | tokens of an issuer, of a few seconds each; an issuer that is away or refuses         |
+//! | [`pulsar_tls`] | Pulsar over TLS: whom the program trusts, tokens of a file, clients' certificates     |
 //! | [`pulsar_schemas`] | messages that name their schema, which the brokers keep; JSON schemas           |
 //! | [`protobuf`]   | records in Protocol Buffers: a registry, topics, logs and requests, Pulsar's schemas |
 //! | [`replays`]    | dead letters listed, shown, replayed and deleted                                  |
@@ -108,6 +109,7 @@ mod protobuf;
 mod pulsar;
 mod pulsar_oauth;
 mod pulsar_schemas;
+mod pulsar_tls;
 mod refused;
 mod registry;
 mod replays;
