@@ -61,6 +61,8 @@ pub struct Seen {
     pub seals: Option<Latency>,
     /// For how long nothing was read because what is behind had no room, at the last look.
     pub backpressure_s: Option<f64>,
+    /// How far the watermark was behind the clock, at each reading of the metrics from the first batch on: four a second.
+    pub watermark_lags_s: Vec<f64>,
     /// What it did over time.
     pub trace: Trace,
 }
@@ -82,6 +84,14 @@ impl Seen {
         let (last_rows, last_at) = self.last;
         let time_s = last_at.saturating_sub(first_at).as_secs_f64();
         (time_s > 0.0).then(|| (last_rows - first_rows) as f64 / time_s)
+    }
+
+    /// The lag of the watermark that a share of its readings does not exceed; `None` without one.
+    pub fn watermark_lag_s(&self, share: f64) -> Option<f64> {
+        let mut lags = self.watermark_lags_s.clone();
+        lags.sort_by(f64::total_cmp);
+        let place = (lags.len() as f64 * share).ceil() as usize;
+        lags.get(place.saturating_sub(1)).copied()
     }
 
     /// Bytes of the state a key; `None` without state.
@@ -321,6 +331,8 @@ impl Engine {
             seen.latency = latency(&page, latency::END_TO_END).or(seen.latency);
             seen.seals = latency(&page, latency::SEAL).or(seen.seals);
             seen.backpressure_s = latency::number(&page, latency::BACKPRESSURE).or(seen.backpressure_s);
+            seen.watermark_lags_s
+                .extend(latency::number(&page, latency::WATERMARK_LAG).filter(|lag| *lag > 0.0));
         }
     }
 

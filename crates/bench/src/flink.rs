@@ -29,7 +29,7 @@ use super::place::{Common, Place};
 use super::pulsar_topic::PulsarTopic;
 use super::report::{Arm, Goal, Report, Run, Setting, Verdict, of_content};
 use super::server::Server;
-use super::topic::Topic;
+use super::topic::{Pace, Sent, Topic};
 use super::{RUN_MAX, child, figure};
 use peer::Flink;
 use pipeline::{kafka, pipeline_text, pulsar};
@@ -103,9 +103,11 @@ pub enum Feed {
     },
 }
 
-/// A topic that was filled.
-enum Filled {
-    Kafka(Topic),
+/// A topic of either kind, empty or filled.
+#[derive(Clone)]
+enum AnyTopic {
+    /// With the brokers.
+    Kafka(String, Topic),
     Pulsar(PulsarTopic),
 }
 
@@ -147,11 +149,36 @@ struct Bench<'a> {
     place: &'a Place<'a>,
 }
 
-impl Filled {
+impl AnyTopic {
     fn filled_in(&self) -> Option<Duration> {
         match self {
-            Self::Kafka(topic) => topic.filled_in,
+            Self::Kafka(_, topic) => topic.filled_in,
             Self::Pulsar(topic) => topic.filled_in,
+        }
+    }
+
+    /// Sends every record as fast as the brokers take them. Blocks.
+    fn fill(&mut self, records: &Workload) -> anyhow::Result<()> {
+        match self {
+            Self::Kafka(_, topic) => topic.filled_in = Some(topic.fill(records)?),
+            Self::Pulsar(topic) => topic.filled_in = Some(topic.fill(records)?),
+        }
+        Ok(())
+    }
+
+    /// Sends every record at a pace. Blocks.
+    fn send(&self, records: &Workload, pace: Pace) -> anyhow::Result<Sent> {
+        match self {
+            Self::Kafka(_, topic) => topic.send(records, pace),
+            Self::Pulsar(topic) => topic.send(records, pace),
+        }
+    }
+
+    /// What `source:` says. A topic of Kafka is the run's or the backlog's own, so that it is read from its beginning in any case.
+    fn source(&self, run: &str, schema: &Path, start: &str) -> String {
+        match self {
+            Self::Kafka(brokers, topic) => kafka(brokers, topic.name(), run, schema),
+            Self::Pulsar(topic) => pulsar(topic, run, schema, start),
         }
     }
 }
@@ -194,10 +221,7 @@ impl Bench<'_> {
         };
         let topic = self.filled(&self.place.name).await?;
         let runs = self.each_run(server, expected, schema, &topic, flink.as_ref()).await;
-        // A topic of its own is of no use to anybody else, whatever became of the runs.
-        if let Filled::Kafka(topic) = &topic {
-            self.drop_topic(topic).await;
-        }
+        self.drop_topic(&topic).await;
         runs
     }
 
@@ -206,7 +230,7 @@ impl Bench<'_> {
         server: &Server,
         expected: Content,
         schema: &Path,
-        topic: &Filled,
+        topic: &AnyTopic,
         flink: Option<&Flink>,
     ) -> anyhow::Result<Vec<Run>> {
         let mut runs = Vec::new();
@@ -214,7 +238,7 @@ impl Bench<'_> {
             self.place.say(&format!("run {number} of {}", self.plan.common.repeat));
             let run = self.drain(number, server, expected, schema, topic).await;
             runs.push(run.with_context(|| format!("run {number}"))?);
-            if let (Some(flink), Filled::Kafka(topic)) = (flink, topic) {
+            if let (Some(flink), AnyTopic::Kafka(_, topic)) = (flink, topic) {
                 self.place.say(&format!("run {number} of {}: Flink", self.plan.common.repeat));
                 let run = self.flink(flink, number, expected, topic).await;
                 runs.push(run.with_context(|| format!("run {number} of Flink"))?);
@@ -229,14 +253,11 @@ impl Bench<'_> {
         server: &Server,
         expected: Content,
         schema: &Path,
-        topic: &Filled,
+        topic: &AnyTopic,
     ) -> anyhow::Result<Run> {
         let table = format!("{}_{number}", self.place.name);
         let dir = self.place.folder(&format!("run-{number}"))?;
-        let source = match topic {
-            Filled::Kafka(topic) => kafka(self.brokers()?, topic.name(), &table, schema),
-            Filled::Pulsar(topic) => pulsar(topic, &table, schema),
-        };
+        let source = topic.source(&table, schema, "earliest");
         let rest = pipeline_text(&source, server.url(), &table, &self.plan.workload, self.plan.batch_age);
         let pipeline = Pipeline {
             program: self.plan.common.program.clone(),
@@ -309,43 +330,37 @@ impl Bench<'_> {
     fn brokers(&self) -> anyhow::Result<&str> {
         match &self.plan.feed {
             Feed::Kafka(brokers) => Ok(brokers),
-            Feed::Pulsar { .. } => bail!("a load and Flink read from Kafka alone"),
+            Feed::Pulsar { .. } => bail!("Flink reads from Kafka alone"),
         }
     }
 
-    /// An empty topic.
-    async fn topic(&self, name: &str) -> anyhow::Result<Topic> {
-        let Plan { partitions, compression, .. } = self.plan;
-        Topic::create(self.brokers()?, name.to_owned(), *partitions, compression).await
+    /// An empty topic of this name; of Pulsar, the one that the plan names.
+    async fn topic(&self, name: &str) -> anyhow::Result<AnyTopic> {
+        let Plan { feed, partitions, compression, .. } = self.plan;
+        Ok(match feed {
+            Feed::Kafka(brokers) => {
+                let topic = Topic::create(brokers, name.to_owned(), *partitions, compression).await?;
+                AnyTopic::Kafka(brokers.clone(), topic)
+            }
+            Feed::Pulsar { service, topic } => {
+                AnyTopic::Pulsar(PulsarTopic::new(service, topic, *partitions, compression)?)
+            }
+        })
     }
 
     /// A topic with all records.
-    async fn filled(&self, name: &str) -> anyhow::Result<Filled> {
-        let Plan { workload, feed, partitions, compression, .. } = self.plan;
+    async fn filled(&self, name: &str) -> anyhow::Result<AnyTopic> {
+        let workload = self.plan.workload.clone();
         let messages = figure::whole(workload.records_total() as f64);
         self.place.say(&format!("filling a topic with {messages} messages"));
-        let workload = workload.clone();
-        match feed {
-            Feed::Kafka(_) => {
-                let mut topic = self.topic(name).await?;
-                let filling = tokio::task::spawn_blocking(move || {
-                    topic.filled_in = Some(topic.fill(&workload)?);
-                    Ok(Filled::Kafka(topic))
-                });
-                filling.await.context("the sender panicked")?
-            }
-            Feed::Pulsar { service, topic } => {
-                let mut topic = PulsarTopic::new(service, topic, *partitions, compression)?;
-                let filling = tokio::task::spawn_blocking(move || {
-                    topic.filled_in = Some(topic.fill(&workload)?);
-                    Ok(Filled::Pulsar(topic))
-                });
-                filling.await.context("the sender panicked")?
-            }
-        }
+        let mut topic = self.topic(name).await?;
+        let filling = tokio::task::spawn_blocking(move || topic.fill(&workload).map(|()| topic));
+        filling.await.context("the sender panicked")?
     }
 
-    async fn drop_topic(&self, topic: &Topic) {
+    /// Deletes a topic that was made for this benchmark: it is of no use to anybody else, whatever became of the runs.
+    async fn drop_topic(&self, topic: &AnyTopic) {
+        let AnyTopic::Kafka(_, topic) = topic else { return };
         if self.plan.common.keep {
             return;
         }

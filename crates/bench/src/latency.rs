@@ -11,6 +11,8 @@ pub const END_TO_END: &str = "forebay_end_to_end_seconds";
 pub const SEAL: &str = "forebay_seal_seconds";
 /// Time in which nothing was read because what is behind had no room.
 pub const BACKPRESSURE: &str = "forebay_backpressure_seconds";
+/// The clock minus the watermark of the newest batch.
+pub const WATERMARK_LAG: &str = "forebay_watermark_lag_seconds";
 
 /// Quantiles, in seconds. Each is interpolated inside one bucket, so it is no more exact than the buckets are narrow.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -142,7 +142,7 @@ impl Topic {
 
 /// What was sent at a pace.
 pub struct Sent {
-    pace: Pace,
+    pub(crate) pace: Pace,
     /// How late a burst began at the most.
     pub late_max: Duration,
     /// Records that waited to be acknowledged when a burst began, at the most.
@@ -188,12 +188,12 @@ impl Pace {
     }
 
     /// True if a burst begins with this record.
-    fn is_first(&self, number: u64) -> bool {
+    pub(crate) fn is_first(&self, number: u64) -> bool {
         number.is_multiple_of(self.burst)
     }
 
     /// Waits until a record is due; says how late it is.
-    fn keep(&self, number: u64) -> Duration {
+    pub(crate) fn keep(&self, number: u64) -> Duration {
         let due = self.began + self.due(number);
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         Instant::now().saturating_duration_since(due)

@@ -1,7 +1,7 @@
 //! Results under a steady load: from the moment at which a window could close to the moment at which a SELECT sees its results.
 //!
-//! Owns the load, the counting and the percentiles. Does not own the sending at a pace (`crate::topic`), nor the verdict over the table
-//! (`crate::flink`). The load is an open loop: a record is due when its number says so, and its event time is about that of the clock. A
+//! Owns the load, the counting and the percentiles. Does not own the sending at a pace (`crate::topic`, `crate::pulsar_topic`), nor the verdict
+//! over the table (`crate::flink`). The load is an open loop: a record is due when its number says so, and its event time is about that of the clock. A
 //! window can close when its lateness has passed behind its end; what the sender, the broker, the batch's age, the seal and the insert take
 //! from there on is the latency of its results.
 //!
@@ -20,20 +20,21 @@ use anyhow::Context;
 use workloads::content::Content;
 use workloads::flink::{Spec, Workload};
 
-use super::{Bench, kafka, pipeline_text};
+use super::{AnyTopic, Bench, Feed, pipeline_text};
 use crate::child::End;
 use crate::engine::{Pipeline, Seen};
 use crate::figure::{self, Figure, Figures, Shown};
 use crate::report::Run;
 use crate::server::Server;
-use crate::topic::{Pace, SENDER_LATE_MAX, Sent, Topic};
+use crate::topic::{Pace, SENDER_LATE_MAX, Sent};
 use crate::trace::Percentile;
 use crate::{RUN_MAX, START_MAX};
 
 /// The time between the end of a count and the next.
 const COUNT_EVERY: Duration = Duration::from_millis(20);
-/// From the engine's reading to the first window at the least: the sender connects meanwhile.
+/// From the engine's reading to the first window at the least: the sender connects meanwhile, to Pulsar once for each partition.
 const LOAD_AHEAD: Duration = Duration::from_millis(1_500);
+const LOAD_AHEAD_PULSAR: Duration = Duration::from_secs(5);
 
 pub(super) const LATENCY_P99: Figure =
     Figure::new("visible_p99_s", "window end and lateness to visible, p99, s", Shown::Decimals(3));
@@ -47,6 +48,11 @@ const SENDER_LATE: Figure =
 const BROKER_LATE: Figure =
     Figure::new("broker_late_s_max", "  of it not acknowledged, at the most, s", Shown::Decimals(3));
 
+const WATERMARK_LAG_P50: Figure =
+    Figure::new("watermark_lag_p50_s", "watermark behind the clock, p50, s", Shown::Decimals(3));
+const WATERMARK_LAG_MAX: Figure =
+    Figure::new("watermark_lag_max_s", "watermark behind the clock, at the most, s", Shown::Decimals(3));
+
 /// Rows of each window, by its start, and when a count first had so many.
 type Counts = BTreeMap<i64, Vec<(SystemTime, u64)>>;
 
@@ -56,10 +62,9 @@ impl Bench<'_> {
         let table = format!("{}_{number}", self.place.name);
         let dir = self.place.folder(&format!("run-{number}"))?;
         let topic = self.topic(&table).await?;
-        let brokers = self.brokers()?;
         let shape = self.plan.workload.spec().clone();
         let text = |workload: &Workload| {
-            let source = kafka(brokers, topic.name(), &table, schema);
+            let source = topic.source(&table, schema, "latest");
             pipeline_text(&source, server.url(), &table, workload, self.plan.batch_age)
                 + &self.plan.common.memory_line()
         };
@@ -88,6 +93,9 @@ impl Bench<'_> {
         }
         figures.put(SENDER_LATE, sent.late_max.as_secs_f64());
         figures.put(BROKER_LATE, sent.waiting_max().as_secs_f64());
+        for (figure, share) in [(WATERMARK_LAG_P50, 0.5), (WATERMARK_LAG_MAX, 1.0)] {
+            figures.put_if(figure, seen.watermark_lag_s(share));
+        }
         figures.put(figure::RECORDS_PER_CPU_S, read as f64 / end.usage.cpu_s());
         end.put_into(&mut figures);
         figures.put_if(figure::CLICKHOUSE_CPU_S, clickhouse.map(|usage| usage.cpu_s()));
@@ -105,7 +113,7 @@ impl Bench<'_> {
     async fn watched(
         &self,
         pipeline: &Pipeline,
-        topic: &Topic,
+        topic: &AnyTopic,
         shape: Spec,
         server: &Server,
     ) -> anyhow::Result<Watched> {
@@ -139,7 +147,11 @@ impl Bench<'_> {
     fn begin(&self, shape: Spec) -> anyhow::Result<(Workload, Instant)> {
         let (now, since_epoch) = (Instant::now(), SystemTime::now().duration_since(UNIX_EPOCH)?);
         let window_ms = u128::from(shape.window_ms);
-        let start_ms = (since_epoch + LOAD_AHEAD).as_millis().div_ceil(window_ms) * window_ms;
+        let ahead = match self.plan.feed {
+            Feed::Kafka(_) => LOAD_AHEAD,
+            Feed::Pulsar { .. } => LOAD_AHEAD_PULSAR,
+        };
+        let start_ms = (since_epoch + ahead).as_millis().div_ceil(window_ms) * window_ms;
         let wait = Duration::from_millis(u64::try_from(start_ms)?) - since_epoch;
         let start_time_ms = i64::try_from(start_ms)?;
         Ok((Workload::new(Spec { start_time_ms, ..shape })?, now + wait))

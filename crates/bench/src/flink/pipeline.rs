@@ -51,10 +51,10 @@ pub(super) fn kafka(brokers: &str, topic: &str, run: &str, schema: &Path) -> Str
     )
 }
 
-/// The same for a topic of Pulsar; the subscription is what a group is.
-pub(super) fn pulsar(topic: &PulsarTopic, run: &str, schema: &Path) -> String {
+/// The same for a topic of Pulsar; the subscription is what a group is. Runs of a load share the topic, so each of them starts at `latest`.
+pub(super) fn pulsar(topic: &PulsarTopic, run: &str, schema: &Path, start: &str) -> String {
     format!(
-        "  pulsar: {{ service: '{}', topic: '{}', subscription: forebay-{run}, start: earliest }}\n  \
+        "  pulsar: {{ service: '{}', topic: '{}', subscription: forebay-{run}, start: {start} }}\n  \
          format: {{ avro: {{ schema_file: '{}' }} }}\n",
         topic.service(),
         topic.name(),

@@ -30,6 +30,7 @@ Examples:
   forebay bench flink --brokers localhost:9092 --sensors 100000 --window-ms 60000 --readings 100 --windows 2
   forebay bench flink --brokers localhost:9092 --rate 100000 --windows 5 --batch-age-ms 200
   forebay bench flink --pulsar pulsar://localhost:6650 --pulsar-topic readings
+  forebay bench flink --pulsar pulsar://localhost:6650 --pulsar-topic readings --rate 100000 --windows 5
   forebay bench flink --brokers localhost:9092 --against flink                  # needs Maven and Java 17
   forebay bench flink --brokers localhost:9092 --windows 3 --repeat 1 --json > report.json
 
@@ -65,10 +66,11 @@ pub struct Flink {
     brokers: Option<String>,
 
     /// Reads from this Pulsar in place of Kafka, as `pulsar://host:port`.
-    #[arg(long, value_name = "URL", env = "FOREBAY_PULSAR", requires = "pulsar_topic", conflicts_with_all = ["brokers", "rate", "against"])]
+    #[arg(long, value_name = "URL", env = "FOREBAY_PULSAR", requires = "pulsar_topic", conflicts_with_all = ["brokers", "against"])]
     pulsar: Option<String>,
 
-    /// With --pulsar: an empty topic with as many partitions as --partitions says, and with a subscription, so that messages are kept.
+    /// With --pulsar: an empty topic with as many partitions as --partitions says, and with a subscription, so that messages are kept. With
+    /// --rate each run reads what is sent after its start.
     #[arg(long, value_name = "TOPIC", env = "FOREBAY_PULSAR_TOPIC")]
     pulsar_topic: Option<String>,
 
