@@ -13,6 +13,7 @@
 //! | [`tables`]     | several tables: made, one of them away, dead letters by table                     |
 //! | [`joins`]      | a join of two topics, with kills                                                  |
 //! | [`windows`]    | windows of all kinds, with kills                                                  |
+//! | [`mistakes`]   | what the published pipeline of Pulsar and Flink got wrong                         |
 //! | [`nexmark`]    | Nexmark's queries, each compared with a batch reading                             |
 //! | [`unnest`]     | records that become several rows, with kills and refused rows                     |
 //! | [`created`]    | tables that the file describes, and steps that do not fit them                   |
@@ -96,6 +97,7 @@ mod logs;
 mod logs_s3;
 mod lookups;
 mod lookups_by_key;
+mod mistakes;
 mod nexmark;
 mod objects;
 mod otel;
