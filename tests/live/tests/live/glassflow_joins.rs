@@ -6,6 +6,8 @@ use live::{Case, Feed, PATIENCE, Pipeline, Table};
 use serde_json::{Value, json};
 use testkit::{HttpClient, free_port, wait_until};
 
+use crate::joins;
+
 const BEGIN_MS: u64 = 1_700_000_000_000;
 
 /// Two topics that are joined by their keys within an hour, and a table of both values.
@@ -195,6 +197,7 @@ fn fault_17_the_largest_rows_pass_a_join_and_a_window_of_little_memory() {
     (0..ROWS).for_each(|id| send(0, id, BEGIN_MS + id, &large));
     feeds.iter().for_each(Feed::flush);
     pipeline.drain();
+    assert!(joins::spilled_files(&pipeline.store()) > 0, "the rows of a join of little memory are in files");
     // The rows that one batch makes are bounded by the memory too.
     for half in [0..ROWS / 2, ROWS / 2..ROWS] {
         half.for_each(|id| send(1, id, BEGIN_MS + id, "y"));
