@@ -14,7 +14,7 @@
 //! | footer's length | 4     | with its checksum, without this and the last field                   |
 //! | magic           | 4     | once more                                                            |
 
-use dataflow::StateError;
+use dataflow::{StateError, StateRead};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Bytes before the first block.
@@ -51,6 +51,18 @@ pub struct FileEntry {
 }
 
 impl FileEntry {
+    /// What must be read to open it.
+    ///
+    /// # Panics
+    /// When the footer has 4 GiB: that is checked where the entry is read.
+    pub fn footer(&self) -> StateRead {
+        StateRead {
+            object: self.object.as_str().into(),
+            offset: self.footer_at,
+            len: u32::try_from(self.len - self.footer_at).expect("bounded when it was read"),
+        }
+    }
+
     /// Writes the name as a text behind its length of 16 bits, then the three numbers.
     pub fn put(to: &mut Vec<u8>, object: &str, numbers: [u64; 3]) {
         let len = u16::try_from(object.len()).expect("keys of objects are far shorter");

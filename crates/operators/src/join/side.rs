@@ -78,6 +78,15 @@ impl Side {
         self.pages.iter().any(|page| page.is_due(|time_ms| plan.is_due(time_ms, floor_ms)))
     }
 
+    /// The rows that are due.
+    pub fn due_ids(&self, plan: &SidePlan, floor_ms: i64) -> Vec<u32> {
+        let is_due = |time_ms| plan.is_due(time_ms, floor_ms);
+        let of = |page: &'_ Page| -> Vec<u32> {
+            page.by_time().take_while(|id| is_due(self.arena.get(*id).time_ms)).collect()
+        };
+        self.pages.iter().filter(|page| page.is_due(is_due)).flat_map(of).collect()
+    }
+
     /// The latest time of a row that is held.
     pub fn last_ms(&self) -> Option<i64> {
         self.pages.iter().filter(|page| page.live() > 0).map(Page::last_ms).max()

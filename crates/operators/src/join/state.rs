@@ -7,14 +7,14 @@
 //! | field      | bytes | meaning                                                                            |
 //! |------------|-------|------------------------------------------------------------------------------------|
 //! | magic      | 4     | `FBJN`, of a [temporal join](super::temporal) as well: the settings differ          |
-//! | version    | 2     | 1; 2 if rows are [spilled](super::spilled)                                         |
+//! | version    | 2     | 1; 2 if rows are [spilled](super::spilled), or versions ([there](super::temporal::spilled)) |
 //! | kind       | 1     | 1 snapshot: the rows that are held; 2 delta: the rows that one seal brought        |
 //! | –          | 1     | 0                                                                                  |
 //! | shape      | 4     | length; then the step's settings in words                                          |
 //! | watermark  | 8     | of the seal                                                                        |
 //! | positions  | 8     | the position of the next row of the output; in a delta before its watermark releases any |
 //! | blocks     | 4     | how many; a delta has one for each batch, in the order of arrival; a snapshot has the left rows first |
-//! | marks      |       | of version 2 alone: what [`marks`](super::spilled) says of rows that are spilled    |
+//! | marks      |       | of version 2 alone: what [`marks`](super::spilled) says of rows that are spilled, or [those](super::temporal::spilled) of versions |
 //! | checksum   | 8     | XXH3-64 of all before it                                                           |
 //!
 //! | block      | bytes    | meaning                                                                         |
@@ -226,18 +226,6 @@ pub(super) fn parse<'a>(
     }
     check_end(&from)?;
     Ok((head, None))
-}
-
-/// What was read of a step that spills nothing.
-///
-/// # Errors
-/// When there is more.
-pub(super) fn in_memory((head, marks): (Head, Option<Reader<'_>>)) -> Result<Head, StateError> {
-    if marks.is_some() {
-        Err(damaged("has spilled rows, and is of a step that spills none"))
-    } else {
-        Ok(head)
-    }
 }
 
 /// # Errors

@@ -20,6 +20,8 @@ mod model;
 mod pace;
 mod spills;
 
+pub(super) use pace::cpu_ns;
+
 pub(super) const KINDS: [JoinKind; 4] = [JoinKind::Inner, JoinKind::Left, JoinKind::Right, JoinKind::Full];
 
 fn nullable(inner: ColumnType) -> ColumnType {

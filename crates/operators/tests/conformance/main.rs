@@ -313,6 +313,24 @@ fn temporal_joins() {
     run(&Of::new(|| temporal_of(false, ms(50), vec!["number".to_owned()])));
 }
 
+#[test]
+fn temporal_joins_in_files() {
+    let sizes = join::temporal::spilled::Sizes {
+        open_bytes: 1,
+        index_bytes: u64::MAX,
+        run_bytes: 300,
+        block_bytes: 100,
+        read_bytes: 200,
+        hand_bytes: 200,
+        runs_max: 1,
+    };
+    for is_outer in [false, true] {
+        let new = move || temporal_of(is_outer, ms(50), Vec::new()).with_sizes(sizes);
+        // Rows do not: versions that others have replaced go when a merge ends.
+        run(&Of { leaves_later: true, ..Of::new(new) });
+    }
+}
+
 /// A lookup, with what was found for its rows.
 struct Looked(Lookup, RecordBlock);
 

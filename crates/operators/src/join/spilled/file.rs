@@ -6,12 +6,14 @@
 //! A block is what a delta holds of a batch, and then of each row how many rows of the run arrived before it (4 bytes each). Rows of one key stand in
 //! the order of their arrival. The *place* of a row is how many rows of the run stand before it.
 //!
+//! Versions of a [temporal join](crate::join::temporal) are found by their key alone, and a run has one of each: their blocks have no arrivals, and the footer no times.
+//!
 //! | footer    | bytes   | meaning                                                                          |
 //! |-----------|---------|----------------------------------------------------------------------------------|
-//! | version   | 2       | of the envelope: 1                                                               |
-//! | side      | 1       | 0 left, 1 right                                                                  |
+//! | version   | 2       | of the envelope: 1, and 2 for versions                                           |
+//! | side      | 1       | 0 left, 1 right, 2 versions: rows of the right side                              |
 //! | blocks    | 4       | how many; then of each its bytes with their checksum (4), rows (4), and the high half of its first hash (8) |
-//! | times     | 9       | the earliest (8), and how many bytes each is written with (1): 4 or 8; then how much later each row is, by place |
+//! | times     | 9       | not of versions: the earliest (8), and how many bytes each is written with (1): 4 or 8; then how much later each row is, by place |
 //! | filter    | 1       | 0 if no row can match, 1 if there is one, 2 if every key may be there             |
 //! | fuse      |         | if there is one: seed 8, log2 of the segment 1, segments 4, bytes 4, then the bytes |
 
@@ -32,13 +34,24 @@ use crate::join::side::Side;
 use crate::join::state::{self, Kind};
 use crate::runs::{Envelope, Fields, FileEntry, HEAD, SUM, checked_block, close_block};
 
-/// The newest version that is read, and the one that is written.
-pub const VERSION: u16 = 1;
+/// The newest version that is read. It is written for versions of a temporal join.
+pub const VERSION: u16 = 2;
+
+/// The version that is written for all other rows: programs before this one read it.
+const VERSION_WITH_TIMES: u16 = 1;
+
+/// The side of versions, in the footer.
+const VERSIONS: u8 = 2;
 
 /// What the files begin and end with.
 pub const MAGIC: [u8; 4] = *b"FBJR";
 
 const ENVELOPE: Envelope = Envelope { magic: MAGIC, version: VERSION, what: "a file of a join's rows" };
+
+/// The envelope of a file that is written, with the times of its rows or without.
+fn envelope(has_times: bool) -> Envelope {
+    Envelope { version: if has_times { VERSION_WITH_TIMES } else { VERSION }, ..ENVELOPE }
+}
 
 /// Rows of the first block of a file; the following ones follow its size.
 const ROWS_FIRST: usize = 64;
@@ -90,7 +103,9 @@ pub struct File {
     pub sum: u64,
     pub(in crate::join) side: JoinSide,
     blocks: Vec<Block>,
-    times: Times,
+    rows: u32,
+    /// `None` for versions.
+    times: Option<Times>,
     filter: Filter,
 }
 
@@ -99,7 +114,7 @@ pub(in crate::join) struct Rows {
     /// The place of the first.
     pub first: u32,
     pub taken: Taken,
-    /// How many rows of the run arrived before each.
+    /// How many rows of the run arrived before each; empty for versions.
     pub arrivals: Vec<u32>,
 }
 
@@ -114,13 +129,6 @@ impl Times {
             Later::Wide(times_ms.iter().map(later).collect())
         };
         Self { first_ms, last_ms, later }
-    }
-
-    fn len(&self) -> usize {
-        match &self.later {
-            Later::Narrow(later) => later.len(),
-            Later::Wide(later) => later.len(),
-        }
     }
 
     #[inline]
@@ -157,9 +165,10 @@ impl File {
 
     fn of_footer(object: &str, at: u64, sum: u64, bytes: &[u8]) -> Result<Self, StateError> {
         let (mut fields, len) = ENVELOPE.footer(object, at, sum, bytes)?;
-        let side = match fields.array()? {
-            [0] => JoinSide::Left,
-            [1] => JoinSide::Right,
+        let (side, has_times) = match fields.array()? {
+            [0] => (JoinSide::Left, true),
+            [1] => (JoinSide::Right, true),
+            [VERSIONS] => (JoinSide::Right, false),
             [_] => return Err(fields.damaged("its rows are of no side")),
         };
         let count = u32::from_le_bytes(fields.array()?);
@@ -176,29 +185,45 @@ impl File {
                 .filter(|_| own > 0 && len as usize > SUM)
                 .ok_or_else(|| fields.damaged("a block's numbers cannot be"))?;
         }
-        let times = read_times(&mut fields, rows as usize)?;
+        let times = if has_times { Some(read_times(&mut fields, rows as usize)?) } else { None };
         let filter = read_filter(&mut fields)?;
         let is_sorted = blocks.is_sorted_by_key(|block| block.high);
         if !is_sorted || rows == 0 || offset != at || !fields.bytes.is_empty() {
             return Err(fields.damaged("its numbers do not agree with each other"));
         }
-        Ok(Self { object: object.into(), len, footer_at: at, sum, side, blocks, times, filter })
+        Ok(Self { object: object.into(), len, footer_at: at, sum, side, blocks, rows, times, filter })
     }
 
     /// Rows, in all blocks.
     pub(in crate::join) fn rows(&self) -> u32 {
-        self.times.len() as u32
+        self.rows
+    }
+
+    /// Whether it holds versions of a temporal join.
+    pub(in crate::join) fn is_of_versions(&self) -> bool {
+        self.times.is_none()
+    }
+
+    /// The times of its rows.
+    #[inline]
+    fn times(&self) -> &Times {
+        self.times.as_ref().expect("versions, which have no times here, are of another step")
     }
 
     /// The earliest time and the latest.
     pub(in crate::join) fn times_ms(&self) -> (i64, i64) {
-        (self.times.first_ms, self.times.last_ms)
+        (self.times().first_ms, self.times().last_ms)
     }
 
     /// The time of the row at this place.
     #[inline]
     pub(in crate::join) fn time_ms(&self, place: u32) -> i64 {
-        self.times.get(place)
+        self.times().get(place)
+    }
+
+    /// The high half of the first hash.
+    pub(in crate::join) fn first_high(&self) -> u64 {
+        self.blocks[0].high
     }
 
     /// False if no row that can match has this key.
@@ -244,6 +269,18 @@ impl File {
         StateRead { object: self.object.clone(), offset: u64::from(offset), len }
     }
 
+    /// Where blocks that follow one another are.
+    pub(in crate::join) fn read_all(&self, blocks: Range<u32>) -> StateRead {
+        let own = &self.blocks[blocks.start as usize..blocks.end as usize];
+        let len = own.iter().map(|block| block.len).sum();
+        StateRead { object: self.object.clone(), offset: u64::from(own[0].offset), len }
+    }
+
+    /// Bytes of a block.
+    pub(in crate::join) fn block_bytes(&self, block: u32) -> usize {
+        self.blocks[block as usize].len as usize
+    }
+
     /// The rows of a block.
     ///
     /// # Errors
@@ -253,13 +290,17 @@ impl File {
         let mut from = Reader(body);
         let taken = state::block(&mut from, Kind::Delta, plan)?.taken;
         let (places, hashes) = (self.places(block), &taken.rows.hashes);
-        let arrivals = from.numbers(hashes.len(), u32::from_le_bytes)?;
+        let with_times = if self.times.is_some() { hashes.len() } else { 0 };
+        let arrivals = from.numbers(with_times, u32::from_le_bytes)?;
+        let has_time = |(place, time_ms): (u32, &i64)| {
+            self.times.as_ref().is_none_or(|times| times.get(place) == *time_ms)
+        };
         let is_whole = from.0.is_empty()
             && taken.rows.side == self.side
             && hashes.len() == places.len()
             && (hashes[0] >> 64) as u64 == self.blocks[block as usize].high
             && hashes.is_sorted()
-            && places.clone().zip(&taken.times_ms).all(|(place, time_ms)| self.time_ms(place) == *time_ms);
+            && places.clone().zip(&taken.times_ms).all(has_time);
         match is_whole {
             true => Ok(Rows { first: places.start, taken, arrivals }),
             false => Err(self.damaged_block(block, "it holds other rows than the index says")),
@@ -277,9 +318,10 @@ impl File {
 
     /// Memory held in bytes.
     pub(in crate::join) fn memory_bytes(&self) -> usize {
-        let times = match &self.times.later {
-            Later::Narrow(later) => later.capacity() * 4,
-            Later::Wide(later) => later.capacity() * 8,
+        let times = match self.times.as_ref().map(|times| &times.later) {
+            Some(Later::Narrow(later)) => later.capacity() * 4,
+            Some(Later::Wide(later)) => later.capacity() * 8,
+            None => 0,
         };
         let filter = match &self.filter {
             Filter::Fuse(fuse) => fuse.memory_bytes(),
@@ -354,12 +396,15 @@ pub(in crate::join) struct Built {
 }
 
 /// A file under construction.
-struct Builder<'a> {
-    plan: &'a Plan,
+pub(in crate::join) struct Builder {
     side: JoinSide,
     bytes: Vec<u8>,
     blocks: Vec<Block>,
-    times_ms: Vec<i64>,
+    /// The low halves of the hashes of rows that can match.
+    keys: Vec<u64>,
+    count: u32,
+    /// `None` for versions.
+    times_ms: Option<Vec<i64>>,
     block_bytes: usize,
     /// Rows that the next block gets, by what those before took.
     rows: usize,
@@ -384,53 +429,61 @@ pub(in crate::join) fn build(
     for (place, _) in sorted.iter().enumerate().filter(|(_, id)| of.arena.is_matched(**id)) {
         matched[place / 64] |= 1 << (place % 64);
     }
-    let mut bytes = Vec::new();
-    ENVELOPE.head(&mut bytes);
-    let mut builder = Builder {
-        plan,
-        side,
-        bytes,
-        blocks: Vec::new(),
-        times_ms: Vec::with_capacity(ids.len()),
-        block_bytes,
-        rows: ROWS_FIRST,
-    };
+    let mut builder = Builder::new(side, true, block_bytes);
     of.in_parts(&sorted, ROWS_MAX, &mut |part, columns| {
         let rows: Vec<&Row> = part.iter().map(|id| of.arena.get(*id)).collect();
-        let before = builder.times_ms.len();
-        builder.part(&rows, &arrivals[before..before + part.len()], &columns);
+        let before = builder.count as usize;
+        builder.part(plan, &rows, &arrivals[before..before + part.len()], &columns);
         Ok::<(), ArrowError>(())
     })?;
-    let filter = filter(&sorted.iter().map(|id| of.arena.get(*id)).collect::<Vec<_>>());
-    let (bytes, file) = builder.finish(filter);
+    let (bytes, file) = builder.finish();
     Ok(Built { bytes, file, matched })
 }
 
 /// A filter of the keys that can match.
-fn filter(rows: &[&Row]) -> Filter {
-    let keyed = rows.iter().filter(|row| row.newer != UNLINKED).map(|row| row.hash as u64);
-    match keyed.clone().next() {
-        None => Filter::Nothing,
-        Some(_) => Fuse::build(keyed).map_or(Filter::Everything, Filter::Fuse),
+fn filter(keys: &[u64]) -> Filter {
+    match keys {
+        [] => Filter::Nothing,
+        keys => Fuse::build(keys.iter().copied()).map_or(Filter::Everything, Filter::Fuse),
     }
 }
 
-impl Builder<'_> {
-    /// Writes rows with these columns, in blocks.
-    fn part(&mut self, rows: &[&Row], arrivals: &[u32], columns: &[ArrayRef]) {
+impl Builder {
+    /// A file of a side's rows; without times if they are versions.
+    pub fn new(side: JoinSide, has_times: bool, block_bytes: usize) -> Self {
+        let mut bytes = Vec::new();
+        envelope(has_times).head(&mut bytes);
+        Self {
+            side,
+            bytes,
+            blocks: Vec::new(),
+            keys: Vec::new(),
+            count: 0,
+            times_ms: has_times.then(Vec::new),
+            block_bytes,
+            rows: ROWS_FIRST,
+        }
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> u32 {
+        self.count
+    }
+
+    /// Bytes so far.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Writes rows with these columns, in blocks, behind those before, whose hashes are not greater. Versions have no arrivals.
+    pub fn part(&mut self, plan: &Plan, rows: &[&Row], arrivals: &[u32], columns: &[ArrayRef]) {
         let mut begin = 0;
         while begin < rows.len() {
             let at = self.bytes.len();
             let mut count = self.rows.min(rows.len() - begin);
             loop {
                 let own: Vec<ArrayRef> = columns.iter().map(|column| column.slice(begin, count)).collect();
-                state::put_block(
-                    &mut self.bytes,
-                    (self.plan, self.side),
-                    &rows[begin..begin + count],
-                    None,
-                    &own,
-                );
+                state::put_block(&mut self.bytes, (plan, self.side), &rows[begin..begin + count], None, &own);
                 let len = self.bytes.len() - at;
                 // Texts differ in size: a block far beyond its size is made again with fewer rows.
                 if len <= 4 * self.block_bytes || count == 1 {
@@ -440,29 +493,34 @@ impl Builder<'_> {
                 self.bytes.truncate(at);
                 count = (count * self.block_bytes / len).clamp(1, count - 1);
             }
-            arrivals[begin..begin + count]
-                .iter()
-                .for_each(|arrival| self.bytes.extend_from_slice(&arrival.to_le_bytes()));
+            if let Some(times_ms) = &mut self.times_ms {
+                times_ms.extend(rows[begin..begin + count].iter().map(|row| row.time_ms));
+                let own = arrivals[begin..begin + count].iter();
+                own.for_each(|arrival| self.bytes.extend_from_slice(&arrival.to_le_bytes()));
+            }
             close_block(&mut self.bytes, at, self.blocks.len() as u32);
             self.blocks.push(Block {
                 offset: at as u32,
                 len: (self.bytes.len() - at) as u32,
-                first: self.times_ms.len() as u32,
+                first: self.count,
                 high: (rows[begin].hash >> 64) as u64,
             });
-            self.times_ms.extend(rows[begin..begin + count].iter().map(|row| row.time_ms));
+            self.count += count as u32;
             begin += count;
         }
+        self.keys.extend(rows.iter().filter(|row| row.newer != UNLINKED).map(|row| row.hash as u64));
     }
 
-    fn finish(self, filter: Filter) -> (Vec<u8>, File) {
-        let Self { side, mut bytes, mut blocks, times_ms, .. } = self;
+    /// The bytes, and what stays in memory of them under a name that is still to be given.
+    pub fn finish(self) -> (Vec<u8>, File) {
+        let Self { side, mut bytes, mut blocks, keys, count: rows, times_ms, .. } = self;
         blocks.shrink_to_fit();
         // It is in memory until it is written.
         bytes.shrink_to_fit();
-        let times = Times::of(&times_ms);
-        let mut file = File { object: "".into(), len: 0, footer_at: 0, sum: 0, side, blocks, times, filter };
-        let closed = ENVELOPE.close(&mut bytes, |to| file.write_footer(to));
+        let (times, filter) = (times_ms.map(|times_ms| Times::of(&times_ms)), filter(&keys));
+        let mut file =
+            File { object: "".into(), len: 0, footer_at: 0, sum: 0, side, blocks, rows, times, filter };
+        let closed = envelope(file.times.is_some()).close(&mut bytes, |to| file.write_footer(to));
         (file.len, file.footer_at, file.sum) = (closed.len, closed.footer_at, closed.sum);
         (bytes, file)
     }
@@ -470,22 +528,24 @@ impl Builder<'_> {
 
 impl File {
     fn write_footer(&self, to: &mut Vec<u8>) {
-        to.push(self.side as u8);
+        to.push(if self.times.is_some() { self.side as u8 } else { VERSIONS });
         put_len(to, self.blocks.len());
         for (number, block) in (0..).zip(&self.blocks) {
             put_len(to, block.len as usize);
             put_len(to, self.places(number).len());
             to.extend_from_slice(&block.high.to_le_bytes());
         }
-        to.extend_from_slice(&self.times.first_ms.to_le_bytes());
-        match &self.times.later {
-            Later::Narrow(later) => {
-                to.push(4);
-                later.iter().for_each(|later| to.extend_from_slice(&later.to_le_bytes()));
-            }
-            Later::Wide(later) => {
-                to.push(8);
-                later.iter().for_each(|later| to.extend_from_slice(&later.to_le_bytes()));
+        if let Some(times) = &self.times {
+            to.extend_from_slice(&times.first_ms.to_le_bytes());
+            match &times.later {
+                Later::Narrow(later) => {
+                    to.push(4);
+                    later.iter().for_each(|later| to.extend_from_slice(&later.to_le_bytes()));
+                }
+                Later::Wide(later) => {
+                    to.push(8);
+                    later.iter().for_each(|later| to.extend_from_slice(&later.to_le_bytes()));
+                }
             }
         }
         match &self.filter {

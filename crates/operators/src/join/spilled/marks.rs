@@ -123,18 +123,7 @@ impl Spilled {
                 to,
                 &BooleanBuffer::collect_bool(run.file.rows() as usize, |at| run.is_matched(at as u32)),
             );
-            match &run.bytes {
-                Some(bytes) => {
-                    to.push(0);
-                    put_len(to, bytes.len());
-                    to.extend_from_slice(bytes);
-                }
-                None => {
-                    to.push(1);
-                    let file = &run.file;
-                    FileEntry::put(to, &file.object, [file.len, file.footer_at, file.sum]);
-                }
-            }
+            put_file(to, &run.file, run.bytes.as_deref().map(Vec::as_slice));
         }
     }
 
@@ -151,22 +140,16 @@ impl Spilled {
             numbers.push(number);
             let rows = from.len()?;
             let matched = words(&from.bits(rows)?);
-            if !from.flag()? {
-                let len = from.len()?;
-                let bytes = from.take(len)?;
-                let mut file = File::open_whole("a run of the snapshot", bytes)?;
-                file.object = "".into();
-                spilled.add(plan, number, file, rows as u32, (Some(bytes.to_vec()), matched))?;
-                continue;
+            match read_file(&mut from)? {
+                Where::InMemory(bytes) => {
+                    let mut file = File::open_whole("a run of the snapshot", bytes)?;
+                    file.object = "".into();
+                    spilled.add(plan, number, file, rows as u32, (Some(bytes.to_vec()), matched))?;
+                }
+                Where::InFile(entry) => {
+                    spilled.opening.push_back(Opening { number, rows: rows as u32, entry, matched });
+                }
             }
-            let len = usize::from(u16::from_le_bytes(from.array()?));
-            let object = String::from_utf8(from.take(len)?.to_vec()).map_err(|_| damaged("names no file"))?;
-            let [len, footer_at, sum] = [from.array()?, from.array()?, from.array()?].map(u64::from_le_bytes);
-            if footer_at >= len || len - footer_at > FOOTER_BYTES_MAX {
-                return Err(damaged("names a file whose footer cannot be"));
-            }
-            let entry = FileEntry { object, len, footer_at, sum };
-            spilled.opening.push_back(Opening { number, rows: rows as u32, entry, matched });
         }
         check_end(&from)?;
         let is_ascending = numbers.is_sorted_by(|one, next| one < next);
@@ -175,6 +158,47 @@ impl Spilled {
             false => Err(damaged("has a run twice, or in no order")),
         }
     }
+}
+
+/// Where a run is, as a snapshot says it.
+pub(in crate::join) enum Where<'a> {
+    /// Its bytes are in the snapshot.
+    InMemory(&'a [u8]),
+    /// The snapshot names its file.
+    InFile(FileEntry),
+}
+
+/// Writes where a run is: its bytes, or its file.
+pub(in crate::join) fn put_file(to: &mut Vec<u8>, file: &File, bytes: Option<&[u8]>) {
+    match bytes {
+        Some(bytes) => {
+            to.push(0);
+            put_len(to, bytes.len());
+            to.extend_from_slice(bytes);
+        }
+        None => {
+            to.push(1);
+            FileEntry::put(to, &file.object, [file.len, file.footer_at, file.sum]);
+        }
+    }
+}
+
+/// Reads what [`put_file`] wrote.
+///
+/// # Errors
+/// When it cannot be.
+pub(in crate::join) fn read_file<'a>(from: &mut Reader<'a>) -> Result<Where<'a>, StateError> {
+    if !from.flag()? {
+        let len = from.len()?;
+        return Ok(Where::InMemory(from.take(len)?));
+    }
+    let len = usize::from(u16::from_le_bytes(from.array()?));
+    let object = String::from_utf8(from.take(len)?.to_vec()).map_err(|_| damaged("names no file"))?;
+    let [len, footer_at, sum] = [from.array()?, from.array()?, from.array()?].map(u64::from_le_bytes);
+    if footer_at >= len || len - footer_at > FOOTER_BYTES_MAX {
+        return Err(damaged("names a file whose footer cannot be"));
+    }
+    Ok(Where::InFile(FileEntry { object, len, footer_at, sum }))
 }
 
 /// The bits in words, zeros behind the last.

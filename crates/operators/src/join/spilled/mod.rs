@@ -26,7 +26,7 @@ pub mod file;
 pub(super) mod hand;
 pub(super) mod look;
 pub(super) mod marks;
-mod write;
+pub(super) mod write;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -340,13 +340,7 @@ impl Spilled {
 
     /// What a start must read: the footers of the files that a snapshot names, in their order.
     pub fn opening(&self) -> Vec<StateRead> {
-        let footer = |opening: &Opening| StateRead {
-            object: opening.entry.object.as_str().into(),
-            offset: opening.entry.footer_at,
-            len: u32::try_from(opening.entry.len - opening.entry.footer_at)
-                .expect("bounded when it was read"),
-        };
-        self.opening.iter().map(footer).collect()
+        self.opening.iter().map(|opening| opening.entry.footer()).collect()
     }
 
     /// Takes the footer of the next file.
@@ -370,7 +364,7 @@ impl Spilled {
         rows: u32,
         (bytes, matched): (Option<Vec<u8>>, Vec<u64>),
     ) -> Result<(), StateError> {
-        if file.rows() != rows {
+        if file.rows() != rows || file.is_of_versions() {
             return Err(damaged("names a run that has other rows"));
         }
         let run = Run::new(number, file, (bytes, matched), (plan, self.floor_ms));

@@ -13,7 +13,7 @@ use dataflow::operator::{Given, Need, StateWork};
 use crate::join::codec::damaged;
 
 /// Runs on their way to files.
-pub(super) struct Write {
+pub(in crate::join) struct Write {
     left: VecDeque<(u64, Arc<Vec<u8>>)>,
     /// The run that is being written.
     writing: Option<u64>,

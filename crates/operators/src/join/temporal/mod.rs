@@ -23,7 +23,7 @@
 //! |------------------------------------------------------|-------------------------------------------------------------------|-------------------------------------|
 //! | left                                                 | is more than its time                                             | versions that come are later        |
 //! | a version behind which there is another of its key   | is at least the time of that one                                  | left rows that come get that one    |
-//! | a version that deletes its key, if it is the only one | is [`DELETED_MS`] more than its time                             | a version from before it that comes so late is not expected |
+//! | a version that deletes its key, if it is the only one | is [`DELETED_MS`] more than its time; if versions are in files, the seal after a merge has dropped it | a version from before it that comes so late is not expected |
 //! | the newest version of a key                          | never                                                             | it holds until the next             |
 //!
 //! A left row without a version, or whose version deletes the key, is without a match: it comes out with NULLs for the right side, with an inner join it goes
@@ -32,14 +32,20 @@
 //! | module     | what it owns                                                             |
 //! |------------|--------------------------------------------------------------------------|
 //! | `versions` | the right side: versions by key and time, and which of them can go        |
+//! | [`spilled`] | versions that left memory                                                |
+//! | `spilling` | when versions leave memory, and what rows need of those that did          |
 //! | `results`  | from left rows and their versions to rows of the output                   |
 //!
 //! **State** is that of the interval join: the delta of a seal is the rows that it absorbed, batch by batch, and a start takes them in by the same code. A version stays for as
-//! long as its key does, so the right side must fit into the step's [memory](TemporalJoin::with_memory): this is also how a small stream is given to every row.
+//! long as its key does. Left rows that wait, and versions that the watermark has not reached, stay in [memory](TemporalJoin::with_memory); older versions beyond it are [spilled] to files. A small
+//! stream stays in memory as a whole: this is also how it is given to every row.
 
 mod results;
+pub mod spilled;
+mod spilling;
 mod versions;
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +54,8 @@ use arrow_schema::ArrowError;
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Ahead, Batch, KeptEnum, Operator, OperatorError, Output, Probed, Schema, State, StateError, StateRead,
+    Ahead, Batch, KeptEnum, Operator, OperatorError, Output, Probed, Schema, State, StateError, StateFile,
+    StateRead, StateWork,
 };
 
 use super::arena::{NONE, Row, UNLINKED};
@@ -57,8 +64,11 @@ use super::pages::ROWS_MAX;
 use super::plan::{Plan, Rule};
 use super::side::Side;
 use super::state::{self, Fresh, Head, Kind, Writer};
-use super::{JoinColumn, JoinConfig, JoinKind, JoinSide, MEMORY_DEFAULT, codec, failed, made};
+use super::{JoinColumn, JoinConfig, JoinKind, JoinSide, MEMORY_DEFAULT, NOT_SEEN, codec, failed, made};
 use crate::ConfigError;
+use results::{Due, From, Version};
+use spilled::marks::Marks;
+use spilled::{Sizes, Spilled};
 use versions::Versions;
 
 /// How long a deletion is remembered: a version from before it that comes later than that brings its key back. A day, because a topic whose partitions are further apart
@@ -103,6 +113,10 @@ pub struct TemporalJoin {
     /// The rows that wait. They are in no chain.
     left: Side,
     right: Versions,
+    /// Versions that left memory.
+    spilled: Spilled,
+    /// The left rows that a floor releases, with what is in memory for them: between what is read for them and their release.
+    due: Option<(i64, Vec<Due>)>,
     /// The rows that each batch brought since the last seal, by the first of them, in the order of arrival.
     fresh: Vec<(JoinSide, u32)>,
     /// The first row of each side since then.
@@ -128,6 +142,8 @@ impl TemporalJoin {
             plan: Arc::new(config.plan(left, right)?),
             left: Side::default(),
             right: Versions::default(),
+            spilled: Spilled::new(Sizes::new(MEMORY_DEFAULT)),
+            due: None,
             fresh: Vec::new(),
             sealed: [0; 2],
             watermark_ms: TIME_UNKNOWN_MS,
@@ -139,10 +155,17 @@ impl TemporalJoin {
         })
     }
 
-    /// Takes this much memory for rows that wait and for versions.
+    /// Takes this much memory for rows that wait and for versions, before those that arrived first are spilled to files.
     #[must_use]
     pub fn with_memory(self, memory_max: u64) -> Self {
-        Self { memory_max, ..self }
+        Self { memory_max, ..self }.with_sizes(Sizes::new(memory_max))
+    }
+
+    /// As [`with_memory`](Self::with_memory), with all sizes: for tests and measurements.
+    #[must_use]
+    pub fn with_sizes(mut self, sizes: Sizes) -> Self {
+        self.spilled.sizes = sizes;
+        self
     }
 
     /// Releases the left rows that wait when every input has ended, though no record says that their time is over. Left rows that come later, because a file
@@ -155,22 +178,6 @@ impl TemporalJoin {
     /// The columns of the rows that it makes. Those of the right side are Nullable with an outer join.
     pub fn output(&self) -> &Schema {
         &self.plan.output
-    }
-
-    fn check_memory(&self) -> Result<(), OperatorError> {
-        let bytes = self.memory_bytes();
-        if bytes <= self.memory_max {
-            return Ok(());
-        }
-        Err(failed(format!(
-            "the join holds `{}` rows of its left side that wait and `{}` versions of its right side in `{bytes}` bytes, and `memory` is `{}`; nothing of this batch is \
-             sealed, and nothing is lost. Raise `memory` of the step (and of the pipeline), then start again. The newest version of each key stays: fewer columns of the \
-             right side, and `deleted` for keys that are no more, take less memory: change them, and start once with `--new-state`, which drops the rows and versions that the \
-             join holds",
-            self.left.held(),
-            self.right.held(),
-            self.memory_max
-        )))
     }
 
     /// Takes rows in, and says how many were late.
@@ -215,42 +222,69 @@ impl TemporalJoin {
         }
     }
 
-    /// Releases the rows that this watermark allows. The delta must have been made before.
-    fn release(&mut self, watermark_ms: i64) -> Result<Vec<Output>, ArrowError> {
+    /// Releases the rows that this watermark allows, and says that merges have dropped so many versions. The delta must have been made before, and what is in files read.
+    fn release(&mut self, watermark_ms: i64, dropped: u64) -> Result<Vec<Output>, OperatorError> {
         self.watermark_ms = watermark_ms;
         let plan = self.plan.clone();
         let floor_ms = plan.floor_ms(watermark_ms);
         let due = self.left.release(plan.side(JoinSide::Left), floor_ms);
-        let found = results::by_time(&self.left, &self.right, &due);
-        let lone: Vec<u32> =
-            found.iter().filter(|found| found.version == NONE).map(|found| found.row).collect();
+        let found = self.found(floor_ms, &due)?;
+        let lone = found.iter().filter(|found| found.version == Version::None);
+        let lone: Vec<(i64, u32)> = lone.map(|found| (found.time_ms, found.row)).collect();
         let unmatched = lone.len() as u64;
         let mut outputs = Vec::new();
-        for batch in results::joined(&plan, (&self.left, &self.right), found, self.position)? {
+        let chunks = self.spilled.chunks();
+        let from = From { left: &self.left, right: &self.right, chunks: &chunks };
+        for batch in results::joined(&plan, from, found, self.position).map_err(not_gathered)? {
             self.position += batch.len() as u64;
             outputs.push(made(batch));
         }
-        let rows = lone.iter().map(|id| (self.left.arena.get(*id).time_ms, *id)).collect();
         let gather = |ids: &[u32]| self.left.gather(ids);
-        let unmatched_rows = super::results::aside(&plan, JoinSide::Left, rows, gather, self.position)?;
+        let unmatched_rows = super::results::aside(&plan, JoinSide::Left, lone, gather, self.position);
+        let unmatched_rows = unmatched_rows.map_err(not_gathered)?;
         self.aside = if plan.side(JoinSide::Left).is_outer { 0 } else { unmatched };
         self.position += self.aside;
-        due.iter().for_each(|id| self.left.arena.release(*id));
-        let count = due.len() as u64 + self.right.settle(floor_ms, self.sealed[1])?;
-        if self.left.tidy(self.sealed[0])? {
-            self.left = self.left.moved()?;
-        }
+        let count = dropped + self.settle(floor_ms, &due).map_err(not_gathered)?;
         if outputs.is_empty() && count > 0 {
-            outputs.push(made(super::results::batch(&plan, None, Vec::new(), self.position)?));
+            let none = super::results::batch(&plan, None, Vec::new(), self.position);
+            outputs.push(made(none.map_err(not_gathered)?));
         }
         if let Some(first) = outputs.first_mut() {
             (first.released, first.unmatched) = (count, unmatched);
             first.unmatched_rows =
                 unmatched_rows.into_iter().map(|batch| (JoinSide::Left as usize, batch)).collect();
         }
+        Ok(outputs)
+    }
+
+    /// Releases the rows that a watermark has released before. While versions are spilled it is not known which were without a match: each took a number all the same.
+    fn release_again(&mut self, watermark_ms: i64) -> Result<(), StateError> {
+        self.watermark_ms = watermark_ms;
+        let of_left = &self.plan.sides[JoinSide::Left as usize];
+        let (floor_ms, is_outer) = (self.plan.floor_ms(watermark_ms), of_left.is_outer);
+        let due = self.left.release(of_left, floor_ms);
+        self.aside = 0;
+        if !is_outer && self.spilled.is_empty() {
+            let found = self.found(floor_ms, &due).map_err(codec::damaged)?;
+            self.aside = found.iter().filter(|found| found.version == Version::None).count() as u64;
+        }
+        self.position += due.len() as u64;
+        self.settle(floor_ms, &due).map_err(codec::damaged)?;
+        Ok(())
+    }
+
+    /// Frees the left rows that are released, and the versions that are no longer needed; how many of both.
+    fn settle(&mut self, floor_ms: i64, due: &[u32]) -> Result<u64, ArrowError> {
+        due.iter().for_each(|id| self.left.arena.release(*id));
+        let count = due.len() as u64 + self.right.settle(floor_ms, self.sealed[1])?;
+        if self.left.tidy(self.sealed[0])? {
+            self.left = self.left.moved()?;
+        }
+        self.spilled.tidy();
+        self.due = None;
         self.fresh.clear();
         self.sealed = JoinSide::BOTH.map(|side| self.next(side));
-        Ok(outputs)
+        Ok(count)
     }
 }
 
@@ -300,24 +334,48 @@ impl Operator for TemporalJoin {
             return Err(failed(format!("a batch came from input `{input}`; a join has the inputs 0 and 1")));
         };
         let rows = Incoming::of(&self.plan, side, &batch).map_err(failed)?;
-        Ok(Probed { batch, reads: Vec::new(), scratch: Some(Box::new(rows)) })
+        self.probe_ahead(input, batch, Box::new(rows))
     }
 
-    fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
-        let rows = probed.scratch.and_then(|scratch| scratch.downcast::<Incoming>().ok());
-        let Some(rows) = rows.filter(|rows| rows.hashes.len() == probed.batch.len()) else {
-            return Err(failed(
-                "a batch came to `finish` that `probe_of` of this step has not seen".to_owned(),
-            ));
+    fn probe_ahead(
+        &mut self,
+        _input: usize,
+        batch: Batch,
+        scratch: Box<dyn Any + Send>,
+    ) -> Result<Probed, OperatorError> {
+        if self.spilled.is_empty() {
+            return Ok(Probed { batch, reads: Vec::new(), scratch: Some(scratch) });
+        }
+        let Ok(rows) = scratch.downcast::<Incoming>() else { return Err(failed(NOT_SEEN.to_owned())) };
+        if rows.side == JoinSide::Left {
+            return Ok(Probed { batch, reads: Vec::new(), scratch: Some(rows) });
+        }
+        if rows.hashes.len() != batch.len() {
+            return Err(failed(NOT_SEEN.to_owned()));
+        }
+        self.ask(batch, rows)
+    }
+
+    fn finish(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
+        let Some((rows, candidates)) = spilling::unpack(probed.scratch) else {
+            return Err(failed(NOT_SEEN.to_owned()));
         };
+        let is_asked = candidates.is_some() || rows.side == JoinSide::Left || self.spilled.is_empty();
+        if rows.hashes.len() != probed.batch.len() || !is_asked {
+            return Err(failed(NOT_SEEN.to_owned()));
+        }
+        self.due = None;
         let floor_ms = match rows.side {
             JoinSide::Left => self.plan.floor_ms(self.watermark_ms),
             // Which versions are late is known to those that are there.
             JoinSide::Right => i64::MIN,
         };
         let (era, partition) = (probed.batch.era, probed.batch.partition.clone());
-        let Sorted { taken, late, rejects } =
+        let Sorted { mut taken, mut late, rejects } =
             incoming::sort(floor_ms, probed.batch, *rows).map_err(failed)?;
+        if let Some(candidates) = candidates {
+            late += self.drop_late(&candidates, answers, &mut taken)?;
+        }
         let came = taken.times_ms.len() as u64;
         let superseded = self.absorb(taken).map_err(failed)?;
         let rows = RecordBatch::new_empty(self.plan.output.arrow().clone());
@@ -326,19 +384,41 @@ impl Operator for TemporalJoin {
         Ok(Output { absorbed: came - superseded, late: late + superseded, rejects, ..Output::all(batch) })
     }
 
+    fn advance_reads(
+        &mut self,
+        watermark_ms: i64,
+        is_closing: bool,
+    ) -> Result<Vec<StateRead>, OperatorError> {
+        let watermark_ms = if is_closing { self.closing(watermark_ms) } else { watermark_ms };
+        let floor_ms = self.plan.floor_ms(watermark_ms.max(self.watermark_ms));
+        self.reads(floor_ms).map_err(|error| failed(error.to_string()))
+    }
+
+    fn advance_read(&mut self, answers: &[Vec<u8>]) -> Result<(), OperatorError> {
+        self.spilled.read(&self.plan, answers).map_err(|error| failed(error.to_string()))
+    }
+
     fn advance(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
         // A watermark that goes back is ignored: released rows do not come back.
         let watermark_ms = watermark_ms.max(self.watermark_ms);
-        self.delta = if self.fresh.is_empty() && watermark_ms == self.watermark_ms {
-            Bytes::new()
-        } else {
-            let head = Head { watermark_ms, position: self.position };
-            let fresh: Vec<Fresh<'_>> =
-                self.fresh.iter().map(|(side, first)| self.fresh(*side, *first)).collect();
-            state::write_delta(&self.plan, head, &fresh).finish()
+        let plan = self.plan.clone();
+        self.check_read(plan.floor_ms(watermark_ms))?;
+        let mut marks = Marks { dropped: self.spilled.tell(), frozen: Vec::new() };
+        let is_new = !self.fresh.is_empty() || watermark_ms != self.watermark_ms;
+        let head = Head { watermark_ms, position: self.position };
+        let fresh: Vec<Fresh<'_>> =
+            self.fresh.iter().map(|(side, first)| self.fresh(*side, *first)).collect();
+        let delta = is_new.then(|| state::write_delta(&plan, head, &fresh));
+        drop(fresh);
+        let outputs = self.release(watermark_ms, marks.dropped)?;
+        marks.frozen = self.make_room()?;
+        let has_marks = marks != Marks::default();
+        let delta = delta.or_else(|| has_marks.then(|| state::write_delta(&plan, head, &[])));
+        self.delta = match delta {
+            Some(delta) if has_marks => delta.finish_with(|to| marks.write(to)),
+            Some(delta) => delta.finish(),
+            None => Bytes::new(),
         };
-        let outputs = self.release(watermark_ms).map_err(not_gathered)?;
-        self.check_memory()?;
         Ok(outputs)
     }
 
@@ -357,8 +437,7 @@ impl Operator for TemporalJoin {
     }
 
     fn close(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
-        let closing = self.left.last_ms().map(|last_ms| last_ms.saturating_add(self.plan.lateness_ms + 1));
-        self.advance(closing.map_or(watermark_ms, |closing| closing.max(watermark_ms)))
+        self.advance(self.closing(watermark_ms))
     }
 
     fn waiting(&mut self) -> u64 {
@@ -408,7 +487,14 @@ impl State for TemporalJoin {
                 Ok::<(), ArrowError>(())
             })
             .expect(go_together);
-        writer.finish()
+        match self.spilled.is_blank() {
+            true => writer.finish(),
+            false => writer.finish_with(|to| self.spilled.write(to)),
+        }
+    }
+
+    fn files(&self) -> Vec<StateFile> {
+        self.spilled.files()
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {
@@ -421,13 +507,25 @@ impl State for TemporalJoin {
             }
             Ok(())
         });
-        let head = state::in_memory(head?)?;
+        let (head, marks) = head?;
+        let sizes = self.spilled.sizes;
+        self.spilled = match marks {
+            None => Spilled::new(sizes),
+            Some(marks) => Spilled::of_snapshot(sizes, marks)?,
+        };
         right.link_all(plan.floor_ms(head.watermark_ms));
-        (self.left, self.right) = (left, right);
+        if !self.spilled.is_blank() {
+            right.keep_deletions();
+        }
+        (self.left, self.right, self.due) = (left, right, None);
         (self.watermark_ms, self.position) = (head.watermark_ms, head.position);
         self.sealed = JoinSide::BOTH.map(|side| self.next(side));
         (self.fresh, self.delta, self.aside) = (Vec::new(), Bytes::new(), 0);
-        Ok(Vec::new())
+        Ok(self.spilled.opening())
+    }
+
+    fn open(&mut self, bytes: &[u8]) -> Result<(), StateError> {
+        self.spilled.open(bytes)
     }
 
     fn apply(&mut self, delta: &[u8]) -> Result<(), StateError> {
@@ -444,15 +542,30 @@ impl State for TemporalJoin {
             }
             Ok(())
         });
-        let head = state::in_memory(head?)?;
+        let (head, marks) = head?;
+        let marks = marks.map_or(Ok(Marks::default()), Marks::read)?;
         super::check_numbers((self.position, self.aside), 0, head.position)?;
         self.position = head.position;
-        self.release(head.watermark_ms.max(self.watermark_ms)).map_err(codec::damaged)?;
-        Ok(())
+        self.release_again(head.watermark_ms.max(self.watermark_ms))?;
+        self.spilled.told(marks.dropped)?;
+        self.freeze_all(&marks.frozen)
+    }
+
+    fn work(&mut self) -> Option<Box<dyn StateWork>> {
+        let floor_ms = self.plan.floor_ms(self.watermark_ms);
+        self.spilled.work(&self.plan, floor_ms)
+    }
+
+    fn adopt(&mut self, work: Box<dyn StateWork>) -> Result<(), StateError> {
+        self.spilled.adopt(work)
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.spilled.is_waiting() && self.is_over()
     }
 
     fn held(&self) -> u64 {
-        self.left.held() + self.right.held()
+        self.left.held() + self.versions()
     }
 
     fn unsealed_bytes(&self) -> u64 {
@@ -464,8 +577,12 @@ impl State for TemporalJoin {
         self.held()
     }
 
+    fn spilled_entries(&self) -> u64 {
+        self.spilled.held_in_files()
+    }
+
     fn memory_bytes(&self) -> u64 {
-        (self.left.memory_bytes() + self.right.memory_bytes()) as u64
+        self.in_memory_bytes() + self.spilled.memory_bytes()
     }
 }
 

@@ -12,6 +12,8 @@ use super::{DELETED_MS, JoinColumn, JoinSide, TemporalConfig, TemporalJoin};
 
 mod bounds;
 mod model;
+mod pace;
+mod spills;
 
 const LEFT: JoinSide = JoinSide::Left;
 const RIGHT: JoinSide = JoinSide::Right;

@@ -1,19 +1,20 @@
 //! The versions of the right side, by key and time.
 //!
-//! Owns which version holds at a time, which ones are no longer needed, and the memory of all of them. Does not own what a row gets of its version (`results`).
+//! Owns which version in memory holds at a time, which ones are no longer needed, and the memory of all of them. Does not own what a row gets of its version
+//! (`results`), nor versions that have left memory (`spilled`): only settled ones do.
 //!
 //! The versions of a key are a chain, from the newest to the older ones: by time, and of one time in the order of arrival. A version is *settled* once the floor (the
 //! watermark less `lateness`) has reached its time: then no left row that waits or comes is earlier, so all older ones of the key go. So a key has at most one
 //! settled version between two seals. Chains of more are as long as the versions of a key that are still ahead of the floor.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeSet, BinaryHeap, HashSet};
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, new_null_array};
 use arrow_schema::ArrowError;
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry as Place;
+use hashbrown::hash_table::Entry as Slot;
 
 use super::super::arena::{Arena, NONE, NUMBERS_MAX, Row, UNLINKED};
 use super::super::columns;
@@ -22,6 +23,7 @@ use super::super::pages::{BYTES_MAX, ROWS_ENOUGH, ROWS_MAX};
 use super::super::plan::{JoinSide, Plan};
 use super::super::state::Fresh;
 use super::DELETED_MS;
+use super::results::{Place, Version};
 
 /// Freed versions that are never worth moving the others for.
 const DEAD_MIN: u64 = 2 * ROWS_MAX as u64;
@@ -62,6 +64,17 @@ impl Page {
     }
 }
 
+/// What is in memory for a key at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// No version of that time or before.
+    Nothing,
+    /// The key is deleted.
+    Deleted,
+    /// This version.
+    Version(u32),
+}
+
 /// The versions.
 #[derive(Default)]
 pub(super) struct Versions {
@@ -74,12 +87,34 @@ pub(super) struct Versions {
     ahead: BinaryHeap<Reverse<(i64, u32)>>,
     /// Settled ones that delete their key, the earliest first.
     deletions: BTreeSet<(i64, u32)>,
+    /// Whether versions that delete their key stay when they are forgotten, because files may have what they hide. They go to a file themselves, and from there with a merge.
+    keeps_deletions: bool,
+    /// Keys that came back since the last seal after such a version, which was freed: what files have of them stays hidden.
+    revived: HashSet<u128>,
 }
 
 impl Versions {
-    /// Versions held.
+    /// Versions held. Those that were freed since the last seal are held until the next one, which releases them.
     pub fn held(&self) -> u64 {
+        self.live() + self.revived.len() as u64
+    }
+
+    fn live(&self) -> u64 {
         self.pages.iter().map(|page| u64::from(page.live)).sum()
+    }
+
+    /// Some versions are in files from now on.
+    pub fn keep_deletions(&mut self) {
+        self.keeps_deletions = true;
+    }
+
+    /// Whether what files have of a key is replaced by a version that was settled at the last seal, of `floor_ms`; the first version since that is `sealed`.
+    pub fn hides_files(&self, hash: u128, (floor_ms, sealed): (i64, u32)) -> bool {
+        let mut at = self.newest(hash);
+        while at != NONE && (at >= sealed || self.arena.get(at).time_ms > floor_ms) {
+            at = self.arena.get(at).older;
+        }
+        at != NONE || self.revived.contains(&hash)
     }
 
     /// Memory held in bytes.
@@ -88,6 +123,32 @@ impl Versions {
         let empty = (self.pages.capacity() - self.pages.len()) * size_of::<Page>();
         let times = (self.ahead.capacity() + self.deletions.len()) * size_of::<(i64, u32)>();
         self.arena.memory_bytes() + pages + empty + self.keys.allocation_size() + times
+    }
+
+    /// How many of them are settled.
+    pub fn settled(&self) -> u64 {
+        self.live() - self.ahead.len() as u64
+    }
+
+    /// The first settled ones, in the order of arrival; as many of them, if there are.
+    pub fn first_settled(&self, floor_ms: i64, count: usize) -> Vec<u32> {
+        let is_settled = |id: &u32| {
+            let Row { time_ms, newer, .. } = self.arena.get(*id);
+            *time_ms <= floor_ms && *newer != UNLINKED
+        };
+        self.by_arrival().into_iter().filter(is_settled).take(count).collect()
+    }
+
+    /// Drops settled versions, which are held elsewhere from now on. All are sealed.
+    ///
+    /// # Errors
+    /// When columns of one form do not go together.
+    pub fn drop_settled(&mut self, ids: &[u32], floor_ms: i64) -> Result<(), ArrowError> {
+        for id in ids {
+            self.forget(*id);
+            self.free(*id);
+        }
+        self.tidy(floor_ms, self.arena.next())
     }
 
     /// Memory of the pages from this version on.
@@ -128,9 +189,15 @@ impl Versions {
             if rows.keyed.as_ref().is_some_and(|keyed| keyed.is_null(row)) {
                 self.arena.push(Row { hash, time_ms, older: NONE, newer: UNLINKED }, is_deletion);
             } else {
-                let (newer, older) = self.place(hash, time_ms);
+                let (mut newer, mut older) = self.place(hash, time_ms);
                 if newer < sealed && self.arena.get(newer).time_ms <= floor_ms {
-                    continue;
+                    if !self.is_forgotten(newer, floor_ms) {
+                        continue;
+                    }
+                    self.forget(newer);
+                    self.free(newer);
+                    self.revived.insert(hash);
+                    (newer, older) = self.place(hash, time_ms);
                 }
                 self.arena.push(Row { hash, time_ms, older, newer }, is_deletion);
                 self.link(id);
@@ -179,6 +246,12 @@ impl Versions {
         }
     }
 
+    /// Whether a settled version is there only because of files.
+    fn is_forgotten(&self, id: u32, floor_ms: i64) -> bool {
+        let is_before = self.arena.get(id).time_ms < floor_ms.saturating_sub(DELETED_MS);
+        self.keeps_deletions && is_before && self.arena.is_matched(id)
+    }
+
     fn newest(&self, hash: u128) -> u32 {
         let is_of = |entry: &Entry| entry.hash == hash as u64 && self.arena.get(entry.newest).hash == hash;
         self.keys.find(hash as u64, is_of).map_or(NONE, |entry| entry.newest)
@@ -208,18 +281,18 @@ impl Versions {
         let is_of = |entry: &Entry| entry.hash == hash as u64 && entry.newest == older;
         debug_assert!(older == NONE || arena.get(older).hash == hash);
         match self.keys.entry(hash as u64, is_of, |entry| entry.hash) {
-            Place::Occupied(found) => found.into_mut().newest = id,
-            Place::Vacant(place) => _ = place.insert(Entry { hash: hash as u64, newest: id }),
+            Slot::Occupied(found) => found.into_mut().newest = id,
+            Slot::Vacant(place) => _ = place.insert(Entry { hash: hash as u64, newest: id }),
         }
     }
 
-    /// For each asked key and time the version that holds, or [`NONE`]; times ascend. A key is none if it has a NULL.
-    pub fn holding(&self, asked: impl Iterator<Item = (Option<u128>, i64)>) -> Vec<u32> {
+    /// What holds for each asked key and time; times ascend. A key is none if it has a NULL.
+    pub fn holding(&self, asked: impl Iterator<Item = (Option<u128>, i64)>) -> Vec<Holds> {
         let mut by_key: Vec<(u128, Reverse<usize>, i64)> = Vec::new();
         let mut found = Vec::new();
         for (at, (hash, time_ms)) in asked.enumerate() {
             by_key.extend(hash.map(|hash| (hash, Reverse(at), time_ms)));
-            found.push(NONE);
+            found.push(Holds::Nothing);
         }
         // Each chain is walked once, whatever the number of rows of its key.
         by_key.sort_unstable();
@@ -229,9 +302,11 @@ impl Versions {
                 while version != NONE && self.arena.get(version).time_ms > *time_ms {
                     version = self.arena.get(version).older;
                 }
-                if version != NONE && !self.arena.is_matched(version) {
-                    found[*at] = version;
-                }
+                found[*at] = match version {
+                    NONE => Holds::Nothing,
+                    deletion if self.arena.is_matched(deletion) => Holds::Deleted,
+                    version => Holds::Version(version),
+                };
             }
         }
         found
@@ -262,10 +337,13 @@ impl Versions {
             }
         }
         let forgotten_ms = floor_ms.saturating_sub(DELETED_MS);
-        while let Some((_, id)) = self.deletions.first().copied().filter(|first| first.0 < forgotten_ms) {
+        while let Some((_, id)) = self.deletions.first().copied().filter(|first| first.0 < forgotten_ms)
+            && !self.keeps_deletions
+        {
             self.forget(id);
             self.free(id);
         }
+        self.revived.clear();
         let freed = before - self.held();
         self.tidy(floor_ms, sealed)?;
         Ok(freed)
@@ -306,6 +384,7 @@ impl Versions {
         let dead = in_pages.max(self.arena.kept()).saturating_sub(held);
         if dead > held.max(DEAD_MIN) || self.arena.next() > NUMBERS_MAX {
             let mut moved = self.moved()?;
+            moved.keeps_deletions = self.keeps_deletions;
             moved.link_all(floor_ms);
             *self = moved;
         }
@@ -385,15 +464,31 @@ impl Versions {
         columns::in_parts(ids, rows_max, &gather, each)
     }
 
-    /// The stored columns of these versions, with nulls in place of [`NONE`].
+    /// The stored columns of versions, with nulls where there is none. Those that are not in memory are in `chunks`, columns that were read, each by its chunk and its row there.
     ///
     /// # Errors
     /// When the texts of a column take more than 2 GiB.
-    pub fn gather(&self, plan: &Plan, ids: &[u32]) -> Result<Vec<ArrayRef>, ArrowError> {
-        let (concerned, places) = self.places(ids);
+    pub fn gather(
+        &self,
+        plan: &Plan,
+        versions: &[Version],
+        chunks: &[&[ArrayRef]],
+    ) -> Result<Vec<ArrayRef>, ArrowError> {
+        let in_memory = versions.iter().map(|version| match version {
+            Version::InMemory(id) => *id,
+            Version::None | Version::Read(_) => NONE,
+        });
+        let (concerned, mut places) = self.places(&in_memory.collect::<Vec<_>>());
+        // Behind the pages there is a column of one null, and then the chunks.
+        for (place, version) in places.iter_mut().zip(versions) {
+            if let Version::Read(Place { chunk, row }) = version {
+                *place = (concerned.len() + 1 + *chunk as usize, *row as usize);
+            }
+        }
         let of = |(at, form): (usize, _)| {
             let of_pages = concerned.iter().map(|page| self.pages[*page].columns[at].clone());
-            columns::gather(of_pages.chain([new_null_array(form, 1)]).collect(), &places)
+            let read = chunks.iter().map(|columns| columns[at].clone());
+            columns::gather(of_pages.chain([new_null_array(form, 1)]).chain(read).collect(), &places)
         };
         plan.side(JoinSide::Right).columns.iter().map(|stored| &stored.form).enumerate().map(of).collect()
     }
@@ -422,7 +517,7 @@ impl Versions {
 }
 
 /// Which rows of these stored columns delete their key.
-fn deletions(plan: &Plan, columns: &[ArrayRef]) -> impl Fn(usize) -> bool + use<> {
+pub(super) fn deletions(plan: &Plan, columns: &[ArrayRef]) -> impl Fn(usize) -> bool + use<> {
     let deleted = plan.deleted.map(|at| columns[at].as_boolean().clone());
     move |row| deleted.as_ref().is_some_and(|deleted| deleted.is_valid(row) && deleted.value(row))
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// CPU time of this thread in nanoseconds, as Linux counts it.
-fn cpu_ns() -> u64 {
+pub fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split_whitespace().next().unwrap().parse().unwrap()
 }

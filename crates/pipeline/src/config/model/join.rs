@@ -80,8 +80,8 @@ pub struct JoinStep {
     pub at_end: AtEnd,
 
     /// Memory for the rows that wait for a match. When it is full, those that arrived first are spilled to files in the store, at about 6 bytes of memory a row. With `as_of` it holds
-    /// the newest version of every key of the right side too, nothing is spilled, and a pipeline that needs more stops, and says so. Taken from the pipeline's `memory`, at most a
-    /// quarter of it.
+    /// the newest version of every key of the right side too: versions that the watermark has passed are spilled, at about 2 bytes each, and rows that wait are not. Taken from the
+    /// pipeline's `memory`, at most a quarter of it.
     #[serde(default = "default_memory")]
     #[schemars(extend(
         "x-least" = "1MiB", "x-most" = "24GiB",

@@ -5,12 +5,18 @@ use super::*;
 const TEXT: &str = "a text of about thirty bytes..";
 
 #[test]
-fn rows_beyond_the_memory_end_the_run_and_say_what_to_do() {
-    let mut step = join(true).with_memory(1 << 20);
-    let rows: Vec<Row> = (0..20_000).map(|n| (Some(n), 5 * n + 1, TEXT, n)).collect();
-    put_rows(&mut step, RIGHT, &rows);
-    let error = step.advance(i64::MAX).unwrap_err().to_string();
-    assert!(error.contains("`20000` versions of its right side") && error.contains("`memory`"), "{error}");
+fn what_must_stay_in_memory_and_does_not_fit_ends_the_run_and_says_what_to_do() {
+    for side in [LEFT, RIGHT] {
+        let mut step = join(true).with_memory(1 << 20);
+        let rows: Vec<Row> = (0..20_000).map(|n| (Some(n), 5 * n + 1, TEXT, 1_000 + n)).collect();
+        put_rows(&mut step, side, &rows);
+        let error = step.advance(500).unwrap_err().to_string();
+        let expected = match side {
+            LEFT => "`20000` rows of its left side that wait",
+            RIGHT => "of `20000` versions of its right side `20000` whose time the watermark has not reached",
+        };
+        assert!(error.contains(expected) && error.contains("Raise `memory`"), "{error}");
+    }
 }
 
 /// A table of a thousand keys, each of which changes again and again, one of them never.

@@ -90,7 +90,7 @@ impl Model {
 }
 
 #[derive(Clone, Debug)]
-enum Act {
+pub(super) enum Act {
     Put(JoinSide, Vec<Row>),
     Cut(i64),
     /// A crash, after which the batches since the last seal come again.
@@ -98,7 +98,7 @@ enum Act {
     Snapshot,
 }
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
+pub(super) fn acts() -> impl Strategy<Value = Vec<Act>> {
     let key = prop_oneof![1 => Just(None), 9 => (0..4_i64).prop_map(Some)];
     let text = prop_oneof![Just(""), Just("a longer text with more bytes"), Just("ä")];
     let row = (key, 0..1_000_i64, text, 0..1_500_i64);
@@ -110,7 +110,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 }
 
 /// Times rise with the acts, so that rows are late, due and in time.
-fn risen(rows: &[Row], at: usize) -> Vec<Row> {
+pub(super) fn risen(rows: &[Row], at: usize) -> Vec<Row> {
     rows.iter().map(|row| (row.0, row.1, row.2, row.3 / 4 + at as i64 * 25)).collect()
 }
 
