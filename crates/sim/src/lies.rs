@@ -11,6 +11,7 @@ mod source;
 mod step;
 mod store;
 mod table;
+mod versions;
 mod windows;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub use source::{LyingDecoder, LyingSource};
 pub use step::LyingStep;
 pub use store::LyingStore;
 pub use table::{LyingRouter, LyingTable};
+pub use versions::LyingVersions;
 pub use windows::LyingWindow;
 
 /// A runtime whose random numbers are not.

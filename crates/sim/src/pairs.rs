@@ -11,7 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use dataflow::{Batch, Operator, OperatorError, Output, Probed, Schema, State, Transform, Transformed};
 use engine::tables::{Side, SideRows};
-use operators::join::spilled::Sizes;
+use operators::join::{spilled, temporal};
 use operators::{Join, JoinColumn, JoinConfig, JoinKind, JoinSide, TemporalConfig, TemporalJoin};
 
 use crate::records::{Row, schema, to_columns};
@@ -35,13 +35,24 @@ pub struct Joins {
 
 /// Sizes at which every seal that finds nothing on its way to files sends all rows there, a few a run. Rows without a match leave with the seal that
 /// releases them, as the oracle has it.
-const TINY: Sizes = Sizes {
+const TINY: spilled::Sizes = spilled::Sizes {
     open_bytes: 1,
     index_bytes: u64::MAX,
     run_bytes: 2_000,
     block_bytes: 200,
     hand_bytes: 1 << 40,
     read_bytes: 400,
+};
+
+/// The same for versions: those that the watermark has reached go to files, and few runs are beside each other.
+const TINY_VERSIONS: temporal::spilled::Sizes = temporal::spilled::Sizes {
+    open_bytes: 1,
+    index_bytes: u64::MAX,
+    run_bytes: 2_000,
+    block_bytes: 200,
+    read_bytes: 400,
+    hand_bytes: 500,
+    runs_max: 2,
 };
 
 /// What stands for the side that is not there.
@@ -74,52 +85,78 @@ impl Pair {
 }
 
 impl Joins {
-    /// The steps of a pipeline; with most rows of an interval join in files, if that is asked for.
+    /// The steps of a pipeline; with most rows of the join in files, if that is asked for.
     pub fn steps(self, is_in_files: bool) -> Vec<Box<dyn Operator>> {
+        let join: Box<dyn Operator> = match self.is_temporal {
+            true => Box::new(self.temporal(is_in_files)),
+            false => Box::new(self.interval(is_in_files)),
+        };
+        vec![join, Box::new(Pairs)]
+    }
+
+    fn columns() -> Vec<JoinColumn> {
         let column = |name: &str, side, from: &str| JoinColumn {
             name: name.into(),
             side,
             from: from.into(),
             is_of_side_alone: false,
         };
-        let duration = |ms: i64| Duration::from_millis(ms as u64);
-        let (on, lateness) = (vec![("key".to_owned(), "key".to_owned())], duration(self.lateness_ms));
-        let columns = vec![
+        vec![
             column("left", JoinSide::Left, "id"),
             column("right", JoinSide::Right, "id"),
             column("key", JoinSide::Left, "key"),
-        ];
-        let unmatched = self.beside.map(|place| match place {
+        ]
+    }
+
+    /// The columns of each side's rows for the table of those without a match.
+    fn unmatched(self) -> [Vec<String>; 2] {
+        self.beside.map(|place| match place {
             Some(_) => vec!["id".to_owned(), "key".to_owned()],
             None => Vec::new(),
-        });
-        if self.is_temporal {
-            let [unmatched, _] = unmatched;
-            let is_outer = self.keeps[0];
-            let config = TemporalConfig { on, lateness, is_outer, columns, deleted: None, unmatched };
-            let join = TemporalJoin::new(&schema(), &schema(), &config);
-            return vec![Box::new(join.expect("the joins of a plan are valid")), Box::new(Pairs)];
-        }
+        })
+    }
+
+    /// The temporal join.
+    pub fn temporal(self, is_in_files: bool) -> TemporalJoin {
+        let [unmatched, _] = self.unmatched();
+        let config = TemporalConfig {
+            on: on(),
+            lateness: duration(self.lateness_ms),
+            is_outer: self.keeps[0],
+            columns: Self::columns(),
+            deleted: None,
+            unmatched,
+        };
+        let join = TemporalJoin::new(&schema(), &schema(), &config).expect("the joins of a plan are valid");
+        if is_in_files { join.with_sizes(TINY_VERSIONS) } else { join }
+    }
+
+    fn interval(self, is_in_files: bool) -> Join {
         let config = JoinConfig {
-            on,
+            on: on(),
             before: duration(self.before_ms),
             after: duration(self.after_ms),
-            lateness,
+            lateness: duration(self.lateness_ms),
             kind: match self.keeps {
                 [false, false] => JoinKind::Inner,
                 [true, false] => JoinKind::Left,
                 [false, true] => JoinKind::Right,
                 [true, true] => JoinKind::Full,
             },
-            columns,
-            unmatched,
+            columns: Self::columns(),
+            unmatched: self.unmatched(),
         };
-        let mut join = Join::new(&schema(), &schema(), &config).expect("the joins of a plan are valid");
-        if is_in_files {
-            join = join.with_sizes(TINY);
-        }
-        vec![Box::new(join), Box::new(Pairs)]
+        let join = Join::new(&schema(), &schema(), &config).expect("the joins of a plan are valid");
+        if is_in_files { join.with_sizes(TINY) } else { join }
     }
+}
+
+fn on() -> Vec<(String, String)> {
+    vec![("key".to_owned(), "key".to_owned())]
+}
+
+fn duration(ms: i64) -> Duration {
+    Duration::from_millis(ms as u64)
 }
 
 impl Joins {

@@ -85,6 +85,7 @@ pub enum Variant {
     VersionOfTheFuture,
     VersionFreedEarly,
     VersionsUnsealed,
+    VersionsInFilesForgotten,
     AnothersOrigin,
     ColumnsChangePlaces,
     DuplicatesUncounted,
@@ -109,7 +110,7 @@ pub enum Variant {
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 92] = [
+    pub const ALL: [Self; 93] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -182,6 +183,7 @@ impl Variant {
         Self::VersionOfTheFuture,
         Self::VersionFreedEarly,
         Self::VersionsUnsealed,
+        Self::VersionsInFilesForgotten,
         Self::AnothersOrigin,
         Self::ColumnsChangePlaces,
         Self::DuplicatesUncounted,
@@ -226,7 +228,7 @@ impl Variant {
 
     /// Whether its step can have state in files.
     pub fn knows_files(self) -> bool {
-        matches!(self, Self::FreezeUnsealed | Self::PieceUnsealed)
+        matches!(self, Self::FreezeUnsealed | Self::PieceUnsealed | Self::VersionsInFilesForgotten)
     }
 
     /// Runs seeds from 0 until one catches the variant; the seed and its report, or `None`.
@@ -259,9 +261,10 @@ impl Variant {
             | Self::JoinPairLost
             | Self::UnmatchedTwice
             | Self::UnmatchedLost => Plan::joined(seed),
-            Self::VersionOfTheFuture | Self::VersionFreedEarly | Self::VersionsUnsealed => {
-                Plan::temporal(seed)
-            }
+            Self::VersionOfTheFuture
+            | Self::VersionFreedEarly
+            | Self::VersionsUnsealed
+            | Self::VersionsInFilesForgotten => Plan::temporal(seed),
             Self::MovedWhilePending => Plan::moved(seed),
             Self::PutWhereNobodyReads => Plan::replayed(seed),
             // Where commands die.

@@ -40,6 +40,9 @@ pub struct Model {
     /// In place of the right side's, with a temporal join.
     versions: Vec<Versions>,
     seals: u64,
+    /// Versions that others have replaced, but which the step still holds in files, if it has such: they go with a merge, whenever that ends.
+    replaced: u64,
+    is_in_files: bool,
 }
 
 /// What a row of the result may be.
@@ -52,12 +55,15 @@ impl Model {
     /// None waits; `None` for a plan without a join.
     pub fn new(plan: &Plan) -> Option<Self> {
         let (tables, held, versions) = (plan.tables.clone(), Default::default(), Vec::new());
-        Some(Self { joins: plan.joins?, watermark_ms: i64::MIN, tables, held, versions, seals: 0 })
+        let joins = plan.joins?;
+        let is_in_files = joins.is_temporal && plan.is_in_files();
+        let watermark_ms = i64::MIN;
+        Some(Self { joins, watermark_ms, tables, held, versions, seals: 0, replaced: 0, is_in_files })
     }
 
     /// All records that wait are given up, and time begins again: how many there were.
     pub fn begin_again(&mut self) -> u64 {
-        let held = self.held_now();
+        let held = self.held_now() + std::mem::take(&mut self.replaced);
         self.watermark_ms = i64::MIN;
         self.held = Default::default();
         self.versions.clear();
@@ -231,6 +237,10 @@ impl Model {
         let (counts, derived) = (counts_of(seal), seal.derived.unwrap_or_default());
         let held = self.held_now();
         let said = seal.absorbed.unwrap_or_default();
+        let replaced = if self.is_in_files { said.held.saturating_sub(held) } else { 0 };
+        let released = (released + self.replaced).saturating_sub(replaced);
+        let held = held + replaced;
+        self.replaced = replaced;
         let found = [counts.passed, counts.late, counts.absorbed, derived.rows, said.released, said.held];
         let expected = [0, late, absorbed, (made.len() * self.tables.len()) as u64 + lonely, released, held];
         if found != expected {

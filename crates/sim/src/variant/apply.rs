@@ -13,7 +13,7 @@ use super::Variant;
 use crate::executor::Pid;
 use crate::lies::{
     Hidden, LyingClock, LyingDecoder, LyingRouter, LyingRuntime, LyingSource, LyingStep, LyingStore,
-    LyingTable, LyingTime, LyingWindow, TornSessions, WholeRecord,
+    LyingTable, LyingTime, LyingVersions, LyingWindow, TornSessions, WholeRecord,
 };
 use crate::plan::inputs::NAMES;
 use crate::world::World;
@@ -102,6 +102,12 @@ impl Variant {
             | Self::PieceUnsealed
             | Self::SessionsTorn
             | Self::SessionsLateAlone => self.apply_to_window(&mut pipeline, world),
+            Self::VersionsInFilesForgotten => {
+                if let Some(joins) = world.plan.joins.filter(|joins| joins.is_temporal) {
+                    pipeline.steps[0] =
+                        Box::new(LyingVersions::new(joins.temporal(world.plan.is_in_files())));
+                }
+            }
             Self::DuplicatesHoldTime | Self::FilteredHoldTime => {
                 let hidden = Hidden::default();
                 let dropped = (self == Self::FilteredHoldTime).then(|| world.plan.clone());

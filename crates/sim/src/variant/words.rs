@@ -226,6 +226,11 @@ impl Variant {
             Self::VersionsUnsealed => {
                 ("versions-unsealed", "every third delta of a temporal join's state is not sealed", 60)
             }
+            Self::VersionsInFilesForgotten => (
+                "versions-in-files-forgotten",
+                "a start does not open the files of a temporal join that its checkpoint names",
+                60,
+            ),
             Self::AnothersOrigin => {
                 ("anothers-origin", "each row of a frame has the origin of the next one", 60)
             }
