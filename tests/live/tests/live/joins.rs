@@ -165,7 +165,7 @@ fn joined_rows(table: &Table) -> Vec<String> {
 }
 
 /// Whether the same rows were found as were wanted, each as often.
-fn same(mut found: Vec<String>, mut wanted: Vec<String>) {
+pub fn same(mut found: Vec<String>, mut wanted: Vec<String>) {
     (found.sort(), wanted.sort());
     assert_eq!(found.len(), wanted.len());
     let wrong: Vec<_> = found.iter().zip(&wanted).filter(|(found, wanted)| found != wanted).take(5).collect();

@@ -90,6 +90,7 @@ mod hostile;
 mod hostile_wires;
 mod inputs;
 mod joins;
+mod joins_temporal;
 mod keys;
 mod kill;
 mod listening;
