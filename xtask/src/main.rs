@@ -5,7 +5,7 @@
 //!
 //! | task                                                                 | what it does                                        |
 //! |----------------------------------------------------------------------|-----------------------------------------------------|
-//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--emitted] [--sessions] [--spilled] [--joined] [--temporal] [--moved] [--altered] [--replayed] [--released] [--pushed] [--unnested] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
+//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--emitted] [--sessions] [--spilled] [--joined] [--temporal] [--moved] [--ended] [--altered] [--replayed] [--released] [--pushed] [--unnested] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
 //! | `cargo xtask guards [--bless]`                                       | counts the instructions of the hot path's steps     |
 //! | `cargo xtask profile [--out FILE] [--pid PID] [-- COMMAND]`          | draws a flame graph of a run                        |
 //! | `cargo xtask advisories`                                              | compares Cargo.lock with scripts/advisories.txt     |
@@ -74,6 +74,9 @@ struct Sim {
     /// With a person who moves the pipeline back.
     #[arg(long)]
     moved: bool,
+    /// With inputs that end, and a window or a join that closes then.
+    #[arg(long)]
+    ended: bool,
     /// With a person who drops a column and gives it back.
     #[arg(long)]
     altered: bool,
@@ -126,13 +129,14 @@ fn simulate(args: &Sim) -> anyhow::Result<()> {
     let sums = run_all(args, variant)?;
     let seconds = begun.elapsed().as_secs_f64();
     println!(
-        "{} seeds from {}, {} polls, {:.0} simulated hours, {} journal records, {} process starts, in {seconds:.1} s",
+        "{} seeds from {}, {} polls, {:.0} simulated hours, {} journal records, {} process starts, {} closings at an end, in {seconds:.1} s",
         sums.seeds,
         args.seed,
         sums.polls,
         sums.time_us as f64 / 3.6e9,
         sums.records,
-        sums.starts
+        sums.starts,
+        sums.closings
     );
     let Some(seed) = sums.failed else {
         if args.seeds == 1 {
@@ -164,6 +168,7 @@ fn plan(args: &Sim, seed: u64, variant: Option<Variant>) -> Plan {
         _ if args.joined => Plan::joined(seed),
         _ if args.temporal => Plan::temporal(seed),
         _ if args.moved => Plan::moved(seed),
+        _ if args.ended => Plan::ended(seed),
         _ if args.altered => Plan::altered(seed),
         _ if args.replayed => Plan::replayed(seed),
         _ if args.released => Plan::released(seed),
@@ -185,6 +190,7 @@ struct Sums {
     time_us: u64,
     records: u64,
     starts: u64,
+    closings: u64,
     /// The lowest seed that failed.
     failed: Option<u64>,
 }
@@ -213,6 +219,7 @@ fn run_all(args: &Sim, variant: Option<Variant>) -> anyhow::Result<Sums> {
                     sums.time_us += report.time_us;
                     sums.records += report.records;
                     sums.starts += u64::from(report.starts);
+                    sums.closings += report.closings;
                     if report.violation.is_some() {
                         sums.failed = Some(sums.failed.map_or(seed, |failed| failed.min(seed)));
                         is_over.store(true, Ordering::Relaxed);

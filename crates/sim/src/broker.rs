@@ -12,7 +12,9 @@ use dataflow::position::Position;
 use dataflow::{Partition, PartitionStart, ReadFrom, SourceError, SourceFault, position};
 use tokio::sync::watch;
 
+use crate::executor::Pid;
 use crate::plan::Plan;
+use crate::plan::ended::Ends;
 use crate::records::Record;
 pub use source::SimSource;
 pub use stream::Stream;
@@ -35,6 +37,8 @@ pub struct Broker {
     pub hands_out_unverified: bool,
     /// Records go once they are read, and not once they are published or sealed.
     pub lets_go_early: bool,
+    /// A broken source: a partition that is read again has no end.
+    pub forgets_ends: bool,
     /// A broken source: the end of a partition that was cut is its end.
     pub takes_cut_for_end: bool,
     /// The replay log as its objects say, which a power loss may cut.
@@ -44,31 +48,76 @@ pub struct Broker {
     keeps_positions: bool,
     away_until_us: u64,
     changes: watch::Sender<u64>,
+    /// Which partitions end for every reader that has read them.
+    ends_at_once: Vec<bool>,
 }
 
 impl Broker {
     /// The partitions at the begin, empty.
     pub fn new(plan: &Plan) -> Self {
-        let streams = (0..plan.partitions).map(|_| Stream::default()).collect();
-        Self {
-            streams,
+        let mut broker = Self {
+            streams: Vec::new(),
             cuts: 0,
             copies: 0,
             hands_out_unverified: false,
             lets_go_early: false,
+            forgets_ends: false,
             takes_cut_for_end: false,
             replays: Vec::new(),
             replays_begin: Vec::new(),
             keeps_positions: plan.keeps_positions,
             away_until_us: 0,
             changes: watch::Sender::new(0),
+            ends_at_once: plan.ends.as_ref().map(Ends::at_once).unwrap_or_default(),
+        };
+        (0..plan.partitions).for_each(|_| broker.add_stream());
+        broker
+    }
+
+    fn add_stream(&mut self) {
+        let ends = self.ends_at_once.get(self.streams.len()).copied().unwrap_or_default();
+        self.streams.push(Stream::new(ends));
+    }
+
+    /// Nothing more comes of a partition for whoever reads it now.
+    pub fn end(&mut self, partition: usize) {
+        match self.streams.get_mut(partition) {
+            Some(stream) => stream.ends = true,
+            // One that appears later.
+            None => self.ends_at_once.iter_mut().skip(partition).for_each(|ends| *ends = true),
         }
+        self.wake();
+    }
+
+    /// Whether every partition ends, for whoever has read it.
+    pub fn has_ended(&self) -> bool {
+        self.streams.iter().all(|stream| stream.ends)
+    }
+
+    /// Whether a partition has records that a process will not read, because it was told that there are none.
+    pub fn has_grown_for(&self, pid: Pid, sealed: &[(usize, u64)]) -> bool {
+        let has_grown = |(n, next): &(usize, u64)| {
+            self.streams.get(*n).is_some_and(|s| s.has_ended_for(pid, *next) && s.end > *next)
+        };
+        sealed.iter().any(has_grown)
+    }
+
+    /// Whether a process was told the end of any partition.
+    pub fn has_told_an_end(&self, pid: Pid) -> bool {
+        self.streams.iter().any(|stream| stream.has_told_an_end(pid))
+    }
+
+    /// Whether a process was told that there is no more behind where a lane stands.
+    pub fn has_ended_for(&self, pid: Pid, sealed: &[(usize, u64)]) -> bool {
+        let is_told =
+            |(n, next): &(usize, u64)| self.streams.get(*n).is_some_and(|s| s.has_ended_for(pid, *next));
+        sealed.iter().all(is_told)
     }
 
     /// A record arrives. A partition that is not there yet is made.
     pub fn push(&mut self, partition: u32, record: Record) {
         while self.streams.len() <= partition as usize {
-            self.streams.push(Stream::default());
+            self.add_stream();
         }
         let stream = &mut self.streams[partition as usize];
         if stream.whole.is_some() {
@@ -82,7 +131,7 @@ impl Broker {
 
     /// An empty partition appears.
     pub fn add_partition(&mut self) {
-        self.streams.push(Stream::default());
+        self.add_stream();
         self.wake();
     }
 

@@ -56,6 +56,8 @@ pub struct Report {
     pub records: u64,
     /// Positions that a person has moved back over.
     pub read_again: u64,
+    /// Seals that have closed what was open because every input had ended.
+    pub closings: u64,
     /// Processes that were started.
     pub starts: u32,
     /// True if the run ended with a stop that the model expects.
@@ -91,6 +93,9 @@ struct Process {
 enum Act {
     Record(usize),
     AddPartition,
+    End(usize),
+    /// Somebody runs the pipeline again that has come to its end.
+    Again,
     Strike(Fault),
     Start,
     Thaw(Pid),
@@ -129,6 +134,8 @@ struct Drive {
     open_acts: u64,
     calm_since: Option<u64>,
     last: Option<Pid>,
+    /// Runs that have come to their end, one after the other, and had nothing to read.
+    idle_runs: u32,
     is_done: bool,
     is_stopped: bool,
 }
@@ -156,6 +163,7 @@ pub fn run(plan: &Plan, variant: Option<Variant>, with_trace: bool) -> Report {
         open_acts: 0,
         calm_since: None,
         last: None,
+        idle_runs: 0,
         is_done: false,
         is_stopped: false,
     };
@@ -175,6 +183,7 @@ pub fn run(plan: &Plan, variant: Option<Variant>, with_trace: bool) -> Report {
         time_us: world.executor.now_us(),
         records: state.oracle.records(),
         read_again: state.oracle.read_again,
+        closings: state.oracle.closings(),
         starts: drive.starts,
         is_stopped: drive.is_stopped,
         trace: state.trace(),
@@ -183,7 +192,7 @@ pub fn run(plan: &Plan, variant: Option<Variant>, with_trace: bool) -> Report {
 
 impl Drive {
     fn at(&mut self, us: u64, act: Act) {
-        if !matches!(act, Act::Look | Act::Wake) {
+        if !matches!(act, Act::Look | Act::Wake | Act::Again) {
             self.open_acts += 1;
         }
         self.acts_made += 1;
@@ -203,6 +212,9 @@ impl Drive {
         }
         if let Some(us) = plan.partition_added_us {
             self.at(us, Act::AddPartition);
+        }
+        for (n, us) in plan.ends.iter().flat_map(|ends| ends.times()) {
+            self.at(us, Act::End(n));
         }
         if let Some(moved) = plan.moved {
             self.at(moved.at_us, Act::Move);
@@ -292,7 +304,7 @@ impl Drive {
     }
 
     fn act(&mut self, act: Act) {
-        if !matches!(act, Act::Look | Act::Wake) {
+        if !matches!(act, Act::Look | Act::Wake | Act::Again) {
             self.open_acts -= 1;
         }
         match act {
@@ -307,6 +319,12 @@ impl Drive {
                     state.broker.add_partition();
                 }
             }
+            Act::End(n) => {
+                let mut state = self.world.state();
+                state.note("broker", n as u64, || format!("partition {n} ends"));
+                state.broker.end(n);
+            }
+            Act::Again => self.run_again(),
             Act::Strike(fault) => self.strike(fault),
             Act::Start => self.start(),
             Act::Thaw(pid) => self.thaw(pid),
@@ -372,6 +390,9 @@ impl Drive {
             (state.store_errors, ends, state.broker.cuts, state.broker.copies)
         };
         let drains = drain.then_some(ends);
+        if drain {
+            self.world.state().oracle.drains(pid);
+        }
         let pipeline = Pipeline { drain, ..pipeline(&self.world, pid, self.variant) };
         let (life, status) = (Life::Running, pipeline.status.clone());
         self.processes
@@ -385,6 +406,13 @@ impl Drive {
                 lock(&ended).insert(pid, result);
             }),
         );
+    }
+
+    /// Whether nothing is to come but what the pipeline does.
+    fn is_calm(&self) -> bool {
+        let is_anybody_at_work =
+            self.person.is_some() || self.mover.is_some() || self.world.state().replaying > 0;
+        self.open_acts == 0 && self.rolled_back_since.is_none() && !is_anybody_at_work
     }
 
     /// Looks whether the run is over: faults have ceased, and all that the broker holds is sealed and settled.
@@ -405,12 +433,7 @@ impl Drive {
         }
         self.stop_what_asks(now_us);
         self.stop_what_refuses(now_us);
-        if self.open_acts > 0
-            || self.rolled_back_since.is_some()
-            || self.person.is_some()
-            || self.mover.is_some()
-            || self.world.state().replaying > 0
-        {
+        if !self.is_calm() {
             return;
         }
         let since_us = *self.calm_since.get_or_insert(now_us);
@@ -418,13 +441,7 @@ impl Drive {
         let (is_settled, unsettled) = {
             let mut state = self.world.state();
             state.operations.is_over = true;
-            let sealed = state.oracle.sealed();
-            let is_settled = state.broker.is_read(&sealed)
-                && !state.oracle.has_expired(&state.broker)
-                && state.oracle.is_settled()
-                && state.oracle.is_out()
-                && !state.oracle.has_lost(&state.broker);
-            (is_settled, state.oracle.unsettled())
+            (state.is_settled(), state.oracle.unsettled())
         };
         if now_us - since_us > SETTLE_US_MAX {
             return self.violate(
@@ -436,7 +453,9 @@ impl Drive {
             return;
         }
         self.start();
-        if is_settled {
+        self.stop_what_reads_no_more();
+        // A run whose inputs have all ended comes to its end by itself.
+        if is_settled && !self.world.state().broker.has_ended() {
             let owner = self.world.state().oracle.owner();
             let mut processes = self.processes.iter_mut();
             let running = processes.rfind(|(pid, p)| p.life == Life::Running && Some(**pid) == owner);

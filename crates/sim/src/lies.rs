@@ -4,6 +4,7 @@
 //! wrapper passes everything on but for the one lie of its variant.
 
 mod clock;
+mod ends;
 mod items;
 mod replays;
 mod sessions;
@@ -21,6 +22,7 @@ use dataflow::{Runtime, Task};
 use futures::future::BoxFuture;
 
 pub use clock::{Hidden, LyingClock, LyingTime};
+pub use ends::LyingEnd;
 pub use items::WholeRecord;
 pub use replays::ForgetfulStore;
 pub use sessions::TornSessions;

@@ -14,6 +14,7 @@
 //! | a request is complete  | its seal is durable, its bytes are the sealed ones, it is within the window            | C2 C3 C8  |
 //! | a gate opens           | no newer claim was durable when it was asked                                          | C5        |
 //! | rows are committed     | those of this frame are there once, and it is no dead piece                           | C3 C8     |
+//! | every input has ended  | a seal may close all that is open, and a run that is complete has done so              | C6        |
 //! | a person moves it back | everything is delivered; what is read again has its fate and its rows once more      | C1 C6 C9  |
 //! | a new generation       | none of the rows is there, and no earlier attempt runs                                | C8        |
 //! | an object is deleted   | nothing points to it, and the floor is above; of the replay log, all of it was read     | C7        |
@@ -22,13 +23,14 @@
 
 mod clock;
 pub mod dedup;
+mod ends;
 mod events;
 mod fold;
 mod items;
 mod joins;
 mod windows;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use dataflow::block::NO_LEADER_EPOCH;
@@ -39,6 +41,7 @@ use crate::broker::{Broker, REPLAYS};
 use crate::executor::Pid;
 use crate::oracle::clock::Clocks;
 use crate::oracle::dedup::Model;
+use crate::oracle::ends::Guesses;
 use crate::plan::Plan;
 use crate::records::from_body;
 use crate::server::{Insert, PLACES};
@@ -157,8 +160,10 @@ pub struct Oracle {
     /// Where in the replay log a record stands, as a person was told.
     replayed: Vec<(u64, u64)>,
     model: Model,
-    windows: Option<windows::Model>,
-    joins: Option<joins::Model>,
+    windows: Option<Guesses<windows::Model>>,
+    joins: Option<Guesses<joins::Model>>,
+    /// Processes that stop at the present end of their inputs, which closes nothing.
+    drains: BTreeSet<Pid>,
     clocks: Clocks,
     fates: BTreeMap<u64, Fate>,
     /// The rows that each table must hold in the end, by id, as far as they are sealed and not refused.
@@ -194,8 +199,9 @@ impl Oracle {
             layouts: BTreeMap::new(),
             replayed: Vec::new(),
             model: Model::new(plan),
-            windows: windows::Model::new(plan),
-            joins: joins::Model::new(plan),
+            windows: windows::Model::new(plan).map(Guesses::new),
+            joins: joins::Model::new(plan).map(Guesses::new),
+            drains: BTreeSet::new(),
             clocks: Clocks::new(plan),
             fates: BTreeMap::new(),
             expected: BTreeMap::new(),
@@ -246,12 +252,45 @@ impl Oracle {
 
     /// True if no result of a closed window is still in files.
     pub fn is_out(&self) -> bool {
-        self.windows.as_ref().is_none_or(windows::Model::is_out)
+        self.windows.as_ref().is_none_or(|windows| windows.iter().any(windows::Model::is_out))
+    }
+
+    /// A process begins that is to stop at the present end of its inputs.
+    pub fn drains(&mut self, pid: Pid) {
+        self.drains.insert(pid);
+    }
+
+    /// Seals that have closed what was open because every input had ended.
+    pub fn closings(&self) -> u64 {
+        let of_windows = self.windows.as_ref().map_or(0, Guesses::closings);
+        of_windows + self.joins.as_ref().map_or(0, Guesses::closings)
+    }
+
+    /// Whether a process is such a one.
+    pub fn is_drain(&self, pid: Pid) -> bool {
+        self.drains.contains(&pid)
+    }
+
+    /// Records that should have been released once every input had ended; 0 where steps wait then.
+    pub fn waiting(&self) -> u64 {
+        let of_windows = self.windows.as_ref().filter(|_| self.plan.aggregates.is_some_and(|of| of.closes));
+        let of_joins = self.joins.as_ref().filter(|_| self.plan.joins.is_some_and(|of| of.closes));
+        of_windows.map_or(0, Guesses::waiting) + of_joins.map_or(0, Guesses::waiting)
+    }
+
+    /// Whether a seal after which the lane stands so may close all that is open.
+    fn may_close(&self, broker: &Broker) -> bool {
+        let owner = self.owner().filter(|pid| !self.drains.contains(pid));
+        let closes =
+            self.plan.aggregates.is_some_and(|of| of.closes) || self.plan.joins.is_some_and(|of| of.closes);
+        closes && owner.is_some_and(|pid| broker.has_ended_for(pid, &self.sealed()))
     }
 
     /// The watermark that windows have come to.
     pub fn watermark_ms(&self) -> i64 {
-        self.windows.as_ref().map_or(i64::MIN, windows::Model::watermark_ms)
+        let newest =
+            self.windows.iter().flat_map(|windows| windows.iter().map(windows::Model::watermark_ms)).max();
+        newest.unwrap_or(i64::MIN)
     }
 
     /// Says what is not settled.

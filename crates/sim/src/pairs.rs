@@ -31,6 +31,8 @@ pub struct Joins {
     pub beside: [Option<usize>; 2],
     /// Whether each left row gets the version of the right side at its time: a temporal join, which has no interval.
     pub is_temporal: bool,
+    /// Whether rows that wait are released when every input has ended.
+    pub closes: bool,
 }
 
 /// Sizes at which every seal that finds nothing on its way to files sends all rows there, a few a run. Rows without a match leave with the seal that
@@ -128,6 +130,7 @@ impl Joins {
             unmatched,
         };
         let join = TemporalJoin::new(&schema(), &schema(), &config).expect("the joins of a plan are valid");
+        let join = join.with_close_at_end(self.closes);
         if is_in_files { join.with_sizes(TINY_VERSIONS) } else { join }
     }
 
@@ -147,6 +150,7 @@ impl Joins {
             unmatched: self.unmatched(),
         };
         let join = Join::new(&schema(), &schema(), &config).expect("the joins of a plan are valid");
+        let join = join.with_close_at_end(self.closes);
         if is_in_files { join.with_sizes(TINY) } else { join }
     }
 }

@@ -7,6 +7,7 @@
 pub mod altered;
 mod arrivals;
 mod drawn;
+pub mod ended;
 mod fault;
 pub mod inputs;
 mod joined;
@@ -90,6 +91,8 @@ pub struct Plan {
     pub inputs: u32,
     /// The lane's bounds.
     pub settings: Settings,
+    /// How its inputs end, if they do.
+    pub ends: Option<ended::Ends>,
     /// When a person moves it back, if one does.
     pub moved: Option<moved::Moved>,
     /// What a person does to the columns of the first table.
@@ -159,6 +162,7 @@ impl Plan {
             joins: None,
             inputs: 1,
             settings: settings(r, window_ms),
+            ends: None,
             moved: None,
             alters: Vec::new(),
             releases: false,

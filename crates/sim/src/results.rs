@@ -66,6 +66,8 @@ pub struct Aggregates {
     pub beside: Option<usize>,
     /// Whether open windows are in files, whatever the seed.
     pub spills: bool,
+    /// Whether they close when every input has ended.
+    pub closes: bool,
 }
 
 /// What the oracle compares: rows of one key in one window.
@@ -151,7 +153,7 @@ impl Aggregates {
             ],
         };
         let window = Window::new(&schema(), &config).expect("the windows of a plan are valid");
-        let window = window.with_late_rows(self.beside.is_some());
+        let window = window.with_late_rows(self.beside.is_some()).with_close_at_end(self.closes);
         if is_in_files && self.can_spill() { window.with_sizes(TINY) } else { window }
     }
 

@@ -106,11 +106,16 @@ pub enum Variant {
     FitsWhatIsGone,
     ItemsChangePlaces,
     ItemTakesTheRecord,
+    ClosedBeforeAllEnded,
+    ClosedByADrain,
+    ClosedForEver,
+    EndUnsealed,
+    EndForgotten,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 93] = [
+    pub const ALL: [Self; 98] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -204,6 +209,11 @@ impl Variant {
         Self::FitsWhatIsGone,
         Self::ItemsChangePlaces,
         Self::ItemTakesTheRecord,
+        Self::ClosedBeforeAllEnded,
+        Self::ClosedByADrain,
+        Self::ClosedForEver,
+        Self::EndUnsealed,
+        Self::EndForgotten,
     ];
 
     /// The variant of this name.
@@ -265,6 +275,11 @@ impl Variant {
             | Self::VersionFreedEarly
             | Self::VersionsUnsealed
             | Self::VersionsInFilesForgotten => Plan::temporal(seed),
+            Self::ClosedBeforeAllEnded
+            | Self::ClosedByADrain
+            | Self::ClosedForEver
+            | Self::EndUnsealed
+            | Self::EndForgotten => Plan::ended(seed),
             Self::MovedWhilePending => Plan::moved(seed),
             Self::PutWhereNobodyReads => Plan::replayed(seed),
             // Where commands die.

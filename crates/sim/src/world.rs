@@ -127,6 +127,15 @@ impl State {
         self.violation.get_or_insert(Violation { rule, what });
     }
 
+    /// Whether all that the broker holds is sealed and settled, and all results that are due are out.
+    pub fn is_settled(&self) -> bool {
+        self.broker.is_read(&self.oracle.sealed())
+            && !self.oracle.has_expired(&self.broker)
+            && self.oracle.is_settled()
+            && self.oracle.is_out()
+            && !self.oracle.has_lost(&self.broker)
+    }
+
     /// The lines of the trace.
     pub fn trace(&self) -> Vec<String> {
         self.trace.iter().flatten().cloned().collect()

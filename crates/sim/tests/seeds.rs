@@ -34,6 +34,9 @@ const MOVED: u64 = 100;
 /// Seeds whose operator's own `reset` dies in the middle of its put: nobody repeated it, and the run did not end.
 const MOVED_TWICE: [u64; 2] = [461, 563];
 
+/// Fixed seeds whose inputs end.
+const ENDED: u64 = 90;
+
 /// Fixed seeds whose dead letters are replayed.
 const REPLAYED: u64 = 80;
 
@@ -169,6 +172,19 @@ fn the_invariants_hold_for_fixed_seeds_that_are_moved_back() {
     }
     // In the others nothing was read when the person came, or something was pending for as long as they tried.
     assert!(moved * 4 > MOVED * 3, "{moved} of {MOVED} were moved");
+}
+
+/// Seeds whose inputs end, half of them with a person who moves the pipeline back: what is open closes once every input has ended, also after a crash, a move,
+/// and where a partition grows after its end; and not before.
+#[test]
+fn the_invariants_hold_for_fixed_seeds_whose_inputs_end() {
+    let mut closed = 0;
+    for seed in 0..ENDED {
+        assert_holds_in(Plan::ended, "ended", seed);
+        closed += u64::from(sim::run(&Plan::ended(seed), None, false).closings > 0);
+    }
+    // In the others an input never ends, or the step waits.
+    assert!(closed * 3 > ENDED * 2, "{closed} of {ENDED} have closed anything at an end");
 }
 
 /// The same seeds with persons who replay dead letters, some of whom sleep between their choice and their put: what a person was told is put is read

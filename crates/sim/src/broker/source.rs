@@ -14,6 +14,7 @@ use dataflow::{
 use tokio::sync::watch;
 
 use super::{Broker, TOPIC};
+use crate::executor::Pid;
 use crate::records::Record;
 use crate::world::World;
 
@@ -24,13 +25,14 @@ pub struct SimSource {
     cuts: u64,
     /// Which of the partitions it has: those that belong to the input at this place.
     place: usize,
+    pid: Pid,
 }
 
 impl SimSource {
     /// Of a process that begins now, for the input at `place`.
-    pub fn new(world: Arc<World>, place: usize) -> Self {
+    pub fn new(world: Arc<World>, pid: Pid, place: usize) -> Self {
         let cuts = world.state().broker.cuts;
-        Self { world, cuts, place }
+        Self { world, cuts, place, pid }
     }
 
     /// The numbers of its partitions.
@@ -76,7 +78,8 @@ impl Source for SimSource {
         self.ask(|b| from.iter().try_for_each(|at| b.check_epoch(at))).await??;
         let changes = self.world.state().broker.changes.subscribe();
         let cursors = from.into_iter().map(Cursor::new).collect();
-        Ok(Box::new(SimReader { world: self.world.clone(), cuts: self.cuts, changes, next, inputs, cursors }))
+        let (world, cuts, pid) = (self.world.clone(), self.cuts, self.pid);
+        Ok(Box::new(SimReader { world, cuts, pid, changes, next, inputs, cursors }))
     }
 
     async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
@@ -134,22 +137,28 @@ impl Source for SimSource {
 
 struct Cursor {
     from: ReadFrom,
+    /// Where it began.
+    begin: u64,
     is_paused: bool,
     /// Taken away, and nobody has heard so yet.
     is_leaving: bool,
     /// `CaughtUp` was told at this position.
     told: Option<u64>,
+    /// `Ended` was told: what comes later is for another reader.
+    is_over: bool,
 }
 
 impl Cursor {
     pub(super) fn new(from: ReadFrom) -> Self {
-        Self { from, is_paused: false, is_leaving: false, told: None }
+        let begin = position::low(from.next);
+        Self { from, begin, is_paused: false, is_leaving: false, told: None, is_over: false }
     }
 }
 
 struct SimReader {
     world: Arc<World>,
     cuts: u64,
+    pid: Pid,
     changes: watch::Receiver<u64>,
     /// The number of the next partition that may appear, and by how much those of one input differ.
     next: usize,
@@ -170,18 +179,18 @@ impl SimReader {
         if let Some(at) = self.cursors.iter().position(|cursor| cursor.is_leaving) {
             return Ok(Some(Event::Removed { partition: self.cursors.remove(at).from.partition }));
         }
-        self.cursors.iter().try_for_each(|cursor| {
+        self.cursors.iter().filter(|cursor| !cursor.is_over).try_for_each(|cursor| {
             state.broker.check_epoch(&cursor.from)?;
             state.broker.check_whole(&cursor.from, self.cuts)
         })?;
-        let hands_out_unverified = state.broker.hands_out_unverified;
+        let Broker { hands_out_unverified, forgets_ends, .. } = state.broker;
         let first = state.random.below(self.cursors.len().max(1) as u64) as usize;
         for n in 0..self.cursors.len() {
             let at = (first + n) % self.cursors.len();
             let records_max = state.random.between(1, 12);
             let cursor = &mut self.cursors[at];
             let stream = &state.broker.streams[cursor.from.partition.index as usize];
-            if cursor.is_paused || now_us < stream.lost_until_us {
+            if cursor.is_paused || cursor.is_over || now_us < stream.lost_until_us {
                 continue;
             }
             let begin = stream.records.partition_point(|r| u128::from(r.position) < cursor.from.next);
@@ -208,6 +217,14 @@ impl SimReader {
                 let read_to = &mut state.broker.streams[block.partition.index as usize].read_to;
                 *read_to = position::low(block.next).max(*read_to);
                 return Ok(Some(Event::Block(block)));
+            }
+            let is_forgotten = forgets_ends && stream.has_told_an_end_behind(cursor.begin);
+            if stream.ends && !is_forgotten {
+                let end = stream.end;
+                (cursor.is_over, cursor.from.next) = (true, cursor.from.next.max(end.into()));
+                let (partition, next) = (cursor.from.partition.clone(), cursor.from.next);
+                state.broker.streams[partition.index as usize].told.insert((self.pid, position::low(next)));
+                return Ok(Some(Event::Ended { partition, next }));
             }
             if cursor.told != Some(stream.end) {
                 cursor.told = Some(stream.end);

@@ -2,8 +2,11 @@
 //!
 //! Owns what a reader of any epoch sees of it. Does not own who reads it, nor what the source says to that ([`super::source`]).
 
+use std::collections::BTreeSet;
+
 use dataflow::block::NO_LEADER_EPOCH;
 
+use crate::executor::Pid;
 use crate::records::Record;
 
 /// One partition.
@@ -35,9 +38,18 @@ pub struct Stream {
     pub(super) read_to: u64,
     /// Records before this position were let go.
     pub(super) released: u64,
+    /// Whether a reader that comes to its end is told that there is no more, though there may be for the next one.
+    pub ends: bool,
+    /// Which process was told so, and where.
+    pub(super) told: BTreeSet<(Pid, u64)>,
 }
 
 impl Stream {
+    /// An empty one, which `ends` for every reader that has read it, or goes on.
+    pub(super) fn new(ends: bool) -> Self {
+        Self { ends, ..Self::default() }
+    }
+
     pub(super) fn epoch(&self) -> i32 {
         self.epochs.last().map_or(0, |(epoch, _)| *epoch)
     }
@@ -106,6 +118,21 @@ impl Stream {
             self.epochs.retain(|(_, of)| *of < begin);
         }
         self.epochs.push((epoch + 1, begin));
+    }
+
+    /// Whether a process was told that there is no more than before this position.
+    pub fn has_ended_for(&self, pid: Pid, next: u64) -> bool {
+        self.told.contains(&(pid, next))
+    }
+
+    /// Whether it was told any end.
+    pub fn has_told_an_end(&self, pid: Pid) -> bool {
+        self.told.iter().any(|(told, _)| *told == pid)
+    }
+
+    /// Whether somebody was told an end behind this position.
+    pub(super) fn has_told_an_end_behind(&self, next: u64) -> bool {
+        self.told.iter().any(|(_, end)| *end > next)
     }
 
     /// The records and the end of the log that a reader saw who read up to somewhere in `epoch`.

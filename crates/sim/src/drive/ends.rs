@@ -10,9 +10,12 @@ use protocol::names;
 use store::ErrorKind;
 
 use super::persons::PERSON_MS;
-use super::{Act, Drive, Process};
+use super::{Act, Drive, Life, Process};
 use crate::executor::{Pid, lock};
 use crate::plan::Fault;
+
+/// Runs with nothing to read, one after the other.
+const IDLE_RUNS_MAX: u32 = 2;
 
 impl Drive {
     pub(super) fn see_ends(&mut self) {
@@ -44,7 +47,8 @@ impl Drive {
                     .violate("stop", format!("process {pid} opens its lane again, and nobody has answered")),
             };
         }
-        let is_complete = outcome == Outcome::Complete && process.drains.is_some();
+        let has_ended = outcome == Outcome::Complete && process.drains.is_none() && self.has_ended(pid);
+        let is_complete = outcome == Outcome::Complete && process.drains.is_some() || has_ended;
         if !process.is_asked && !is_complete {
             return self
                 .violate("stop", format!("process {pid} ended with {outcome:?}, and nobody asked it to"));
@@ -60,12 +64,49 @@ impl Drive {
         if self.last == Some(pid) {
             self.last = None;
         }
+        if has_ended {
+            return self.came_to_its_end();
+        }
         if outcome == Outcome::Interrupted && self.world.state().oracle.asked_us.is_some() {
             // It had no time to end with its question, and the person who has stopped it answers all the same.
             self.doubt_us = self.world.executor.now_us();
             return self.after_ms(PERSON_MS, Act::Ask);
         }
         self.after_ms(100, Act::Start);
+    }
+
+    /// Whether each partition that a process has read has told it that there is no more.
+    fn has_ended(&self, pid: Pid) -> bool {
+        let state = self.world.state();
+        // What another owner has read since, this one was told nothing of.
+        self.world.plan.ends.is_some()
+            && (state.oracle.owner() != Some(pid) || state.broker.has_ended_for(pid, &state.oracle.sealed()))
+    }
+
+    /// A run has come to the end of its inputs. Somebody runs the pipeline again later, unless nothing can come any more.
+    fn came_to_its_end(&mut self) {
+        let is_settled = self.world.state().is_settled();
+        if is_settled && self.is_calm() {
+            self.world.state().judge_the_end();
+            self.is_done = true;
+            return;
+        }
+        let pause_ms = self.world.plan.ends.as_ref().map_or(0, |ends| ends.pause_ms);
+        self.after_ms(pause_ms, Act::Again);
+    }
+
+    /// Somebody runs the pipeline again: a few times though there is nothing new.
+    pub(super) fn run_again(&mut self) {
+        let has_more = !self.world.state().is_settled();
+        self.idle_runs = if has_more { 0 } else { self.idle_runs + 1 };
+        if self.idle_runs <= IDLE_RUNS_MAX {
+            return self.start();
+        }
+        let is_running = self.processes.values().any(|process| process.life == Life::Running);
+        if !self.is_done && !is_running {
+            let pause_ms = self.world.plan.ends.as_ref().map_or(0, |ends| ends.pause_ms);
+            self.after_ms(pause_ms.max(1_000), Act::Again);
+        }
     }
 
     /// What a process that says it is done has not done.
@@ -76,6 +117,10 @@ impl Drive {
         }
         if !state.oracle.is_settled() || (*outcome == Outcome::Complete && !state.oracle.is_out()) {
             return Some(state.oracle.unsettled());
+        }
+        if *outcome == Outcome::Complete && process.drains.is_none() {
+            let waiting = state.oracle.waiting();
+            return (waiting > 0).then(|| format!("{waiting} records wait, though every input has ended"));
         }
         let ends = process.drains.as_ref().filter(|_| *outcome == Outcome::Complete)?;
         let sealed = state.oracle.sealed();

@@ -109,6 +109,23 @@ impl Drive {
         }
     }
 
+    /// A process that was told the end of a partition which has grown since, while another has not ended, is stopped by the person who wants to have all of it.
+    pub(super) fn stop_what_reads_no_more(&mut self) {
+        let Some(pid) = self.newest() else { return };
+        let has_grown = {
+            let state = self.world.state();
+            let sealed = state.oracle.sealed();
+            state.broker.has_grown_for(pid, &sealed) && !state.broker.has_ended_for(pid, &sealed)
+        };
+        let Some(process) = self.processes.get_mut(&pid).filter(|process| has_grown && !process.is_asked)
+        else {
+            return;
+        };
+        process.is_asked = true;
+        // If it has ended meanwhile, it need not be asked.
+        let _ = process.stop.send(true);
+    }
+
     pub(super) fn see_answers(&mut self) {
         if self.mover.as_ref().is_some_and(|is_done| *lock(is_done)) {
             self.mover = None;

@@ -40,7 +40,7 @@ fn inputs(world: &Arc<World>, pid: Pid, schema: &Schema, time: Option<Arc<dyn Tr
     }
     let input = |place: usize| Input {
         name: NAMES[place].into(),
-        source: Arc::new(SimSource::new(world.clone(), place)),
+        source: Arc::new(SimSource::new(world.clone(), pid, place)),
         intake: intake.clone(),
     };
     let mut inputs: Vec<Input> = (0..world.plan.inputs as usize).map(input).collect();

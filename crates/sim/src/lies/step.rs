@@ -37,6 +37,8 @@ pub struct LyingStep {
     watermark_ms: i64,
     /// Whether it has state of an earlier process, and sealed nothing since.
     is_restored: bool,
+    /// Whether the seal under way closes all that is open.
+    has_closed: bool,
 }
 
 /// One batch of versions in so many is freed at once.
@@ -67,6 +69,7 @@ impl LyingStep {
             freed: 0,
             watermark_ms: i64::MIN,
             is_restored: false,
+            has_closed: false,
         }
     }
 
@@ -249,6 +252,24 @@ impl Operator for LyingStep {
         self.inner.is_due(watermark_ms)
     }
 
+    fn closes_at_end(&self) -> bool {
+        self.inner.closes_at_end()
+    }
+
+    fn close(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
+        self.has_closed = true;
+        if self.variant == Variant::ClosedForEver {
+            return self.advance(watermark_ms.saturating_add(LONG_AGO_MS));
+        }
+        let outputs = self.inner.close(watermark_ms)?;
+        self.has_released = !outputs.is_empty();
+        Ok(outputs)
+    }
+
+    fn waiting(&mut self) -> u64 {
+        self.inner.waiting()
+    }
+
     fn state(&mut self) -> Option<&mut dyn State> {
         self.inner.state().is_some().then_some(self as &mut dyn State)
     }
@@ -294,11 +315,13 @@ impl State for LyingStep {
         self.snapshots = [snapshot, std::mem::take(&mut self.snapshots[0])];
         self.is_restored = false;
         self.seals += 1;
+        let has_closed = std::mem::take(&mut self.has_closed);
         let is_lost = match self.variant {
             Variant::LostDelta | Variant::JoinUnsealed | Variant::VersionsUnsealed => {
                 self.seals.is_multiple_of(LOST_DELTA)
             }
             Variant::ClosedUnsealed => self.has_released,
+            Variant::EndUnsealed => has_closed && self.has_released,
             _ => false,
         };
         if is_lost { Bytes::new() } else { delta }

@@ -10,6 +10,7 @@ use protocol::record::Body;
 
 use super::{Broken, Sent};
 use crate::executor::Pid;
+use crate::records::Row;
 use crate::server::{DEAD, VIEW};
 use crate::world::State;
 
@@ -127,7 +128,13 @@ impl State {
             self.server.tables.iter().enumerate().filter(|(_, table)| table.wiped.is_empty())
         {
             let rows = table.parts.iter().flat_map(|(_, rows)| rows);
-            self.oracle.windows.as_ref().map_or(Ok(()), |windows| windows.check_newest(place, rows))?;
+            let rows: Vec<&Row> = rows.collect();
+            let Some(windows) = &self.oracle.windows else { continue };
+            let mut found = windows.iter().map(|windows| windows.check_newest(place, rows.iter().copied()));
+            let first = found.next().unwrap_or(Ok(()));
+            if first.is_err() && !found.any(|other| other.is_ok()) {
+                return first;
+            }
         }
         if !self.server.feeds_view(0) {
             return Ok(());

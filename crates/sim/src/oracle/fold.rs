@@ -9,7 +9,7 @@ mod seal;
 use protocol::Record;
 use protocol::record::{Body, Checkpoint, Claim, Genesis, Rewind, TableGenesis};
 
-use super::{Broken, Oracle, joins, windows};
+use super::{Broken, Oracle};
 use crate::broker::{Broker, REPLAYS};
 use crate::executor::WALL_BEGIN_MS;
 use crate::objects::Objects;
@@ -169,8 +169,9 @@ impl Oracle {
         if rewind.emptied.is_empty() == asked.is_emptied {
             return Err(("C6", format!("the state is given up: {:?}, asked for: {asked:?}", rewind.emptied)));
         }
-        let held = self.windows.as_mut().map_or(0, windows::Model::begin_again)
-            + self.joins.as_mut().map_or(0, joins::Model::begin_again);
+        let said = rewind.discarded;
+        let held = self.windows.as_mut().map_or(0, |windows| windows.begin_again(said))
+            + self.joins.as_mut().map_or(0, |joins| joins.begin_again(said));
         if rewind.discarded != held {
             return Err(("C9", format!("{} records are discarded, and {held} were held", rewind.discarded)));
         }

@@ -6,6 +6,7 @@
 use protocol::record::Seal;
 
 use super::dedup::Sealed;
+use super::ends::Account;
 use super::fold::counts_of;
 use super::{Broken, Fate};
 use crate::pairs::{Joins, Pair};
@@ -13,14 +14,14 @@ use crate::plan::Plan;
 use crate::records::{Record, Row, reason_code};
 
 /// A record that waits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Held {
     record: Record,
     is_matched: bool,
 }
 
 /// Versions of one key and time that came with one seal: nobody says which of them was read last, so any may hold.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Versions {
     key: u64,
     time_ms: i64,
@@ -31,7 +32,7 @@ struct Versions {
 }
 
 /// All records that wait, of both sides.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     joins: Joins,
     watermark_ms: i64,
@@ -59,15 +60,6 @@ impl Model {
         let is_in_files = joins.is_temporal && plan.is_in_files();
         let watermark_ms = i64::MIN;
         Some(Self { joins, watermark_ms, tables, held, versions, seals: 0, replaced: 0, is_in_files })
-    }
-
-    /// All records that wait are given up, and time begins again: how many there were.
-    pub fn begin_again(&mut self) -> u64 {
-        let held = self.held_now() + std::mem::take(&mut self.replaced);
-        self.watermark_ms = i64::MIN;
-        self.held = Default::default();
-        self.versions.clear();
-        held
     }
 
     fn held_now(&self) -> u64 {
@@ -181,12 +173,24 @@ impl Model {
         released
     }
 
-    /// What became of each record of a seal whose frames hold the rows `of_tables`, each with the place of its table.
-    pub fn seal(
+    /// The least watermark that releases all that waits; `None` if nothing does.
+    fn closing_ms(&self) -> Option<i64> {
+        let longest_ms =
+            if self.joins.is_temporal { [0; 2] } else { [self.joins.after_ms, self.joins.before_ms] };
+        let last_ms = |side: usize| {
+            self.held[side].iter().map(move |held| held.record.time_ms + longest_ms[side]).max()
+        };
+        [0, 1].into_iter().filter_map(last_ms).max().map(|last_ms| last_ms + self.joins.lateness_ms + 1)
+    }
+}
+
+impl Account for Model {
+    fn seal(
         &mut self,
         seal: &Seal,
         sealed: &Sealed,
         of_tables: &[(usize, Row)],
+        closes: bool,
     ) -> Result<Vec<(u64, Fate)>, Broken> {
         let (mut fates, mut dead, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
         let (mut late, mut absorbed) = (0, 0);
@@ -213,6 +217,9 @@ impl Model {
             fates.push((record.id, fate));
         }
         self.watermark_ms = self.watermark_ms.max(sealed.watermark_ms);
+        if let Some(closing_ms) = self.closing_ms().filter(|_| closes) {
+            self.watermark_ms = self.watermark_ms.max(closing_ms);
+        }
         let (mut made, mut beside): (Vec<Allowed>, Beside) = Default::default();
         let released = match self.joins.is_temporal {
             true => self.release_versions(&mut made, &mut beside),
@@ -248,6 +255,18 @@ impl Model {
             return Err(("C9", format!("{names} are {found:?}, and should be {expected:?}")));
         }
         Ok(fates)
+    }
+
+    fn waiting(&self) -> u64 {
+        self.held.iter().map(|side| side.len() as u64).sum()
+    }
+
+    fn begin_again(&mut self) -> u64 {
+        let held = self.held_now();
+        self.watermark_ms = i64::MIN;
+        self.held = Default::default();
+        self.versions.clear();
+        held
     }
 }
 

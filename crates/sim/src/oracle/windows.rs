@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use protocol::record::Seal;
 
 use super::dedup::Sealed;
+use super::ends::Account;
 use super::fold::counts_of;
 use super::{Broken, Fate};
 use crate::plan::Plan;
@@ -31,7 +32,7 @@ use sessions::Sessions;
 type Results = Vec<(Of, bool)>;
 
 /// What is open, by the kind of window.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Open {
     Panes(Panes),
     Sessions(Sessions),
@@ -63,6 +64,14 @@ impl Open {
         }
     }
 
+    /// The least watermark that closes all; `None` if none is open.
+    fn closing_ms(&self) -> Option<i64> {
+        match self {
+            Self::Panes(panes) => panes.closing_ms(),
+            Self::Sessions(sessions) => sessions.closing_ms(),
+        }
+    }
+
     /// Records that are held.
     fn held(&self) -> u64 {
         match self {
@@ -73,7 +82,7 @@ impl Open {
 }
 
 /// All windows that are open.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     aggregates: Aggregates,
     watermark_ms: i64,
@@ -116,15 +125,6 @@ impl Model {
         })
     }
 
-    /// All windows are given up, and time begins again: how many records they held.
-    pub fn begin_again(&mut self) -> u64 {
-        let held = self.held();
-        self.watermark_ms = i64::MIN;
-        self.due.clear();
-        self.open = Open::new(self.aggregates);
-        held
-    }
-
     /// The greatest watermark of all seals.
     pub fn watermark_ms(&self) -> i64 {
         self.watermark_ms
@@ -159,47 +159,6 @@ impl Model {
             }
             _ => Ok(()),
         }
-    }
-
-    /// What became of each record of a seal whose frames hold the rows `of_tables`, each with the place of its table.
-    pub fn seal(
-        &mut self,
-        seal: &Seal,
-        sealed: &Sealed,
-        of_tables: &[(usize, Row)],
-    ) -> Result<Vec<(u64, Fate)>, Broken> {
-        let taken = self.take(&sealed.read);
-        let before_ms = self.watermark_ms;
-        self.watermark_ms = before_ms.max(sealed.watermark_ms);
-        let closed = self.open.close(self.watermark_ms);
-        let (rows, released) = match self.aggregates.emits {
-            None => self.last_results(closed, of_tables),
-            Some(_) => self.all_results(closed, before_ms, of_tables)?,
-        };
-        for place in &self.tables {
-            compare(*place, &rows, of_tables)?;
-        }
-        if let Some(place) = self.aggregates.beside {
-            compare(place, &taken.late_rows, of_tables)?;
-        }
-        let found: Vec<(u64, u64)> = sealed.dead.iter().map(|row| (row[0], row[1])).collect();
-        let expected: Vec<(u64, u64)> = taken.dead.iter().map(|id| (*id, reason_code("malformed"))).collect();
-        if sorted(found.clone()) != sorted(expected) {
-            return Err(("C9", format!("dead letters are {found:?}, and should be {:?}", taken.dead)));
-        }
-        let (counts, derived) = (counts_of(seal), seal.derived.unwrap_or_default());
-        let said = seal.absorbed.unwrap_or_default();
-        let passed = taken.late_rows.len() as u64;
-        let of_records = [counts.passed, counts.late_kept, counts.late, counts.absorbed];
-        let of_results = [derived.rows, said.released, said.held];
-        let found = [of_records.as_slice(), &of_results].concat();
-        let made = (rows.len() * self.tables.len()) as u64;
-        let expected = vec![passed, passed, taken.late, taken.absorbed, made, released, self.held()];
-        if found != expected {
-            let names = "passed, late but written, late, absorbed, derived rows, released and held";
-            return Err(("C9", format!("{names} are {found:?}, and should be {expected:?}")));
-        }
-        Ok(taken.fates)
     }
 
     fn take(&mut self, read: &[Record]) -> Taken {
@@ -271,6 +230,64 @@ impl Model {
             self.version = version;
         }
         Ok((rows, released))
+    }
+}
+
+impl Account for Model {
+    fn seal(
+        &mut self,
+        seal: &Seal,
+        sealed: &Sealed,
+        of_tables: &[(usize, Row)],
+        closes: bool,
+    ) -> Result<Vec<(u64, Fate)>, Broken> {
+        let taken = self.take(&sealed.read);
+        let before_ms = self.watermark_ms;
+        self.watermark_ms = before_ms.max(sealed.watermark_ms);
+        if let Some(closing_ms) = self.open.closing_ms().filter(|_| closes) {
+            self.watermark_ms = self.watermark_ms.max(closing_ms);
+        }
+        let closed = self.open.close(self.watermark_ms);
+        let (rows, released) = match self.aggregates.emits {
+            None => self.last_results(closed, of_tables),
+            Some(_) => self.all_results(closed, before_ms, of_tables)?,
+        };
+        for place in &self.tables {
+            compare(*place, &rows, of_tables)?;
+        }
+        if let Some(place) = self.aggregates.beside {
+            compare(place, &taken.late_rows, of_tables)?;
+        }
+        let found: Vec<(u64, u64)> = sealed.dead.iter().map(|row| (row[0], row[1])).collect();
+        let expected: Vec<(u64, u64)> = taken.dead.iter().map(|id| (*id, reason_code("malformed"))).collect();
+        if sorted(found.clone()) != sorted(expected) {
+            return Err(("C9", format!("dead letters are {found:?}, and should be {:?}", taken.dead)));
+        }
+        let (counts, derived) = (counts_of(seal), seal.derived.unwrap_or_default());
+        let said = seal.absorbed.unwrap_or_default();
+        let passed = taken.late_rows.len() as u64;
+        let of_records = [counts.passed, counts.late_kept, counts.late, counts.absorbed];
+        let of_results = [derived.rows, said.released, said.held];
+        let found = [of_records.as_slice(), &of_results].concat();
+        let made = (rows.len() * self.tables.len()) as u64;
+        let expected = vec![passed, passed, taken.late, taken.absorbed, made, released, self.held()];
+        if found != expected {
+            let names = "passed, late but written, late, absorbed, derived rows, released and held";
+            return Err(("C9", format!("{names} are {found:?}, and should be {expected:?}")));
+        }
+        Ok(taken.fates)
+    }
+
+    fn waiting(&self) -> u64 {
+        self.held()
+    }
+
+    fn begin_again(&mut self) -> u64 {
+        let held = self.held();
+        self.watermark_ms = i64::MIN;
+        self.due.clear();
+        self.open = Open::new(self.aggregates);
+        held
     }
 }
 

@@ -43,7 +43,15 @@ impl Plan {
         let (before_ms, after_ms) = (r.one_of(&lengths), r.one_of(&lengths[1..]));
         let keeps = [r.percent(50), r.percent(50)];
         let lateness_ms = r.one_of(&[0, 0, 200, 5_000]);
-        let joins = Joins { before_ms, after_ms, lateness_ms, keeps, beside: [None; 2], is_temporal: false };
+        let joins = Joins {
+            before_ms,
+            after_ms,
+            lateness_ms,
+            keeps,
+            beside: [None; 2],
+            is_temporal: false,
+            closes: false,
+        };
         plan.joins = Some(joins);
         // Its event time is the column's.
         plan.window.get_or_insert(Duration::from_secs(16));

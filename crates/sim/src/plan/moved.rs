@@ -24,10 +24,17 @@ impl Plan {
             3 => Self::windowed(seed),
             _ => Self::new(seed),
         };
-        let mut random = Random::new(seed, 11);
+        plan.move_back();
+        plan
+    }
+
+    /// A person moves it back.
+    pub(super) fn move_back(&mut self) {
+        let plan = self;
+        let mut random = Random::new(plan.seed, 11);
         let r = &mut random;
         let end_us = plan.arrivals.last().map_or(1_000_000, |arrival| arrival.at_us);
-        let is_emptied = plan.aggregates.is_some() || r.percent(50);
+        let is_emptied = plan.aggregates.is_some() || plan.joins.is_some() || r.percent(50);
         plan.moved = Some(Moved { at_us: r.between(end_us / 4, end_us + 5_000_000), is_emptied });
         // The versions of an empty state go on behind those of the state before it only while the machine's clock does (docs/windows.md).
         let has_versions = plan.aggregates.is_some_and(|of| of.emits.is_some());
@@ -46,6 +53,5 @@ impl Plan {
                     | Fault::Cut { .. }
             )
         });
-        plan
     }
 }

@@ -23,7 +23,10 @@ impl Plan {
         let r = &mut random;
         let (size_ms, lateness_ms) = (r.one_of(&[100, 1_000, 5_000]), r.one_of(&[0, 0, 200, 5_000]));
         let windows = Kind::Hopping { size_ms, slide_ms: size_ms / r.one_of(&[1, 1, 2, 4]) };
-        Self::with_window(seed, Aggregates { windows, lateness_ms, emits: None, beside: None, spills: false })
+        Self::with_window(
+            seed,
+            Aggregates { windows, lateness_ms, emits: None, beside: None, spills: false, closes: false },
+        )
     }
 
     /// The same with results before a window is closed: early ones, updates, or both; of half of the seeds late records have a table of their own.
@@ -37,8 +40,10 @@ impl Plan {
         let emits = Some(Emits { early_ms, is_of_the_wall, updates });
         let beside = r.percent(50).then_some(BESIDE[0]);
         let keys = r.one_of(&[2, 10, 1 << 10]);
-        let mut plan =
-            Self::with_window(seed, Aggregates { windows, lateness_ms, emits, beside, spills: false });
+        let mut plan = Self::with_window(
+            seed,
+            Aggregates { windows, lateness_ms, emits, beside, spills: false, closes: false },
+        );
         plan.arrivals.iter_mut().for_each(|arrival| arrival.record.key %= keys);
         // Of rows with one id nobody could say which of them a person has taken away.
         plan.faults.retain(|fault| !matches!(fault, Fault::Table { .. }));
@@ -54,8 +59,10 @@ impl Plan {
         let lateness_ms = r.one_of(&[0, 0, 200, 2_000]);
         let windows = Kind::Sessions { gap_ms, max_ms };
         let beside = r.percent(50).then_some(BESIDE[0]);
-        let mut plan =
-            Self::with_window(seed, Aggregates { windows, lateness_ms, emits: None, beside, spills: false });
+        let mut plan = Self::with_window(
+            seed,
+            Aggregates { windows, lateness_ms, emits: None, beside, spills: false, closes: false },
+        );
         let keys = r.one_of(&[1, 3, 8, 40]);
         let mut newest = vec![None; keys as usize];
         for arrival in &mut plan.arrivals {
@@ -80,8 +87,10 @@ impl Plan {
         let windows = growing_or_not(r, &[200, 1_000, 4_000]);
         let lateness_ms = r.one_of(&[0, 200, 2_000]);
         let beside = r.percent(60).then_some(BESIDE[0]);
-        let mut plan =
-            Self::with_window(seed, Aggregates { windows, lateness_ms, emits: None, beside, spills: true });
+        let mut plan = Self::with_window(
+            seed,
+            Aggregates { windows, lateness_ms, emits: None, beside, spills: true, closes: false },
+        );
         plan.settings.batch_age_max = Duration::from_millis(r.one_of(&[2, 5, 20]));
         plan.settings.checkpoint_bytes_min = 1 << 20;
         plan.settings.checkpoint_records_max = r.one_of(&[40, 1_000, 1_000]);

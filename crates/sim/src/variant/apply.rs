@@ -12,8 +12,8 @@ use engine::Pipeline;
 use super::Variant;
 use crate::executor::Pid;
 use crate::lies::{
-    Hidden, LyingClock, LyingDecoder, LyingRouter, LyingRuntime, LyingSource, LyingStep, LyingStore,
-    LyingTable, LyingTime, LyingVersions, LyingWindow, TornSessions, WholeRecord,
+    Hidden, LyingClock, LyingDecoder, LyingEnd, LyingRouter, LyingRuntime, LyingSource, LyingStep,
+    LyingStore, LyingTable, LyingTime, LyingVersions, LyingWindow, TornSessions, WholeRecord,
 };
 use crate::plan::inputs::NAMES;
 use crate::world::World;
@@ -23,7 +23,7 @@ const FUTURE_MS_MAX: i64 = 365 * 86_400_000;
 
 impl Variant {
     /// Breaks a pipeline.
-    pub(crate) fn apply(self, mut pipeline: Pipeline, world: &Arc<World>, _pid: Pid) -> Pipeline {
+    pub(crate) fn apply(self, mut pipeline: Pipeline, world: &Arc<World>, pid: Pid) -> Pipeline {
         let lying_table = |inner: Arc<dyn Table>| Arc::new(LyingTable::new(inner, self));
         match self {
             Self::SendBeforeSeal
@@ -72,6 +72,8 @@ impl Variant {
             | Self::LostDelta
             | Self::ClosedEarly
             | Self::ClosedUnsealed
+            | Self::ClosedForEver
+            | Self::EndUnsealed
             | Self::ReleasedUncounted
             | Self::PartialMergedTwice
             | Self::LateInBoth
@@ -141,6 +143,13 @@ impl Variant {
             Self::RejectsHoldTime => pipeline.settings.idle_after = Duration::from_secs(1 << 30),
             Self::HandedOutUnverified => world.state().broker.hands_out_unverified = true,
             Self::LetsGoEarly | Self::AnswersEarly => world.state().broker.lets_go_early = true,
+            Self::ClosedBeforeAllEnded | Self::ClosedByADrain => {
+                let lying =
+                    |inner| -> Box<dyn Operator> { Box::new(LyingEnd::new(inner, world.clone(), pid, self)) };
+                // The step with state.
+                pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
+            }
+            Self::EndForgotten => world.state().broker.forgets_ends = true,
             Self::CutIsTheEnd => world.state().broker.takes_cut_for_end = true,
             Self::FutureMovesTime => pipeline.settings.future_ms_max = FUTURE_MS_MAX,
             Self::SealedWaitsForTheSource => {

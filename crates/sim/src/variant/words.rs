@@ -301,6 +301,21 @@ impl Variant {
                 "a refused item's record is read again with the rows of all its items, whose keys are forgotten",
                 100,
             ),
+            Self::ClosedBeforeAllEnded => {
+                ("closed-before-all-ended", "all that is open closes once one partition has ended", 20)
+            }
+            Self::ClosedByADrain => {
+                ("closed-by-a-drain", "a drain closes all that is open, though its inputs may go on", 150)
+            }
+            Self::ClosedForEver => {
+                ("closed-for-ever", "the end of every input closes windows that are not there yet", 20)
+            }
+            Self::EndUnsealed => {
+                ("end-unsealed", "the state's delta of the seal that closes at the end is not sealed", 20)
+            }
+            Self::EndForgotten => {
+                ("end-forgotten", "a partition that is moved back behind its end does not end again", 20)
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use dataflow::position;
 use operators::dedup::Late;
 use protocol::record::{Counts, InputCounts, Range, Refusal, Seal};
 
@@ -43,7 +44,8 @@ impl Oracle {
             sealed.refused.push(unit);
         }
         self.count_inputs(seal, &sealed)?;
-        self.fates(seal, &of_tables, units, sealed)?;
+        let may_close = self.may_close(broker);
+        self.fates(seal, &of_tables, (units, may_close), sealed)?;
         self.deltas.extend(seal.states.iter().map(|_| (seq, seal.segment.clone())));
         self.settle(&seal.settled, server)
     }
@@ -64,20 +66,24 @@ impl Oracle {
             let what = format!("range {from}..{to} of partition {number}, which stands at {next}");
             return Err(("C1", what));
         }
-        let (read, end) = broker.range(*number, range.from(), range.next(), range.leader_epoch);
-        sealed.read_of[self.plan.input_of(*number)] += read.len() as u64;
+        let number = *number;
+        let (read, end) = broker.range(number, range.from(), range.next(), range.leader_epoch);
+        sealed.read_of[self.plan.input_of(number)] += read.len() as u64;
         if range.next() > end.into() {
             let what = format!("range up to {} of partition {number}, which ends at {end}", range.next());
             return Err(("C1", what));
         }
-        self.clocks.read(*number, read, range.time_ms_max, now_us)?;
-        if is_idle {
-            self.clocks.left_out(*number, read, now_us)?;
+        self.clocks.read(number, read, range.time_ms_max, now_us)?;
+        let has_ended = self
+            .owner
+            .is_some_and(|(pid, _)| broker.has_ended_for(pid, &[(number, position::low(range.next()))]));
+        if is_idle && !has_ended {
+            self.clocks.left_out(number, read, now_us)?;
         }
         sealed.read.extend_from_slice(read);
-        sealed.sides.resize(sealed.read.len(), self.plan.input_of(*number));
+        sealed.sides.resize(sealed.read.len(), self.plan.input_of(number));
         *next = range.next();
-        self.epochs.insert(*number, range.leader_epoch);
+        self.epochs.insert(number, range.leader_epoch);
         Ok(())
     }
 
@@ -146,12 +152,12 @@ impl Oracle {
         &mut self,
         seal: &Seal,
         of_tables: &[(usize, Row)],
-        units: Vec<Sent>,
+        (units, may_close): (Vec<Sent>, bool),
         mut sealed: Sealed,
     ) -> Result<(), Broken> {
         let fates = match (&mut self.windows, &mut self.joins) {
-            (Some(windows), _) => windows.seal(seal, &sealed, of_tables)?,
-            (None, Some(joins)) => joins.seal(seal, &sealed, of_tables)?,
+            (Some(windows), _) => windows.seal(seal, &sealed, of_tables, may_close)?,
+            (None, Some(joins)) => joins.seal(seal, &sealed, of_tables, may_close)?,
             (None, None) => {
                 match self.plan.unnests {
                     true => self.count_items(seal, &sealed, of_tables)?,

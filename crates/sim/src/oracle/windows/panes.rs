@@ -9,7 +9,7 @@ use crate::records::Record;
 use crate::results::{Aggregates, Kind, Result as Of};
 
 /// What a key has in a window.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Held {
     of: Of,
     /// Whether no result has all of it.
@@ -17,7 +17,7 @@ struct Held {
 }
 
 /// Open windows by their end, start and key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Panes {
     aggregates: Aggregates,
     open: BTreeMap<(i64, i64, u64), Held>,
@@ -64,6 +64,11 @@ impl Panes {
             held.is_new = true;
         }
         !open.is_empty()
+    }
+
+    /// The least watermark that closes all; `None` if none is open.
+    pub fn closing_ms(&self) -> Option<i64> {
+        self.open.keys().map(|(end_ms, _, _)| end_ms + self.aggregates.lateness_ms).max()
     }
 
     /// Takes those away that a watermark closes.

@@ -7,7 +7,7 @@ use crate::records::Record;
 use crate::results::Result as Of;
 
 /// An open session.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Session {
     key: u64,
     first_ms: i64,
@@ -16,7 +16,7 @@ struct Session {
 }
 
 /// Those that are open.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sessions {
     gap_ms: i64,
     max_ms: i64,
@@ -63,6 +63,11 @@ impl Sessions {
         }
         self.open.push(one);
         true
+    }
+
+    /// The least watermark that closes all; `None` if none is open.
+    pub fn closing_ms(&self) -> Option<i64> {
+        self.open.iter().map(|session| self.end_ms(session.last_ms) + self.lateness_ms).max()
     }
 
     /// Takes those away that a watermark closes.
