@@ -50,9 +50,9 @@ impl LaneTask {
         self.steps.iter().any(|step| step.is_releasing())
     }
 
-    /// Cuts until all results that are on their way out of files, and all that `finish` has to close, are out.
+    /// Cuts until all results that are on their way out of files, all that they let out of steps behind, and all that `finish` has to close, are out.
     pub(super) async fn release_all(&mut self) -> Result<(), EngineError> {
-        while self.is_releasing() || self.has_to_close() {
+        while self.is_releasing() || self.is_due() || self.has_to_close() {
             // More results than the spool takes wait in their files.
             if self.context.spool.is_full() {
                 tokio::select! {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use dataflow::{Column, ColumnType, Intake, Operator, Schema};
 use engine::Pipeline;
+use operators::window::spilled::Sizes;
 use operators::window::{Aggregate, Function, Windows};
 use operators::{Dedup, DedupConfig, Late, Window, WindowConfig};
 use protocol::record::Absorbed;
@@ -48,6 +49,16 @@ fn steps(lateness_ms: u64) -> (Schema, Schema, Vec<Box<dyn Operator>>) {
     (decoded, keyed, vec![Box::new(small), Box::new(dedup), Box::new(large), Box::new(Pack)])
 }
 
+/// Sizes at which every seal of the first window writes what is open to files, and each result is a piece of its own.
+const TINY: Sizes = Sizes {
+    open_bytes: 1,
+    block_bytes: 16,
+    file_bytes: 200,
+    piece_bytes: 16,
+    read_bytes: 100,
+    generations_max: 100,
+};
+
 fn rolled(bench: &Bench, drain: bool, lateness_ms: u64) -> Pipeline {
     let (decoded, keyed, steps) = steps(lateness_ms);
     let intake = Intake::new(Arc::new(Numbers(decoded))).with_steps(vec![Arc::new(Keyed(keyed))]);
@@ -86,6 +97,25 @@ fn results_go_on_through_the_steps_behind_in_the_same_seal() {
             lane.absorbed,
             Absorbed { released: 1_200 + 10 * KEYS, held: 50 + 2 * KEYS, discarded: 0 }
         );
+    });
+}
+
+#[test]
+fn results_behind_a_window_in_files_are_out_when_a_drain_ends() {
+    run(async {
+        let bench = Bench::new();
+        let spilling = || {
+            let mut pipeline = rolled(&bench, true, 0);
+            let (_, keyed, _) = steps(0);
+            pipeline.steps[0] = Box::new(window(&keyed, &["key"], SIZE_MS, 0, "id").with_sizes(TINY));
+            pipeline
+        };
+        for ids in [0..300, 300..1_250] {
+            bench.push(ids);
+            Process::start(spilling()).ends().await.expect("drains");
+        }
+        // As where all of it is in memory: the last piece of the first window lets the second close.
+        bench.assert_holds(results(0..1_000));
     });
 }
 
