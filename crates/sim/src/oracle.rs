@@ -253,6 +253,7 @@ impl Oracle {
     /// True if no result of a closed window is still in files.
     pub fn is_out(&self) -> bool {
         self.windows.as_ref().is_none_or(|windows| windows.iter().any(windows::Model::is_out))
+            && self.joins.as_ref().is_none_or(|joins| joins.iter().any(joins::Model::is_out))
     }
 
     /// A process begins that is to stop at the present end of its inputs.
@@ -264,6 +265,16 @@ impl Oracle {
     pub fn closings(&self) -> u64 {
         let of_windows = self.windows.as_ref().map_or(0, Guesses::closings);
         of_windows + self.joins.as_ref().map_or(0, Guesses::closings)
+    }
+
+    /// A run has come to the end of its inputs, and nothing [waits](Self::waiting).
+    pub fn came_to_an_end(&mut self) {
+        if self.plan.aggregates.is_some_and(|of| of.closes) {
+            self.windows.iter_mut().for_each(Guesses::came_to_an_end);
+        }
+        if self.plan.joins.is_some_and(|of| of.closes) {
+            self.joins.iter_mut().for_each(Guesses::came_to_an_end);
+        }
     }
 
     /// Whether a process is such a one.

@@ -33,16 +33,20 @@ pub struct Joins {
     pub is_temporal: bool,
     /// Whether rows that wait are released when every input has ended.
     pub closes: bool,
+    /// Bytes of rows without a match that a seal lets out of files, about: others come later.
+    pub hand_bytes: u64,
 }
 
-/// Sizes at which every seal that finds nothing on its way to files sends all rows there, a few a run. Rows without a match leave with the seal that
-/// releases them, as the oracle has it.
+/// More than any run has.
+pub const HAND_BYTES_ALL: u64 = 1 << 40;
+
+/// Sizes at which every seal that finds nothing on its way to files sends all rows there, a few a run.
 const TINY: spilled::Sizes = spilled::Sizes {
     open_bytes: 1,
     index_bytes: u64::MAX,
     run_bytes: 2_000,
     block_bytes: 200,
-    hand_bytes: 1 << 40,
+    hand_bytes: HAND_BYTES_ALL,
     read_bytes: 400,
 };
 
@@ -151,7 +155,7 @@ impl Joins {
         };
         let join = Join::new(&schema(), &schema(), &config).expect("the joins of a plan are valid");
         let join = join.with_close_at_end(self.closes);
-        if is_in_files { join.with_sizes(TINY) } else { join }
+        if is_in_files { join.with_sizes(spilled::Sizes { hand_bytes: self.hand_bytes, ..TINY }) } else { join }
     }
 }
 

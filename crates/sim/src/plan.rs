@@ -14,6 +14,7 @@ mod joined;
 pub mod moved;
 mod released;
 pub mod replayed;
+mod rolled;
 mod servers;
 mod sources;
 mod tables;

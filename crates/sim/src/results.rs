@@ -68,6 +68,54 @@ pub struct Aggregates {
     pub spills: bool,
     /// Whether they close when every input has ended.
     pub closes: bool,
+    /// The window over the results of this one, if there is one.
+    pub behind: Option<Behind>,
+}
+
+/// A window over the results of another: one after the other, by the same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// How long it is, milliseconds.
+    pub size_ms: i64,
+    /// How late a result may be, milliseconds.
+    pub lateness_ms: i64,
+}
+
+impl Behind {
+    /// As a window of records.
+    pub fn aggregates(self) -> Aggregates {
+        let Self { size_ms, lateness_ms } = self;
+        let windows = Kind::Hopping { size_ms, slide_ms: size_ms };
+        Aggregates {
+            windows,
+            lateness_ms,
+            emits: None,
+            beside: None,
+            spills: false,
+            closes: false,
+            behind: None,
+        }
+    }
+
+    /// The step, behind a window with these results.
+    fn window(self, results: &Schema, closes: bool, is_in_files: bool) -> Window {
+        let duration = |ms: i64| Duration::from_millis(ms as u64);
+        let config = WindowConfig {
+            key: vec!["key".to_owned()],
+            windows: Windows::Hopping { size: duration(self.size_ms), slide: duration(self.size_ms) },
+            lateness: duration(self.lateness_ms),
+            emit: None,
+            aggregates: vec![
+                Aggregate::new("n", Function::Count, None),
+                Aggregate::new("sum", Function::Sum, Some("sum")),
+                Aggregate::new("least", Function::Min, Some("least")),
+                Aggregate::new("greatest", Function::Max, Some("greatest")),
+            ],
+        };
+        let window = Window::new(results, &config).expect("the windows of a plan are valid");
+        let window = window.with_close_at_end(closes);
+        if is_in_files { window.with_sizes(TINY) } else { window }
+    }
 }
 
 /// What the oracle compares: rows of one key in one window.
@@ -101,6 +149,13 @@ impl Result {
         self.ids = [sum + id, least.min(id), greatest.max(id)];
     }
 
+    /// Takes a result of another window in.
+    pub fn add_result(&mut self, other: &Self) {
+        let ([sum, least, greatest], [other_sum, other_least, other_greatest]) = (self.ids, other.ids);
+        (self.count, self.last) = (self.count + 1, self.last + 1);
+        self.ids = [sum + other_sum, least.min(other_least), greatest.max(other_greatest)];
+    }
+
     /// As a row of the table. Two results of one window and key have one id, and the same columns but for the version and what they count.
     pub fn row(&self, windows: Kind, version: Option<u64>) -> Row {
         let [sum, least, greatest] = self.ids;
@@ -117,7 +172,12 @@ impl Result {
 impl Aggregates {
     /// The steps of a pipeline; with most windows in files, if that is asked for.
     pub fn steps(self, is_in_files: bool) -> Vec<Box<dyn Operator>> {
-        vec![Box::new(self.window(is_in_files)), Box::new(Results { windows: self.windows })]
+        let first = self.window(is_in_files);
+        let second = self.behind.map(|behind| behind.window(first.output(), self.closes, is_in_files));
+        let mut steps: Vec<Box<dyn Operator>> = vec![Box::new(first)];
+        steps.extend(second.map(|second| -> Box<dyn Operator> { Box::new(second) }));
+        steps.push(Box::new(Results { windows: self.last_windows() }));
+        steps
     }
 
     /// The first of them.
@@ -162,6 +222,11 @@ impl Aggregates {
         let Kind::Sessions { gap_ms, max_ms } = self.windows else { return false };
         let end_ms = (time_ms + gap_ms).min(time_ms - time_ms.rem_euclid(max_ms) + max_ms);
         end_ms + self.lateness_ms <= watermark_ms
+    }
+
+    /// Which windows the results are of that go to the tables.
+    pub fn last_windows(self) -> Kind {
+        self.behind.map_or(self.windows, |behind| behind.aggregates().windows)
     }
 
     /// Whether open windows can be in files.

@@ -111,11 +111,13 @@ pub enum Variant {
     ClosedForEver,
     EndUnsealed,
     EndForgotten,
+    BehindNotHeldBack,
+    ClosedBehindTooEarly,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 98] = [
+    pub const ALL: [Self; 100] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -214,6 +216,8 @@ impl Variant {
         Self::ClosedForEver,
         Self::EndUnsealed,
         Self::EndForgotten,
+        Self::BehindNotHeldBack,
+        Self::ClosedBehindTooEarly,
     ];
 
     /// The variant of this name.
@@ -238,7 +242,14 @@ impl Variant {
 
     /// Whether its step can have state in files.
     pub fn knows_files(self) -> bool {
-        matches!(self, Self::FreezeUnsealed | Self::PieceUnsealed | Self::VersionsInFilesForgotten)
+        matches!(
+            self,
+            Self::FreezeUnsealed
+                | Self::PieceUnsealed
+                | Self::VersionsInFilesForgotten
+                | Self::BehindNotHeldBack
+                | Self::ClosedBehindTooEarly
+        )
     }
 
     /// Runs seeds from 0 until one catches the variant; the seed and its report, or `None`.
@@ -280,6 +291,7 @@ impl Variant {
             | Self::ClosedForEver
             | Self::EndUnsealed
             | Self::EndForgotten => Plan::ended(seed),
+            Self::BehindNotHeldBack | Self::ClosedBehindTooEarly => Plan::rolled(seed),
             Self::MovedWhilePending => Plan::moved(seed),
             Self::PutWhereNobodyReads => Plan::replayed(seed),
             // Where commands die.

@@ -65,7 +65,7 @@ impl Drive {
             self.last = None;
         }
         if has_ended {
-            return self.came_to_its_end();
+            return self.came_to_its_end(pid);
         }
         if outcome == Outcome::Interrupted && self.world.state().oracle.asked_us.is_some() {
             // It had no time to end with its question, and the person who has stopped it answers all the same.
@@ -84,8 +84,13 @@ impl Drive {
     }
 
     /// A run has come to the end of its inputs. Somebody runs the pipeline again later, unless nothing can come any more.
-    fn came_to_its_end(&mut self) {
-        let is_settled = self.world.state().is_settled();
+    fn came_to_its_end(&mut self, pid: Pid) {
+        let is_settled = {
+            let mut state = self.world.state();
+            let is_owner = state.oracle.owner() == Some(pid);
+            is_owner.then(|| state.oracle.came_to_an_end());
+            state.is_settled()
+        };
         if is_settled && self.is_calm() {
             self.world.state().judge_the_end();
             self.is_done = true;

@@ -30,6 +30,7 @@ impl LyingEnd {
         let state = self.world.state();
         match self.variant {
             Variant::ClosedByADrain => state.oracle.is_drain(self.pid),
+            Variant::BehindNotHeldBack | Variant::ClosedBehindTooEarly => false,
             _ => state.broker.has_told_an_end(self.pid),
         }
     }
@@ -91,7 +92,10 @@ impl Operator for LyingEnd {
     }
 
     fn watermark_behind(&self, watermark_ms: i64) -> i64 {
-        self.inner.watermark_behind(watermark_ms)
+        match self.variant {
+            Variant::BehindNotHeldBack => watermark_ms,
+            _ => self.inner.watermark_behind(watermark_ms),
+        }
     }
 
     fn at(&mut self, wall_ms: i64) {
@@ -115,7 +119,11 @@ impl Operator for LyingEnd {
     }
 
     fn waiting(&mut self) -> u64 {
-        self.inner.waiting()
+        match self.variant {
+            // As if nothing more came to the step behind.
+            Variant::ClosedBehindTooEarly if self.inner.is_releasing() => 0,
+            _ => self.inner.waiting(),
+        }
     }
 
     fn state(&mut self) -> Option<&mut dyn State> {

@@ -12,12 +12,12 @@ use super::{Broken, Fate};
 use crate::records::Row;
 
 /// Guesses at the most: more than one is right only until the results of closed windows have come.
-const GUESSES_MAX: usize = 64;
+const GUESSES_MAX: usize = 256;
 
 /// An account of what is open.
 pub trait Account: Clone + PartialEq {
-    /// What became of each record of a seal whose frames hold the rows `of_tables`, each with the place of its table, if the seal `closes` all that is open, or
-    /// closes only what is due.
+    /// What became of each record of a seal whose frames hold the rows `of_tables`, each with the place of its table, if the seal closes all that is open in so many
+    /// steps, from the first, or, of none, only what is due.
     ///
     /// # Errors
     /// When the seal is not the one that the rule gives.
@@ -26,14 +26,17 @@ pub trait Account: Clone + PartialEq {
         seal: &Seal,
         sealed: &Sealed,
         of_tables: &[(usize, Row)],
-        closes: bool,
+        closes: usize,
     ) -> Result<Vec<(u64, Fate)>, Broken>;
 
     /// Records that wait for their time.
     fn waiting(&self) -> u64;
 
-    /// Everything is given up, and time begins again: how many records were held.
-    fn begin_again(&mut self) -> u64;
+    /// How many steps there are that can close, one behind the other.
+    fn steps(&self) -> usize;
+
+    /// Everything is given up, and time begins again: how many records were held, where so many are said to be.
+    fn begin_again(&mut self, said: u64) -> u64;
 }
 
 /// The accounts that may be right.
@@ -74,11 +77,11 @@ impl<A: Account> Guesses<A> {
         let (mut fitting, mut found, mut broken): (Vec<A>, _, _) = (Vec::new(), None, None);
         let mut is_closing = true;
         for before in std::mem::take(&mut self.accounts) {
-            for closes in [false, true].into_iter().filter(|closes| may_close || !closes) {
+            for closes in 0..=if may_close { before.steps() } else { 0 } {
                 let mut account = before.clone();
                 match account.seal(seal, sealed, of_tables, closes) {
                     Ok(fates) => {
-                        is_closing &= closes;
+                        is_closing &= closes > 0;
                         found.get_or_insert(fates);
                         fitting.extend((!fitting.contains(&account)).then_some(account));
                     }
@@ -97,11 +100,16 @@ impl<A: Account> Guesses<A> {
         self.accounts.iter().map(A::waiting).min().unwrap_or_default()
     }
 
+    /// A run has come to its end, and all that waits is out: guesses that have it otherwise are wrong.
+    pub fn came_to_an_end(&mut self) {
+        self.accounts.retain(|account| account.waiting() == 0);
+    }
+
     /// As [`Account::begin_again`], where so many are said to be held; what it should be if no guess has it so.
     pub fn begin_again(&mut self, said: u64) -> u64 {
         let begin = |account: &A| {
             let mut account = account.clone();
-            (account.begin_again(), account)
+            (account.begin_again(said), account)
         };
         let mut begun: Vec<(u64, A)> = self.accounts.iter().map(begin).collect();
         if begun.iter().any(|(held, _)| *held == said) {

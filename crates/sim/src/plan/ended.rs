@@ -63,8 +63,16 @@ impl Plan {
             4 => Self::joined(seed),
             _ => Self::temporal(seed),
         };
-        let mut random = Random::new(seed, 21);
-        let r = &mut random;
+        plan.end(&mut Random::new(seed, 21));
+        if (seed / KINDS).is_multiple_of(2) {
+            plan.move_back();
+        }
+        plan
+    }
+
+    /// Its inputs end, and in most seeds its steps close then.
+    pub(super) fn end(&mut self, r: &mut Random) {
+        let plan = self;
         let end_us = plan.arrivals.last().map_or(1_000_000, |arrival| arrival.at_us).max(1);
         let (at_once, never) = (r.one_of(&[0, 50, 100]), r.one_of(&[0, 0, 0, 15]));
         let end = |_| match r.percent(at_once) {
@@ -85,10 +93,6 @@ impl Plan {
         plan.faults.retain(|fault| {
             !matches!(fault, Fault::Rollback { .. } | Fault::Election { .. } | Fault::Expiry { .. })
         });
-        if (seed / KINDS).is_multiple_of(2) {
-            plan.move_back();
-        }
-        plan
     }
 
     /// Processes die while the last windows close.

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{Fault, Plan};
-use crate::pairs::Joins;
+use crate::pairs::{HAND_BYTES_ALL, Joins};
 use crate::random::Random;
 use crate::server::BESIDE;
 
@@ -51,6 +51,7 @@ impl Plan {
             beside: [None; 2],
             is_temporal: false,
             closes: false,
+            hand_bytes: HAND_BYTES_ALL,
         };
         plan.joins = Some(joins);
         // Its event time is the column's.
@@ -59,7 +60,17 @@ impl Plan {
         plan.faults.retain(|fault| !is_of_an_input(fault));
         (plan.is_routed, plan.multiplies) = (false, false);
         plan.draw_beside();
+        plan.draw_hand(seed);
         plan
+    }
+
+    /// How many rows without a match fit one seal, where rows are in files.
+    fn draw_hand(&mut self, seed: u64) {
+        let mut random = Random::new(seed, 23);
+        let Some(joins) = &mut self.joins else { return };
+        if random.percent(60) {
+            joins.hand_bytes = random.one_of(&[40, 400]);
+        }
     }
 
     /// Whether rows without a match go to tables of their own, and when these are away.

@@ -25,7 +25,15 @@ impl Plan {
         let windows = Kind::Hopping { size_ms, slide_ms: size_ms / r.one_of(&[1, 1, 2, 4]) };
         Self::with_window(
             seed,
-            Aggregates { windows, lateness_ms, emits: None, beside: None, spills: false, closes: false },
+            Aggregates {
+                windows,
+                lateness_ms,
+                emits: None,
+                beside: None,
+                spills: false,
+                closes: false,
+                behind: None,
+            },
         )
     }
 
@@ -42,7 +50,7 @@ impl Plan {
         let keys = r.one_of(&[2, 10, 1 << 10]);
         let mut plan = Self::with_window(
             seed,
-            Aggregates { windows, lateness_ms, emits, beside, spills: false, closes: false },
+            Aggregates { windows, lateness_ms, emits, beside, spills: false, closes: false, behind: None },
         );
         plan.arrivals.iter_mut().for_each(|arrival| arrival.record.key %= keys);
         // Of rows with one id nobody could say which of them a person has taken away.
@@ -61,7 +69,15 @@ impl Plan {
         let beside = r.percent(50).then_some(BESIDE[0]);
         let mut plan = Self::with_window(
             seed,
-            Aggregates { windows, lateness_ms, emits: None, beside, spills: false, closes: false },
+            Aggregates {
+                windows,
+                lateness_ms,
+                emits: None,
+                beside,
+                spills: false,
+                closes: false,
+                behind: None,
+            },
         );
         let keys = r.one_of(&[1, 3, 8, 40]);
         let mut newest = vec![None; keys as usize];
@@ -89,7 +105,15 @@ impl Plan {
         let beside = r.percent(60).then_some(BESIDE[0]);
         let mut plan = Self::with_window(
             seed,
-            Aggregates { windows, lateness_ms, emits: None, beside, spills: true, closes: false },
+            Aggregates {
+                windows,
+                lateness_ms,
+                emits: None,
+                beside,
+                spills: true,
+                closes: false,
+                behind: None,
+            },
         );
         plan.settings.batch_age_max = Duration::from_millis(r.one_of(&[2, 5, 20]));
         plan.settings.checkpoint_bytes_min = 1 << 20;

@@ -143,7 +143,10 @@ impl Variant {
             Self::RejectsHoldTime => pipeline.settings.idle_after = Duration::from_secs(1 << 30),
             Self::HandedOutUnverified => world.state().broker.hands_out_unverified = true,
             Self::LetsGoEarly | Self::AnswersEarly => world.state().broker.lets_go_early = true,
-            Self::ClosedBeforeAllEnded | Self::ClosedByADrain => {
+            Self::ClosedBeforeAllEnded
+            | Self::ClosedByADrain
+            | Self::BehindNotHeldBack
+            | Self::ClosedBehindTooEarly => {
                 let lying =
                     |inner| -> Box<dyn Operator> { Box::new(LyingEnd::new(inner, world.clone(), pid, self)) };
                 // The step with state.

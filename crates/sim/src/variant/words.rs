@@ -316,6 +316,16 @@ impl Variant {
             Self::EndForgotten => {
                 ("end-forgotten", "a partition that is moved back behind its end does not end again", 20)
             }
+            Self::BehindNotHeldBack => (
+                "behind-not-held-back",
+                "a window does not hold the watermark of the one over its results back",
+                20,
+            ),
+            Self::ClosedBehindTooEarly => (
+                "closed-behind-too-early",
+                "a window closes at the end while results for it are on their way",
+                60,
+            ),
         }
     }
 }

@@ -66,6 +66,17 @@ impl Panes {
         !open.is_empty()
     }
 
+    /// Takes a result of another window in, which has the time of its last millisecond, unless its window is closed; whether it did.
+    pub fn take_result(&mut self, of: &Of, watermark_ms: i64) -> bool {
+        let (start_ms, end_ms) = self.windows(of.end_ms - 1)[0];
+        if self.is_closed(end_ms, watermark_ms) {
+            return false;
+        }
+        let none = Held { of: Of::none(start_ms, end_ms, of.key), is_new: true };
+        self.open.entry((end_ms, start_ms, of.key)).or_insert(none).of.add_result(of);
+        true
+    }
+
     /// The least watermark that closes all; `None` if none is open.
     pub fn closing_ms(&self) -> Option<i64> {
         self.open.keys().map(|(end_ms, _, _)| end_ms + self.aggregates.lateness_ms).max()
