@@ -233,6 +233,10 @@ impl Store for Measured {
         self.store.probe(nonce).await
     }
 
+    async fn probe_registers(&self, nonce: u128) -> Result<(), StoreError> {
+        self.store.probe_registers(nonce).await
+    }
+
     fn describe(&self) -> String {
         self.store.describe()
     }

@@ -113,7 +113,13 @@ impl LogSource {
                 SourceError::new(SourceFault::Away, format!("opening the log's store failed: {error}"))
             })?;
             match opened.map_err(|error| fault(LogError::Store(error)))? {
-                Some(store) => Ok(store),
+                Some(store) => {
+                    if access == Access::Acknowledge {
+                        let probed = store.probe_registers(self.runtime.random()).await;
+                        probed.map_err(|error| fault(LogError::Store(error)))?;
+                    }
+                    Ok(store)
+                }
                 None => Err(self.absent()),
             }
         });

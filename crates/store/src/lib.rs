@@ -234,6 +234,12 @@ pub trait Store: Send + Sync + fmt::Debug {
         Ok(())
     }
 
+    /// The same for registers: that a value is replaced only if it is the one that was named. Asked besides [`probe`](Self::probe), by whoever writes a log: a
+    /// service that ignores the condition would let two owners commit, each over the other's.
+    async fn probe_registers(&self, _nonce: u128) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// The store's URL without anything secret, for logs and messages.
     fn describe(&self) -> String;
 }

@@ -146,6 +146,37 @@ impl ObjectStorage {
         }
     }
 
+    /// What a register does other than it must, if anything: it is created, replaced, replaced by a stale tag, created again, and read.
+    async fn swaps(&self, path: &Path, place: &str) -> Result<Option<&'static str>, StoreError> {
+        let value = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let mut tries = 1;
+        let created = loop {
+            match self.swap(path, place, None, value("first")).await {
+                Err(error) if error.kind == ErrorKind::Conflict && tries < PROBE_TRIES => tries += 1,
+                created => break created?,
+            }
+        };
+        let Some(created) = created else {
+            return Ok(Some("it refuses to create a register that is not there"));
+        };
+        let first = self.tag(place, created.e_tag, created.version)?;
+        if self.swap(path, place, Some(&first), value("second")).await?.is_none() {
+            return Ok(Some("it refuses to replace an object whose ETag was given (`If-Match`)"));
+        }
+        if self.swap(path, place, Some(&first), value("third")).await?.is_some() {
+            return Ok(Some(
+                "it replaces an object although the ETag that was given is no longer the object's (`If-Match` has no effect), so two owners of one \
+                 log could commit, each over the other's records",
+            ));
+        }
+        if self.swap(path, place, None, value("fourth")).await?.is_some() {
+            return Ok(Some("it creates a register that is there (`If-None-Match: *` has no effect)"));
+        }
+        let read = self.get_bounded(path, place, None, 64).await?;
+        Ok((read.as_deref() != Some(b"second"))
+            .then_some("a register has another value than it was given last"))
+    }
+
     async fn remove(&self, path: &Path, place: &str) -> Result<(), StoreError> {
         let _turn = self.turn().await;
         // By single requests even where there is one for many: that one is not to be had everywhere.
@@ -369,6 +400,26 @@ impl Store for ObjectStorage {
             ),
             (_, _, None) => lacks("an object that was just put is not found"),
             (_, _, Some(_)) => lacks("an object has other content than was put first"),
+        }
+    }
+
+    /// Creates a register of a random name, replaces it by its tag, and once more by the tag that is no longer its own, which must be refused; it is removed again.
+    async fn probe_registers(&self, nonce: u128) -> Result<(), StoreError> {
+        // Not the name of the object that is put only if absent: a service may take a moment to free that.
+        let key = format!("{PROBES}/{nonce:032x}-register");
+        let (path, place) = (self.path(&key), format!("{}/{key}", self.url));
+        let found = self.swaps(&path, &place).await;
+        self.remove(&path, &place).await?;
+        match found? {
+            None => Ok(()),
+            Some(reason) => Err(StoreError::new(
+                ErrorKind::NotSupported,
+                Operation::Open,
+                &self.url,
+                format!(
+                    "{reason}; a log needs object storage that replaces an object under a condition (docs/stores.md)"
+                ),
+            )),
         }
     }
 

@@ -156,6 +156,38 @@ async fn the_probe_refuses_a_store_that_overwrites_and_names_it() {
 }
 
 #[tokio::test]
+async fn the_probe_of_registers_lets_a_service_pass_that_holds_the_condition_and_leaves_nothing() {
+    let Some((s3, _)) = world() else { return };
+    let store = empty(&s3.url());
+    for nonce in 0..3 {
+        store.probe(nonce).await.expect("versitygw holds the condition");
+        store.probe_registers(nonce).await.expect("and this one");
+    }
+    let left = walk(&s3.bucket_dir());
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// A service that ignores `If-Match`: the put by a stale tag is answered like any other.
+#[tokio::test]
+async fn the_probe_refuses_a_service_that_replaces_whatever_stands_there_and_names_it() {
+    let Some((s3, proxy)) = world() else { return };
+    let store = empty(&proxy.url());
+    let ignores = Answer::new(200, "").header("ETag", "\"x\"");
+    proxy.add(Rule::next(1, Fault::Answer(ignores)).method("PUT").skip(2));
+    let error = store.probe_registers(7).await.expect_err("two owners could commit");
+    assert_eq!(error.kind, ErrorKind::NotSupported);
+    let text = error.to_string();
+    assert!(text.contains("s3://forebay-test/test/") && text.contains("`If-Match` has no effect"), "{text}");
+    assert!(text.contains("docs/stores.md"), "{text}");
+    // One that refuses every condition is no better.
+    let refuses = || Answer::new(412, "<Error><Code>PreconditionFailed</Code></Error>");
+    proxy.add(Rule::next(1, Fault::Answer(refuses())).method("PUT").skip(1));
+    let error = store.probe_registers(8).await.expect_err("nothing could be committed");
+    assert!(error.to_string().contains("refuses to replace"), "{error}");
+    assert!(walk(&s3.bucket_dir()).is_empty(), "the probing object is gone all the same");
+}
+
+#[tokio::test]
 async fn wrong_keys_and_missing_buckets_are_told_apart() {
     let Some((s3, _)) = world() else { return };
     let wrong = Remote { secret_key: Some("wrong".into()), ..remote(&s3.url()) };

@@ -89,6 +89,7 @@ impl Place {
         let url = self.log.clone();
         let store = blocking(move || store::open(&url, &Remote::default())).await?;
         store.probe(runtime().random()).await?;
+        store.probe_registers(runtime().random()).await?;
         Ok(store)
     }
 }

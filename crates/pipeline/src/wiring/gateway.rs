@@ -153,7 +153,7 @@ fn time(period: Period) -> Duration {
 async fn open(url: &str, remote: &Remote, runtime: &dyn Runtime) -> anyhow::Result<Arc<dyn Store>> {
     let (url, remote) = (url.to_owned(), remote.clone());
     let store = tokio::task::spawn_blocking(move || store::open(&url, &remote)).await??;
-    storage::reach(&*store, "the store of a log", runtime, |_| ()).await?;
+    storage::reach_log(&*store, "the store of a log", runtime).await?;
     Ok(store)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Owns the translation of the settings and the wait for a store that is away at the start. Does not own the keys (`model::storage`), what
 //! the environment adds to them (`object::connect`), nor the stores. A store that is to be written shows first that it refuses to put an
-//! object twice ([`Store::probe`]); one that is only read is left alone.
+//! object twice ([`Store::probe`]), and a log's that it replaces a register under its condition ([`Store::probe_registers`]); one that is only read is left alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,8 +78,39 @@ pub(super) async fn reach(
     runtime: &dyn Runtime,
     met: impl Fn(&StoreError),
 ) -> Result<(), StoreError> {
+    patiently(what, runtime, met, || store.probe(runtime.random())).await
+}
+
+/// The same of a log's store, which shows too that it replaces a register only if it is the one that was read.
+///
+/// # Errors
+/// As [`reach`], and when it replaces whatever stands there.
+pub(super) async fn reach_log(
+    store: &dyn Store,
+    what: &str,
+    runtime: &dyn Runtime,
+) -> Result<(), StoreError> {
+    patiently(
+        what,
+        runtime,
+        |_| (),
+        || async {
+            store.probe(runtime.random()).await?;
+            store.probe_registers(runtime.random()).await
+        },
+    )
+    .await
+}
+
+/// Asks until waiting does not help.
+async fn patiently<F: Future<Output = Result<(), StoreError>>>(
+    what: &str,
+    runtime: &dyn Runtime,
+    met: impl Fn(&StoreError),
+    mut ask: impl FnMut() -> F,
+) -> Result<(), StoreError> {
     let mut tries: u64 = 0;
-    while let Err(error) = store.probe(runtime.random()).await {
+    while let Err(error) = ask().await {
         if !error.kind.may_pass_at_start() {
             return Err(error);
         }
