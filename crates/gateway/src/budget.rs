@@ -64,6 +64,11 @@ impl Budget {
         Self { setting: Some(setting.into()), ..self }
     }
 
+    /// Bytes that it has in all.
+    pub fn size(&self) -> usize {
+        self.bytes
+    }
+
     /// Bytes that are held.
     pub fn held_bytes(&self) -> usize {
         self.bytes.saturating_sub(self.room.available_permits() * PERMIT_BYTES)

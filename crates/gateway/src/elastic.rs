@@ -33,7 +33,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 use serde_json::{Value, json};
 
-use crate::budget::{Budget, Held};
+use crate::budget::Held;
 use crate::gate::{self, Caller, Gate};
 use crate::records::{Parsed, Rows};
 use crate::refusal::{Kind, Refusal, answer};
@@ -219,15 +219,14 @@ fn refused_whole(refusal: Refusal) -> Response {
 async fn take(gate: &Gate, index: Option<String>, request: Request) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
     let caller = gate.admit(&head.uri, &head.headers)?;
-    // The bounds are those of the stream that the path names, or of the whole gateway.
+    // The bounds are those of the stream that the path names, or of those that the caller may fill.
     let raw = match &index {
         Some(index) => gate.body(&*gate.stream(&caller, index)?, &head.headers, body).await?,
-        None => gate.shared_body(&head.headers, body).await?,
+        None => gate.shared_body(&caller, &head.headers, body).await?,
     };
     let (streams, asking) = (gate.clone(), caller.clone());
-    // One request may hold as much as all of them: how many documents it has is bounded.
-    let room = raw.room();
-    let items_held = room.beside(&Budget::new("one request", usize::MAX >> 1));
+    // Items count where the body does, so that no tenant fills the memory of all with them.
+    let (room, items_held) = (raw.room(), raw.room());
     let documents = gate.compute(move || {
         let (body, _held) = raw.inflate()?;
         documents(&body, index.as_deref(), items_held, |index| {

@@ -131,19 +131,35 @@ impl Gate {
         body::read(headers, body, stream.bounds, self.hold_for_request(stream)).await
     }
 
-    /// Reads the body of a request whose streams only the body names. What it takes counts for all streams together.
+    /// Reads the body of a request whose streams only the body names. What it takes counts for the one of the caller's streams that has the most memory: a tenant holds
+    /// no more than its streams may, so that it leaves the others their room.
     ///
     /// # Errors
-    /// As [`body::read`].
-    pub async fn shared_body(&self, headers: &HeaderMap, body: Body) -> Result<Raw, Refusal> {
-        let bounds =
-            self.0.streams.values().map(|stream| stream.bounds).max_by_key(|bounds| bounds.bytes_max);
-        let Some(bounds) = bounds else {
-            return Err(Refusal::new(Kind::NoStream, "the gateway has no stream"));
+    /// As [`body::read`], and [`Kind::NoStream`] for a caller who may fill none.
+    pub async fn shared_body(
+        &self,
+        caller: &Caller,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<Raw, Refusal> {
+        let bounds = self.filled_by(caller).map(|stream| stream.bounds).max_by_key(|bounds| bounds.bytes_max);
+        // Without a tenant, those of tenants come last.
+        let is_own = |stream: &Arc<Stream>| caller.tenant.is_some() || !stream.name.contains('.');
+        let largest = self.filled_by(caller).max_by_key(|stream| (is_own(stream), stream.budget.size()));
+        let (Some(bounds), Some(stream)) = (bounds, largest) else {
+            return Err(Refusal::new(Kind::NoStream, "the gateway has no stream that this request may fill"));
         };
-        // Of no stream's own.
-        let own = Budget::new("one request", bounds.bytes_max.saturating_mul(4).max(1 << 20));
-        body::read(headers, body, bounds, Held::of_request(&self.0.budget, &own)).await
+        body::read(headers, body, bounds, self.hold_for_request(stream)).await
+    }
+
+    /// The streams that a caller may fill.
+    fn filled_by(&self, caller: &Caller) -> impl Iterator<Item = &Arc<Stream>> {
+        let front = caller.tenant.as_ref().map_or_else(String::new, |tenant| format!("{tenant}."));
+        let allowed = caller.client.as_ref().and_then(|client| client.streams.clone());
+        self.0.streams.values().filter(move |stream| {
+            stream.name.starts_with(&front)
+                && allowed.as_ref().is_none_or(|allowed| allowed.contains(&stream.name))
+        })
     }
 
     /// Holds nothing of the budgets of a stream yet, for one request; for a protocol that reads its bodies itself.

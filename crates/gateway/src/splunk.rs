@@ -157,7 +157,7 @@ async fn take(
     let (head, body) = request.into_parts();
     let caller = gate.admit(&head.uri, &head.headers)?;
     let raw = raw?;
-    let shared = gate.shared_body(&head.headers, body).await?;
+    let shared = gate.shared_body(&caller, &head.headers, body).await?;
     let (streams, room) = (gate.clone(), shared.room());
     let work = move || {
         let (body, held) = shared.inflate()?;

@@ -183,3 +183,58 @@ async fn sent(gateway: &support::Running, (path, headers, body): Sent<'_>) -> (u
     let (status, _, text) = gateway.send(path, &headers, body.as_bytes()).await;
     (status, text)
 }
+
+/// Bodies that say only inside which streams they fill count for their own tenant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_whose_bodies_fill_its_memory_leaves_another_served() {
+    let stream = |name: &str| StreamOptions {
+        body_bytes_max: 128 << 10,
+        memory_bytes: 512 << 10,
+        ..support::stream(name, &in_memory())
+    };
+    let event = r#"{"index":"web","event":{"x":1}}"#;
+    let bulk = "{\"create\":{\"_index\":\"web\"}}\n{\"x\":1}\n";
+    for (path, body, busy) in [("/_bulk", bulk, 429), ("/services/collector", event, 503)] {
+        let gateway = start(Options {
+            tenant_header: Some(HeaderName::from_static("x-scope-orgid")),
+            limits: crate::options::Limits { memory_bytes: 1 << 20, ..support::limits() },
+            ..options(vec![stream("acme.web"), stream("other.web")])
+        })
+        .await;
+        // Sixteen bodies that do not end: together they would take all memory twice.
+        let mut unfinished = Vec::new();
+        for _ in 0..16 {
+            let mut sender = TcpStream::connect(gateway.address).await.unwrap();
+            let head = format!(
+                "POST {path} HTTP/1.1\r\nHost: localhost\r\nX-Scope-OrgID: acme\r\nContent-Length: {}\r\n\r\n",
+                128 << 10
+            );
+            sender.write_all(head.as_bytes()).await.unwrap();
+            // One that is refused meanwhile closes the connection.
+            let _ = sender.write_all(&[b' '; 120 << 10]).await;
+            unfinished.push(sender);
+        }
+        let acme = gateway.gate.streams().find(|stream| stream.name == "acme.web").unwrap().clone();
+        let full = async {
+            while gateway.gate.held_bytes() < 400 << 10 {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(support::NEVER, full).await.expect("they take what they may");
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        assert!(gateway.gate.held_bytes() <= 600 << 10, "{}", gateway.gate.held_bytes());
+        let json = ("Content-Type", "application/json");
+        let sent =
+            async |tenant| gateway.send(path, &[json, ("X-Scope-OrgID", tenant)], body.as_bytes()).await;
+        let (status, _, told) = sent("other").await;
+        assert_eq!(status, 200, "{path}: {told}");
+        // Its own next request finds no room.
+        let mut rest = gateway.gate.hold(&acme);
+        while rest.take(1 << 10).is_ok() {}
+        assert_eq!(sent("acme").await.0, busy, "{path}");
+        drop((rest, unfinished));
+        // One that has no stream is told so before its body is read.
+        assert_ne!(sent("nobody").await.0, 200);
+        gateway.stop().await.unwrap();
+    }
+}
