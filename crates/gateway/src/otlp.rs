@@ -2,14 +2,15 @@
 //!
 //! Owns the routes, and how a request becomes a record. Does not own the words of the answers ([`status`]), what a request has to be
 //! (`formats::otlp::check`), nor what becomes of its rows: a pipeline reads them by `format: otlp_logs` and its like. A request is one
-//! record, as it came; one in JSON is written anew in Protocol Buffers. A request is taken whole or not at all, so no answer has a partial
-//! success. What is broken in a value of a row is no matter of the gateway's: the pipeline makes a dead letter of that row.
+//! record, as it came; one in JSON, or with broken rows, is written anew in Protocol Buffers. A row whose fields cannot be read is left out, and the answer has a partial
+//! success with the count and the first reason. What is broken in a value of a row is no matter of the gateway's: the pipeline makes a dead letter of that row.
 //!
 //! | a request that                                    | meets                                                  |
 //! |---------------------------------------------------|--------------------------------------------------------|
 //! | is durable                                        | 200 with the response of its service, which is empty   |
 //! | has no rows                                       | the same, and nothing is appended                      |
-//! | cannot be divided into rows                       | 400: the sender drops it                               |
+//! | has broken rows beside others                     | 200 with a `partial_success`, once the others are durable |
+//! | cannot be divided into rows, or has broken ones alone | 400: the sender drops it                           |
 //! | finds no room, or a gateway that stops            | 429 or 503 with `Retry-After`: the sender comes again  |
 //! | came too slowly                                   | 503: senders do not repeat what 408 refused            |
 //!
@@ -34,7 +35,7 @@ use crate::body::Inflated;
 use crate::gate::{self, Caller, Gate};
 use crate::options::{Format, OtlpStreams};
 use crate::records::otlp::{Form, record};
-use crate::records::{self, Parsed, Rows};
+use crate::records::{self, Errors, Parsed, Rows};
 use crate::refusal::{Kind, Refusal};
 use crate::stream::{Packed, Stream};
 
@@ -78,7 +79,7 @@ async fn export(service: &Service, signal: Signal, request: Request) -> Response
     let taken = take(service, signal, form, request, &mut met).await;
     gate::count(met.as_deref(), gate::word(&taken));
     match taken {
-        Ok(()) => status::good(form.unwrap_or(Form::Protobuf)),
+        Ok(errors) => status::good(form.unwrap_or(Form::Protobuf), signal, &errors),
         Err(refusal) => status::bad(form.unwrap_or(Form::Json), &refusal),
     }
 }
@@ -89,7 +90,7 @@ async fn take(
     form: Option<Form>,
     request: Request,
     met: &mut Option<Arc<Stream>>,
-) -> Result<(), Refusal> {
+) -> Result<Errors, Refusal> {
     let (head, body) = request.into_parts();
     let gate = &service.gate;
     let caller = gate.admit(&head.uri, &head.headers)?;
@@ -112,14 +113,14 @@ struct Taking<'h> {
     wait_max: Duration,
 }
 
-/// Appends a request and waits until it is durable. `inflate` says where in a body it begins.
+/// Appends a request and waits until it is durable: the rows of it that were left out. `inflate` says where in a body it begins.
 async fn append(
     gate: &Gate,
     caller: &Caller,
     stream: &Arc<Stream>,
     taking: Taking<'_>,
     inflate: impl FnOnce() -> Result<(usize, Inflated), Refusal> + Send + 'static,
-) -> Result<(), Refusal> {
+) -> Result<Errors, Refusal> {
     let Taking { signal, form, headers, wait_max } = taking;
     let key = crate::ingest::key_of(headers)?.map(<[u8]>::to_vec);
     let now_ms = stream.now_ms();
@@ -129,20 +130,43 @@ async fn append(
         let mut rows = Rows::new(now_ms, held.another(), bytes.len())?;
         let count = record(signal, form, &bytes[begin..], &mut rows)?;
         let mut parsed = rows.done();
+        if count == 0 && parsed.errors.count > 0 {
+            return Err(nothing_left(&parsed.errors));
+        }
         // Only where the body is the record.
-        let packed = packed.filter(|_| form == Form::Protobuf);
+        let packed = packed.filter(|_| form == Form::Protobuf && parsed.errors.count == 0);
         let key = filled.key(&client, key.as_deref(), &parsed.records, packed.as_ref())?;
         if packed.is_some() {
             parsed.held.merge(held);
         }
         Ok((parsed, packed, key, count))
     });
-    let (Parsed { records, held, .. }, packed, key, count) = parsed.await?;
+    let (Parsed { records, held, errors }, packed, key, count) = parsed.await?;
     if count > 0 {
         stream.append_packed(Packed { records, packed }, key, held, wait_max).await?;
         counter!("forebay_gateway_otlp_rows_total", "stream" => stream.name.clone()).increment(count as u64);
     }
-    Ok(())
+    if errors.count > 0 {
+        counter!("forebay_gateway_otlp_rejected_rows_total", "stream" => stream.name.clone())
+            .increment(errors.count);
+        if stream.may_say_rejected() {
+            tracing::warn!(
+                stream = stream.name,
+                client = caller.name(),
+                rows = count,
+                rejected = errors.count,
+                first = status::reason(&errors),
+                "rows of a request of OTLP cannot be read; they were left out, and the sender was told how many"
+            );
+        }
+    }
+    Ok(errors)
+}
+
+/// The refusal of a request of which no row can be read.
+fn nothing_left(errors: &Errors) -> Refusal {
+    let message = format!("{}; nothing was stored", status::reason(errors));
+    Refusal::new(Kind::Malformed, message)
 }
 
 /// The stream that a signal of this caller's fills.

@@ -385,6 +385,7 @@ async fn opened(
         destination: Mutex::new(Some(destination)),
         keys: Mutex::new(keys),
         drops_repeats: options.drops_repeats,
+        rejected_said_s: Default::default(),
         runtime,
         clock,
     };

@@ -4,6 +4,7 @@
 //! commit to a log (`object_log::owner`), nor the way into a pipeline (`gateway::direct`). An append goes on although its client has gone
 //! away: otherwise nobody could say what became of it when the client sends it again.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,9 @@ use crate::refusal::{Kind, Refusal};
 
 /// Bytes of a request's name.
 pub const KEY_BYTES_MAX: usize = 255;
+
+/// Seconds between two lines of the log about rows that were left out.
+const SAID_EVERY_S: u64 = 10;
 
 /// Records, and the only one's body as it came if the log can keep it so.
 #[derive(Debug)]
@@ -71,6 +75,8 @@ pub struct Stream {
     /// A request without a name is named after its bytes.
     pub(crate) drops_repeats: bool,
     pub(crate) runtime: Arc<dyn Runtime>,
+    /// When the log last said that rows were left out, in seconds of the runtime and one; 0 for never.
+    pub(crate) rejected_said_s: AtomicU64,
     /// By which names expire: that of the log, whose stamps names have after a restart.
     pub(crate) clock: Clock,
 }
@@ -259,6 +265,18 @@ impl Stream {
     fn count_appended(&self, rows: u64, bytes: u64) {
         counter!("forebay_gateway_records_total", "stream" => self.name.clone()).increment(rows);
         counter!("forebay_gateway_record_bytes_total", "stream" => self.name.clone()).increment(bytes);
+    }
+
+    /// Whether rows that were left out are worth a line of the log now: one sender could fill it. The counter counts all.
+    pub(crate) fn may_say_rejected(&self) -> bool {
+        let now_s = self.runtime.elapsed().as_secs() + 1;
+        let said = self.rejected_said_s.load(Ordering::Relaxed);
+        let is_due = said == 0 || now_s >= said + SAID_EVERY_S;
+        is_due
+            && self
+                .rejected_said_s
+                .compare_exchange(said, now_s, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
     }
 
     fn count_repeat(&self) {

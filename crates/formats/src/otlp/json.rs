@@ -27,6 +27,20 @@ pub(super) fn is_json(request: &[u8]) -> bool {
 
 /// The request in Protocol Buffers, of at most `bytes_max` bytes. It may be longer than the JSON: an item `1,` of a list becomes nine bytes.
 pub(super) fn to_wire(signal: Signal, request: &[u8], bytes_max: usize) -> Step<Vec<u8>> {
+    read(signal, request, bytes_max, false).map(|reader| reader.out)
+}
+
+/// The same without the rows that have values of another form than their fields': how many those are, and the number of the first, from 1, with its fault.
+pub(super) fn to_wire_in_part(
+    signal: Signal,
+    request: &[u8],
+    bytes_max: usize,
+) -> Step<(Vec<u8>, usize, Option<(usize, Box<Fault>)>)> {
+    let reader = read(signal, request, bytes_max, true)?;
+    Ok((reader.out, reader.left, reader.first_left))
+}
+
+fn read(signal: Signal, request: &[u8], bytes_max: usize, leaves: bool) -> Step<Reader<'_>> {
     let fields: &'static [Field] = match signal {
         Signal::Logs => &LOGS,
         Signal::Traces => &TRACES,
@@ -41,6 +55,10 @@ pub(super) fn to_wire(signal: Signal, request: &[u8], bytes_max: usize) -> Step<
         objects: 0,
         out: Vec::with_capacity(request.len().min(bytes_max)),
         bytes_max,
+        leaves,
+        rows: 0,
+        left: 0,
+        first_left: None,
     };
     reader.json.space();
     if reader.json.peek() != b'{' {
@@ -49,7 +67,7 @@ pub(super) fn to_wire(signal: Signal, request: &[u8], bytes_max: usize) -> Step<
     reader.message(fields)?;
     reader.json.space();
     match reader.json.rest() {
-        [] => Ok(reader.out),
+        [] => Ok(reader),
         _ => Err(reader.json.unexpected("the end of the request").into()),
     }
 }
@@ -75,7 +93,16 @@ struct Reader<'a> {
     objects: u32,
     out: Vec<u8>,
     bytes_max: usize,
+    /// Whether rows that are not as they should be are left out.
+    leaves: bool,
+    /// Rows so far, and those of them that were left out, the first with its fault.
+    rows: usize,
+    left: usize,
+    first_left: Option<(usize, Box<Fault>)>,
 }
+
+/// The lists whose items are rows.
+const ROWS: [&str; 3] = ["logRecords", "spans", "dataPoints"];
 
 impl Reader<'_> {
     /// Appends the fields of the object that begins here.
@@ -116,8 +143,12 @@ impl Reader<'_> {
                 self.json.advance(1);
                 self.json.space();
                 if self.json.peek() != b']' {
+                    let is_row = ROWS.contains(&name);
                     loop {
-                        self.single(name, number, kind)?;
+                        match is_row {
+                            true => self.row(name, number, kind)?,
+                            false => self.single(name, number, kind)?,
+                        }
                         if !self.json.another(b']')? {
                             break;
                         }
@@ -129,6 +160,24 @@ impl Reader<'_> {
             _ if is_many => Err(self.unexpected(name)),
             _ => self.single(name, number, kind),
         }
+    }
+
+    /// Appends a row, or leaves it out if only its own values are not as they should be.
+    fn row(&mut self, name: &'static str, number: u64, kind: Kind) -> Step<()> {
+        self.rows += 1;
+        let (mark, objects, begin) = (self.json.mark(), self.objects, self.out.len());
+        let Err(fault) = self.single(name, number, kind) else { return Ok(()) };
+        if !self.leaves || self.out.len() > self.bytes_max {
+            return Err(fault);
+        }
+        self.out.truncate(begin);
+        self.objects = objects;
+        self.json.resume(mark);
+        // What is no JSON has no end.
+        self.json.skip_value()?;
+        self.left += 1;
+        self.first_left.get_or_insert((self.rows, fault));
+        Ok(())
     }
 
     /// Appends a field from the value that begins here.

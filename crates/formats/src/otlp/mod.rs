@@ -16,8 +16,8 @@
 //! | `walk`     | from a request to its rows; what rows share; taking rows back           |
 //! | `fill`     | a value into its column                                                 |
 //! | `value`    | values of any type, as text and JSON                                    |
-//! | `split`    | a row as a request of its own                                           |
-//! | `check`    | a request that is not decoded yet: is it one, how many rows, from JSON  |
+//! | `split`    | a row as a request of its own; a request without some of its rows       |
+//! | `check`    | a request that is not decoded yet: is it one, which rows, from JSON     |
 //! | `json`     | requests in JSON, which are written anew                                |
 //! | `fault`    | the words of faults                                                     |
 //!
@@ -47,7 +47,7 @@ use dataflow::{Decoded, Decoder, RecordBlock, Reject, Schema, Several, Spans};
 
 use crate::columns::{self, ColumnsError, EpochUnit, Settings, TypedColumn};
 use crate::rows;
-pub use check::{Invalid, count, from_json};
+pub use check::{Broken, Checked, Invalid, check};
 use fault::{Fault, Step};
 use plan::Plan;
 pub use value::DEPTH_MAX;

@@ -1,9 +1,11 @@
 //! A row with what stands around it, as a request of its own.
 //!
-//! Owns the writing of such a request: a dead letter holds it, so that a replay reads that row alone. Does not own which rows are wanted.
+//! Owns the writing of such a request: a dead letter holds it, so that a replay reads that row alone; and of a request without some of its rows. Does not own which rows
+//! are wanted.
 
+use super::Signal;
 use super::messages as m;
-use super::wire::Slots;
+use super::wire::{Slots, Wire};
 
 /// What stands around a row.
 #[derive(Debug, Default)]
@@ -63,6 +65,49 @@ fn group(group: &Slots<'_>, held: &[u8]) -> Vec<u8> {
         sized(3, group.texts[0], &mut out);
     }
     out
+}
+
+/// The fields of messages within each other that lead to rows.
+fn path(signal: Signal) -> &'static [&'static [usize]] {
+    match signal {
+        Signal::Logs | Signal::Traces => &[&[1], &[2], &[2]],
+        Signal::Metrics => &[&[1], &[2], &[2], &[5, 7, 9, 10, 11], &[1]],
+    }
+}
+
+/// A request, which was read, without the rows that begin at these bytes of it, in order. All else is as it was.
+pub(super) fn without(signal: Signal, request: &[u8], rows: &[usize]) -> Vec<u8> {
+    let mut left = rows.iter().copied().peekable();
+    let begin = request.as_ptr() as usize;
+    let mut is_left = |row: &[u8]| left.next_if_eq(&(row.as_ptr() as usize - begin)).is_some();
+    copy_without(request, path(signal), &mut is_left).unwrap_or_else(|| request.to_vec())
+}
+
+/// A message without what `is_left` out, at the end of the path. `None` where the message cannot be read: no row of it was.
+fn copy_without(
+    message: &[u8],
+    path: &[&[usize]],
+    is_left: &mut impl FnMut(&[u8]) -> bool,
+) -> Option<Vec<u8>> {
+    let (fields, below) = path.split_first()?;
+    let (mut rest, mut out) = (Wire(message), Vec::with_capacity(message.len()));
+    while !rest.0.is_empty() {
+        let from = rest.0;
+        let (field, wire) = rest.key()?;
+        if wire != 2 || !fields.contains(&field) {
+            rest.skip(wire)?;
+            out.extend_from_slice(&from[..from.len() - rest.0.len()]);
+            continue;
+        }
+        let held = rest.sized()?;
+        let inner = if below.is_empty() { None } else { copy_without(held, below, is_left) };
+        match inner {
+            Some(inner) => sized(field as u64, &inner, &mut out),
+            None if below.is_empty() && is_left(held) => {}
+            None => out.extend_from_slice(&from[..from.len() - rest.0.len()]),
+        }
+    }
+    Some(out)
 }
 
 /// Appends a field of bytes.

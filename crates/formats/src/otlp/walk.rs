@@ -50,8 +50,8 @@ pub(super) struct Walk<'p, 'a> {
     turned: Vec<Turned>,
     /// If rows are wanted as requests of their own: these, and nothing in columns.
     apart: Option<Spans>,
-    /// A row that is broken costs the request.
-    is_strict: bool,
+    /// If rows are only looked at: which of them are broken.
+    sorted: Option<Sorted>,
     /// Bytes that the rows of the request took, about, and may take.
     weight: usize,
     weight_max: usize,
@@ -61,6 +61,17 @@ pub(super) struct Walk<'p, 'a> {
     spoilt: Option<Box<Fault>>,
     around: Around<'a>,
     row: Slots<'a>,
+}
+
+/// The rows of a request that are broken, whatever the columns.
+#[derive(Debug, Default)]
+pub(super) struct Sorted {
+    /// Where in the request each of them begins, in order.
+    pub broken: Vec<usize>,
+    /// The number of the first, from 1, and what is wrong with it.
+    pub first: Option<(usize, Box<Fault>)>,
+    /// Where the request begins in memory.
+    begin: usize,
 }
 
 /// The rows of a request.
@@ -83,7 +94,7 @@ impl<'p, 'a> Walk<'p, 'a> {
             rows_before: 0,
             turned: Vec::new(),
             apart: None,
-            is_strict: false,
+            sorted: None,
             weight: 0,
             weight_max: 0,
             time_ns: 0,
@@ -100,11 +111,13 @@ impl<'p, 'a> Walk<'p, 'a> {
         Ok(walk.apart.take().unwrap_or_default())
     }
 
-    /// How many rows a request has. What is broken anywhere but in a value costs the request.
-    pub fn count(signal: Signal, request: &[u8]) -> Step<usize> {
+    /// How many rows of a request are whole, and which are not. Values are not looked at.
+    pub fn sort(signal: Signal, request: &[u8]) -> Step<(usize, Sorted)> {
         let plan = Plan::of_nothing(signal);
-        let mut walk = Walk { is_strict: true, ..Walk::new(&plan, &[], 0) };
-        walk.push(request, TIME_UNKNOWN_MS).map(|taken| taken.rows)
+        let sorted = Sorted { begin: request.as_ptr() as usize, ..Sorted::default() };
+        let mut walk = Walk { sorted: Some(sorted), ..Walk::new(&plan, &[], 0) };
+        let taken = walk.push(request, TIME_UNKNOWN_MS)?;
+        Ok((taken.rows, walk.sorted.take().unwrap_or_default()))
     }
 
     /// Appends the rows of a request. After an error all columns are as they were before.
@@ -215,10 +228,6 @@ impl<'p, 'a> Walk<'p, 'a> {
     ) -> Step<()> {
         let before = self.rows;
         let entered = read.and_then(|()| self.enter(fills));
-        if self.is_strict {
-            entered?;
-            return rows(self);
-        }
         let spoils = self.spoil(entered);
         rows(self)?;
         self.leave(fills, before, spoils)
@@ -288,12 +297,14 @@ impl<'p, 'a> Walk<'p, 'a> {
         };
         match taken {
             Ok(()) => self.rows += 1,
-            Err(fault) if self.is_strict => return Err(fault),
-            Err(fault) => {
-                let row = self.rows - self.rows_before + self.turned.len();
-                let turned = self.around.request(bytes, kind);
-                self.turned.push((row as u32, fault, turned));
-            }
+            Err(fault) => match &mut self.sorted {
+                Some(sorted) => sorted.add(bytes, self.rows, fault),
+                None => {
+                    let row = self.rows - self.rows_before + self.turned.len();
+                    let turned = self.around.request(bytes, kind);
+                    self.turned.push((row as u32, fault, turned));
+                }
+            },
         }
         Ok(())
     }
@@ -347,6 +358,15 @@ impl<'p, 'a> Walk<'p, 'a> {
                 row.numbers[usize::from(point::IS_MONOTONIC)] = data.numbers[1];
             }
         }
+    }
+}
+
+impl Sorted {
+    #[cold]
+    fn add(&mut self, row: &[u8], whole_before: usize, fault: Box<Fault>) {
+        let number = whole_before + self.broken.len() + 1;
+        self.first.get_or_insert((number, fault));
+        self.broken.push(row.as_ptr() as usize - self.begin);
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! | a call that                              | ends with                                                            |
 //! |------------------------------------------|----------------------------------------------------------------------|
-//! | is durable                               | `OK` and the response of its service, which is empty                 |
+//! | is durable                               | `OK` and the response of its service: empty, or with a `partial_success` |
 //! | can never be taken                       | `INVALID_ARGUMENT`, `NOT_FOUND`, `UNIMPLEMENTED`, `PERMISSION_DENIED`, `UNAUTHENTICATED` |
 //! | meets a bound, or a gateway that stops   | `UNAVAILABLE` with `RetryInfo`                                       |
 //! | is not durable at its deadline           | `DEADLINE_EXCEEDED`; it may become so                                |
@@ -37,8 +37,8 @@ use super::{Service, Taking, status};
 use crate::body::{self, BodyBounds, Inflated};
 use crate::budget::{Budget, Held};
 use crate::gate;
-use crate::records;
 use crate::records::otlp::Form;
+use crate::records::{self, Errors};
 use crate::refusal::{Kind, Refusal};
 use crate::stream::Stream;
 
@@ -113,10 +113,10 @@ async fn export(service: &Service, signal: Signal, request: Request) -> Response
     }
     let mut met = None;
     let taken = take(service, signal, request, &mut met).await;
-    let word = taken.as_ref().map_or_else(|fault| fault.refusal.kind.word(), |()| "ok");
+    let word = taken.as_ref().map_or_else(|fault| fault.refusal.kind.word(), |_| "ok");
     gate::count(met.as_deref(), word);
     match taken {
-        Ok(()) => good(&[]),
+        Ok(errors) => good(&status::response(&errors)),
         Err(fault) => ended(fault.code, &fault.refusal.message, status::retry_after(fault.refusal.kind)),
     }
 }
@@ -126,7 +126,7 @@ async fn take(
     signal: Signal,
     request: Request,
     met: &mut Option<Arc<Stream>>,
-) -> Result<(), Fault> {
+) -> Result<Errors, Fault> {
     let (head, body) = request.into_parts();
     let gate = &service.gate;
     let caller = gate.admit(&head.uri, &head.headers)?;
@@ -145,7 +145,7 @@ async fn take(
     let taking = Taking { signal, form: Form::Protobuf, headers: &head.headers, wait_max };
     let taken = super::append(gate, &caller, &stream, taking, move || frame::message(raw, encoding)).await;
     match taken {
-        Ok(()) => Ok(()),
+        Ok(errors) => Ok(errors),
         Err(refusal) if refusal.kind == Kind::NotYet && left().is_zero() => {
             Err(Fault { code: DEADLINE_EXCEEDED, refusal })
         }

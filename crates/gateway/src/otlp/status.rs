@@ -8,8 +8,10 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use formats::otlp::Signal;
 use serde_json::json;
 
+use crate::records::Errors;
 use crate::records::otlp::Form;
 use crate::refusal::{Kind, Refusal};
 
@@ -22,13 +24,43 @@ impl Form {
     }
 }
 
-/// What a request that was done meets: a response without a field, since nothing of it was turned down.
-pub(super) fn good(form: Form) -> Response {
+/// What a request that was done meets: a response without a field, or one with what was left out of it.
+pub(super) fn good(form: Form, signal: Signal, errors: &Errors) -> Response {
     let body = match form {
-        Form::Protobuf => Body::empty(),
-        Form::Json => Body::from("{}"),
+        Form::Protobuf => Body::from(response(errors)),
+        Form::Json if errors.count == 0 => Body::from("{}"),
+        Form::Json => {
+            let rejected = match signal {
+                Signal::Logs => "rejectedLogRecords",
+                Signal::Traces => "rejectedSpans",
+                Signal::Metrics => "rejectedDataPoints",
+            };
+            // As ever in JSON of Protocol Buffers, a number of 64 bits is a text.
+            let partial = json!({ rejected: errors.count.to_string(), "errorMessage": reason(errors) });
+            Body::from(json!({ "partialSuccess": partial }).to_string())
+        }
     };
     ([(header::CONTENT_TYPE, form.media())], body).into_response()
+}
+
+/// The response of a service: `partial_success`, whose fields have the same numbers for all signals, if something was left out.
+pub(super) fn response(errors: &Errors) -> Vec<u8> {
+    let mut out = Vec::new();
+    if errors.count > 0 {
+        let mut partial = vec![0x08];
+        varint(errors.count, &mut partial);
+        field(2, reason(errors).as_bytes(), &mut partial);
+        field(1, &partial, &mut out);
+    }
+    out
+}
+
+/// What is wrong with the first row that was left out. Printable, and some lines at the most, since what a sender wrote is shortened in it.
+pub(super) fn reason(errors: &Errors) -> String {
+    match errors.shown.first() {
+        Some((row, why)) => format!("row {row}: {why}"),
+        None => String::new(),
+    }
 }
 
 /// What a request that was not done meets.

@@ -273,12 +273,97 @@ async fn signals_and_tenants_fill_streams_of_their_own() {
     }
 }
 
-fn taken(form: Form, body: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
+/// A request of a signal with rows as they are given.
+fn rows_of(signal: Signal, rows: &[&[u8]]) -> Vec<u8> {
+    match signal {
+        Signal::Logs | Signal::Traces => {
+            field(1, field(2, rows.iter().flat_map(|row| field(2, row)).collect::<Vec<u8>>()))
+        }
+        Signal::Metrics => {
+            let points: Vec<u8> = rows.iter().flat_map(|row| field(1, row)).collect();
+            field(1, field(2, field(2, [field(1, "name"), field(5, points)].concat())))
+        }
+    }
+}
+
+/// A row of each signal that is whole, and one with a field of another type.
+fn good_and_bad(signal: Signal) -> (Vec<u8>, Vec<u8>) {
+    match signal {
+        Signal::Logs => (field(5, field(1, "x")), vec![0x0a, 1, 0]),
+        Signal::Traces => (field(5, "name"), vec![0x28, 1]),
+        Signal::Metrics => (vec![0x19, 1, 0, 0, 0, 0, 0, 0, 0], vec![0x18, 1]),
+    }
+}
+
+const SIGNALS: [(Signal, &str, &str); 3] = [
+    (Signal::Logs, "/v1/logs", "otlp_logs"),
+    (Signal::Traces, "/v1/traces", "otlp_traces"),
+    (Signal::Metrics, "/v1/metrics", "otlp_metrics"),
+];
+
+/// A `partial_success` of a response in Protocol Buffers: the count, and the words.
+pub(super) fn partial_of(response: &[u8]) -> (u8, String) {
+    assert_eq!((response[0], response[2], response[4]), (0x0a, 0x08, 0x12), "{response:?}");
+    (response[3], String::from_utf8_lossy(&response[6..]).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_cannot_be_read_are_left_out_and_the_sender_is_told_how_many_and_why() {
+    for (signal, path, name) in SIGNALS {
+        let store = in_memory();
+        let gateway = start(options(vec![a_stream(name, signal, &store)])).await;
+        let (good, bad) = good_and_bad(signal);
+        let request = rows_of(signal, &[&good, &bad, &good, &bad]);
+        let zstd = zstd::encode_all(&request[..], 1).unwrap();
+        for (headers, body) in
+            [(vec![PROTOBUF], request.clone()), (vec![PROTOBUF, ("Content-Encoding", "zstd")], zstd)]
+        {
+            let (status, head, answer) = gateway.send(path, &headers, &body).await;
+            assert_eq!(status, 200, "{head}");
+            let (count, why) = partial_of(answer.as_bytes());
+            assert_eq!(count, 2, "{why}");
+            assert!(why.starts_with("row 2: in `") && why.contains("unexpected wire type"), "{why}");
+        }
+        // Without a good one nothing is done in part.
+        let (status, _, answer) = gateway.send(path, &[PROTOBUF], &rows_of(signal, &[&bad])).await;
+        assert_eq!((status, status_of(answer.as_bytes()).0), (400, 3), "{answer}");
+        // The stream's own route has an answer of its own for both.
+        let route = format!("/v1/streams/{name}");
+        assert_eq!(gateway.send(&route, &[], &request).await.0, 400);
+        let (status, _, answer) = gateway.send(&format!("{route}?on_error=skip"), &[], &request).await;
+        let told: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!((status, &told["records"], &told["skipped"]), (200, &json!(1), &json!(2)), "{answer}");
+        gateway.stop().await.unwrap();
+        let left = rows_of(signal, &[&good, &good]);
+        assert_eq!(records(&store).await, [left.clone(), left.clone(), left]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_out_of_a_request_in_json_is_told_in_json() {
+    let store = in_memory();
+    let gateway = gateway(&store).await;
+    let rows = json!([{ "body": { "stringValue": "a" } }, { "timeUnixNano": "soon\n" }, { "body": 7 }]);
+    let request = json!({ "resourceLogs": [{ "scopeLogs": [{ "logRecords": rows }] }] }).to_string();
+    let (status, _, answer) = gateway.send("/v1/logs", &[JSON], request.as_bytes()).await;
+    let told: Value = serde_json::from_str(&answer).unwrap();
+    let expected = json!({ "partialSuccess": {
+        "rejectedLogRecords": "2", "errorMessage": "row 2: field `timeUnixNano`: `soon\\n` is not of its form"
+    } });
+    assert_eq!((status, told), (200, expected));
+    gateway.stop().await.unwrap();
+    assert_eq!(records(&store).await, [logs(&["a"])]);
+}
+
+/// What is taken of a request, and whether rows of it were left out.
+fn taken(form: Form, body: &[u8]) -> Result<(Vec<Vec<u8>>, bool), Refusal> {
     let mut rows = Rows::new(5, roomy(), body.len())?;
     let count = record(Signal::Logs, form, body, &mut rows)?;
-    let block = rows.done().records;
+    let parsed = rows.done();
+    let block = parsed.records;
     assert_eq!(block.len(), usize::from(count > 0));
-    Ok((0..block.len()).map(|row| block.payloads.get(row).to_vec()).collect())
+    let records = (0..block.len()).map(|row| block.payloads.get(row).to_vec()).collect();
+    Ok((records, parsed.errors.count > 0))
 }
 
 #[test]
@@ -288,12 +373,13 @@ fn fuzz_otlp_requests() {
         .words(["\"logRecords\"", "[1,", "{\"arrayValue\":{\"values\":[", "\u{1}\u{12}", "null"])
         .memory_max(1 << 20, 2_000)
         .run(2_000, |body| {
-            // What is taken in Protocol Buffers is there as it came; what is taken in JSON is a request too.
-            for record in taken(Form::Protobuf, body).unwrap_or_default() {
-                assert_eq!(record, body);
-            }
-            for record in taken(Form::Json, body).unwrap_or_default() {
-                assert_eq!(taken(Form::Protobuf, &record).unwrap(), [record]);
+            // What is taken whole in Protocol Buffers is there as it came; what is taken in JSON, or in part, is a request too.
+            for form in [Form::Protobuf, Form::Json] {
+                let (records, is_in_part) = taken(form, body).unwrap_or_default();
+                for record in records {
+                    assert!(is_in_part || form == Form::Json || record == body);
+                    assert_eq!(taken(Form::Protobuf, &record).unwrap(), (vec![record], false));
+                }
             }
         });
 }

@@ -4,7 +4,7 @@
 
 use formats::otlp::{self, Signal};
 
-use super::Rows;
+use super::{Rows, Unit};
 use crate::refusal::{Kind, Refusal};
 
 /// The encoding of a request and its response.
@@ -27,7 +27,7 @@ impl Form {
     }
 }
 
-/// Appends a request as a record, unless it has no rows; how many it has.
+/// Appends a request as a record, without those of its rows that are broken, which become errors; unless it has no other rows. How many it has.
 ///
 /// # Errors
 /// [`Kind::Malformed`] for bytes that cannot be divided into rows, and [`Kind::TooLarge`] for more than a record may have or a decoder takes.
@@ -39,19 +39,17 @@ pub(crate) fn record(signal: Signal, form: Form, body: &[u8], rows: &mut Rows) -
         };
         Refusal::new(kind, format!("{}; nothing was stored", invalid.message))
     };
-    let written = match form {
-        Form::Protobuf => None,
-        Form::Json => {
-            let bytes_max = object_log::object::APPEND_BYTES_MAX;
-            Some(otlp::from_json(signal, body, bytes_max).map_err(invalid)?)
-        }
-    };
-    let request = written.as_deref().unwrap_or(body);
-    let count = otlp::count(signal, request).map_err(invalid)?;
-    if count > 0 {
-        rows.push(request)?;
+    let bytes_max = object_log::object::APPEND_BYTES_MAX;
+    let checked = otlp::check(signal, body, form == Form::Json, bytes_max).map_err(invalid)?;
+    if let Some((number, why)) = checked.broken.first {
+        rows.errors.unit = Unit::Record;
+        rows.error(number as u64, why.message);
+        rows.errors.add_unshown(checked.broken.rows as u64 - 1);
     }
-    Ok(count)
+    if checked.rows > 0 {
+        rows.push(&checked.request)?;
+    }
+    Ok(checked.rows)
 }
 
 /// What a body is that comes without a path of its signal: by its type, and otherwise by its first byte, which no request in Protocol Buffers shares

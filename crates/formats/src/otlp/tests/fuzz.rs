@@ -6,7 +6,7 @@ use testkit::Fuzz;
 
 use super::written::{log, request};
 use super::{block, decode, decoder, logs};
-use crate::otlp::{OtlpDecoder, Signal, count, from_json};
+use crate::otlp::{OtlpDecoder, Signal};
 use crate::testing::{row, schema};
 
 /// Requests of a signal from the corpus.
@@ -32,14 +32,29 @@ fn check(decoder: &OtlpDecoder, good: &[u8], input: &[u8]) {
     assert!(decoded.rejects.iter().all(|reject| !reject.message.is_empty() && reject.message.len() < 2_000));
     // What a taker lets pass is no reject as a whole, and has as many rows.
     let signal = decoder.signal();
-    let taken = match input.first() {
-        Some(b'{') => from_json(signal, input, 16 << 20).and_then(|request| count(signal, &request)),
-        _ => count(signal, input),
-    };
-    if let Ok(rows) = &taken {
-        assert_eq!(*rows, decoded.batch.len() + several.rejected_rows - 2);
+    let is_json = input.first() == Some(&b'{');
+    let taken = crate::otlp::check(signal, input, is_json, 16 << 20);
+    if let Ok(taken) = &taken {
+        let rows = taken.rows + taken.broken.rows;
+        // A decoder takes a request in JSON whole or not at all.
+        if of_records == 0 {
+            assert_eq!(rows, decoded.batch.len() + several.rejected_rows - 2);
+        }
+        assert_eq!(taken.broken.rows > 0, taken.broken.first.is_some());
+        // The rows that are left are those that a decoder makes of the whole.
+        let left = decode(decoder, &[good, &taken.request, good]);
+        let of_left = left.several.expect("requests hold several rows").rejected_rows;
+        assert_eq!(left.batch.len() + of_left, taken.rows + 2);
+        if of_records == 0 {
+            assert_eq!(
+                (left.batch.len(), of_left + taken.broken.rows),
+                (decoded.batch.len(), several.rejected_rows)
+            );
+            (0..left.batch.len()).for_each(|at| assert_eq!(row(&left, at), row(&decoded, at)));
+        }
     }
-    assert!(of_records == 0 || taken.is_err());
+    let is_in_part = taken.as_ref().is_ok_and(|taken| is_json && taken.broken.rows > 0);
+    assert!(of_records == 0 || taken.is_err() || is_in_part);
     // Row by row it is the same.
     if of_records == 0 {
         let apart = decoder.split(&block(&[input]), 0).expect("it was taken");

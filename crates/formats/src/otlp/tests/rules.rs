@@ -4,7 +4,7 @@ use dataflow::{Decoder, Reason};
 
 use super::written::{attribute, field, fixed, log, number, request};
 use super::{block, decode, decoder, logs};
-use crate::otlp::{Signal, count, from_json};
+use crate::otlp::{Checked, Invalid, Signal};
 use crate::testing::{row, schema};
 
 #[test]
@@ -268,17 +268,105 @@ fn columns_that_no_field_can_fill_are_refused() {
     assert!(super::decoder(Signal::Logs, schema(&["Body String", "Nope Nullable(UInt8)"])).is_ok());
 }
 
+fn check(signal: Signal, request: &[u8]) -> Result<Checked<'_>, Invalid> {
+    crate::otlp::check(signal, request, false, 16 << 20)
+}
+
+/// Rows of a request of which none is broken.
+fn count(signal: Signal, request: &[u8]) -> Result<usize, Invalid> {
+    let checked = check(signal, request)?;
+    assert_eq!((checked.broken.rows, &*checked.request), (0, request));
+    Ok(checked.rows)
+}
+
+fn from_json(signal: Signal, request: &[u8], bytes_max: usize) -> Result<Vec<u8>, Invalid> {
+    crate::otlp::check(signal, request, true, bytes_max).map(|checked| checked.request.into_owned())
+}
+
+/// The rows that are left, how many are broken, and the words for the first of them.
+fn in_part(signal: Signal, request: &[u8], is_json: bool) -> (Vec<u8>, usize, usize, (usize, String)) {
+    let checked = crate::otlp::check(signal, request, is_json, 16 << 20).expect("it is divided into rows");
+    let (number, first) = checked.broken.first.expect("a row is broken");
+    (checked.request.into_owned(), checked.rows, checked.broken.rows, (number, first.message))
+}
+
 #[test]
-fn a_request_is_counted_and_refused_by_what_is_broken_down_to_its_rows() {
+fn rows_whose_fields_are_broken_are_left_out_of_a_request_and_nothing_else() {
+    // A field of another wire type, one that is cut off, and bytes that are no field.
+    let broken = [vec![0x0a, 1, 0], vec![0x2a, 9, 0], vec![0xff]];
+    for bad in &broken {
+        let rows = |rows: &[&Vec<u8>]| rows.iter().map(|row| (*row).clone()).collect::<Vec<_>>();
+        let (x, y) = (log("x", 1), log("y", 2));
+        let (kept, left, turned, (first, why)) =
+            in_part(Signal::Logs, &request("a", &rows(&[&x, bad, &y, bad])), false);
+        assert_eq!((left, turned, first), (2, 2, 2), "{why}");
+        assert_eq!(kept, request("a", &[x.clone(), y.clone()]), "all around is as it was");
+        assert!(why.contains("LogRecord"), "{why}");
+    }
+    // The rows under a resource that cannot be read, beside those of another one.
+    let spoilt = field(1, [field(1, [0x0f]), field(2, field(2, log("z", 3)))].concat());
+    let good = request("a", &[log("x", 1)]);
+    let both = [spoilt, good.clone()].concat();
+    let (kept, left, turned, (first, why)) = in_part(Signal::Logs, &both, false);
+    assert_eq!((left, turned, first), (1, 1, 1), "{why}");
+    assert!(kept.ends_with(&good) && why.contains("`Resource`"), "{why}");
+    let span = [field(1, [7; 16]), field(5, "name")].concat();
+    let (kept, left, turned, (first, why)) =
+        in_part(Signal::Traces, &request("a", &[vec![0x08, 1], span.clone()]), false);
+    assert_eq!((kept, left, turned, first), (request("a", &[span]), 1, 1, 1), "{why}");
+    for kind in [5, 7, 9, 10, 11] {
+        let points = |points: &[&[u8]]| {
+            let points: Vec<u8> = points.iter().flat_map(|point| field(1, point)).collect();
+            let data = [points, number(2, 1)].concat();
+            request("a", &[[field(1, "name"), field(kind, data)].concat()])
+        };
+        let point = fixed(3, 1_764_000_000_000_000_000);
+        let (kept, left, turned, (first, why)) =
+            in_part(Signal::Metrics, &points(&[&point, &[0x18, 1], &[], &[0x1a, 0]]), false);
+        assert_eq!((kept, left, turned, first), (points(&[&point, &[]]), 2, 2, 2), "{why}");
+    }
+    // A broken row may be what the bound on the others was reckoned by.
+    let resource = field(1, field(1, attribute("k", &"v".repeat(100_000))));
+    let rows: Vec<u8> = (0..200).flat_map(|_| field(2, [])).collect();
+    let padding = field(2, [&[0x0a, 1, 0][..], &[0; 200_000]].concat());
+    let heavy = field(1, [resource, field(2, [rows, padding].concat())].concat());
+    let refused = check(Signal::Logs, &heavy).expect_err("without it they are too many");
+    assert_eq!(refused.reason, Reason::TooLarge, "{refused}");
+}
+
+#[test]
+fn rows_whose_values_have_another_form_are_left_out_of_a_request_in_json() {
+    let logs = |rows: &str| format!(r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{rows}]}}]}}]}}"#);
+    let good = r#"{"body":{"stringValue":"x"}}"#;
+    let (kept, left, turned, (first, why)) = in_part(
+        Signal::Logs,
+        logs(&format!(r#"{good},{{"timeUnixNano":"soon"}},7,{{"traceId":"xyz","body":{{}}}},{good}"#))
+            .as_bytes(),
+        true,
+    );
+    assert_eq!((left, turned, first), (2, 3, 2), "{why}");
+    assert_eq!(kept, from_json(Signal::Logs, logs(&format!("{good},{good}")).as_bytes(), 1_000).unwrap());
+    assert_eq!(why, "field `timeUnixNano`: `soon` is not of its form");
+    // What is no JSON, or is broken around the rows, costs the request.
+    for bad in [logs(r#"{"body":}"#), logs("{").replace(']', ""), r#"{"resourceLogs":[7]}"#.to_owned()] {
+        assert!(crate::otlp::check(Signal::Logs, bad.as_bytes(), true, 16 << 20).is_err(), "{bad}");
+    }
+    // A record that a pipeline reads is not divided: it is a dead letter as a whole.
+    let decoded = decode(&super::logs(), &[logs(&format!("{good},7")).as_bytes()]);
+    assert_eq!((decoded.batch.len(), decoded.rejects.len()), (0, 1));
+}
+
+#[test]
+fn a_request_is_counted_and_refused_by_what_is_broken_around_its_rows() {
     let good = request("a", &[log("x", 1), log("y", 2)]);
     assert_eq!(count(Signal::Logs, &good), Ok(2));
     assert_eq!(count(Signal::Traces, &[]), Ok(0));
     assert_eq!(count(Signal::Metrics, &super::a_gauge()), Ok(1));
-    let told = |signal, request: &[u8]| count(signal, request).unwrap_err().message;
+    let told = |signal, request: &[u8]| check(signal, request).unwrap_err().message;
     assert_eq!(told(Signal::Logs, &good[..good.len() - 1]), "the bytes are no request of logs");
     assert_eq!(told(Signal::Logs, b"no request"), "the bytes are no request of logs");
-    let row = request("a", &[vec![0x0a, 1, 0]]);
-    assert_eq!(told(Signal::Logs, &row), "in `LogRecord`, field `1` has the unexpected wire type `2`");
+    let (.., (_, why)) = in_part(Signal::Logs, &request("a", &[vec![0x0a, 1, 0]]), false);
+    assert_eq!(why, "in `LogRecord`, field `1` has the unexpected wire type `2`");
     // A value is the pipeline's matter.
     assert_eq!(count(Signal::Logs, &request("a", &[field(5, [0xff])])), Ok(1));
 }

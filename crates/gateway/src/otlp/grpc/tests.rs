@@ -4,7 +4,7 @@ use std::time::Duration;
 use axum::http::Request;
 use tokio::net::TcpStream;
 
-use super::super::tests::{a_stream, logs, records};
+use super::super::tests::{a_stream, field, logs, partial_of, records};
 use super::*;
 use crate::options::Limits;
 use crate::support::{NEVER, in_memory, limits, options, roomy, start};
@@ -101,6 +101,21 @@ async fn a_message_is_a_record_as_it_came_and_durable_when_the_call_is_ok() {
     }
     gateway.stop().await.unwrap();
     assert_eq!(records(&store).await, [logs(&["a"]), logs(&["b"]), long, logs(&["d"])]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_is_taken_in_part_says_so_in_its_response() {
+    let store = in_memory();
+    let gateway = start(options(vec![a_stream("otlp_logs", Signal::Logs, &store)])).await;
+    // A field of a log record that is not of its type, behind one that is whole.
+    let rows = [field(2, field(5, field(1, "a"))), field(2, [0x0a, 1, 0])].concat();
+    let called = call(gateway.address, EXPORT, &[], frame::framed(&field(1, field(2, rows)))).await;
+    assert_eq!(called.code(), 0, "{called:?}");
+    let (count, why) = partial_of(&called.body[5..]);
+    assert_eq!(count, 1);
+    assert_eq!(why, "row 2: in `LogRecord`, field `1` has the unexpected wire type `2`");
+    gateway.stop().await.unwrap();
+    assert_eq!(records(&store).await, [logs(&["a"])]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
