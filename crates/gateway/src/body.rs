@@ -50,10 +50,10 @@ pub(crate) const SNAPPY_RATIO_MAX: usize = 22;
 const AT_ONCE_RATIO_MAX: usize = 64;
 
 /// Bodies below are compressed with their neighbours: together they take less.
-const PACKED_MIN: usize = 16 << 10;
+pub(crate) const PACKED_MIN: usize = 16 << 10;
 
 /// A body that its sender has compressed by less is compressed again.
-const PACKED_RATIO_MIN: usize = 2;
+pub(crate) const PACKED_RATIO_MIN: usize = 2;
 
 /// How a body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -198,6 +198,15 @@ impl Held {
         }
     }
 
+    /// Gives back what it holds beyond `bytes`.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        let beyond = self.all.1.num_permits().saturating_sub(permits_of(bytes));
+        let given = (self.all.1.split(beyond), self.own.1.split(beyond));
+        if let (Some(_), Some(_), Some(request)) = (&given.0, &given.1, &self.request) {
+            request.remove(beyond);
+        }
+    }
+
     /// Bytes that are held.
     pub fn bytes(&self) -> usize {
         self.all.1.num_permits() * PERMIT_BYTES

@@ -79,6 +79,7 @@ async fn take(
         // Only where the body is the record.
         let packed = packed.filter(|_| matches!(format, Format::Message));
         let key = filled.key(&client, key.as_deref(), &parsed.records, packed.as_ref())?;
+        let packed = packed.or_else(|| filled.pack(&parsed.records));
         if packed.is_some() {
             parsed.held.merge(held);
         }

@@ -136,6 +136,7 @@ async fn append(
         // Only where the body is the record.
         let packed = packed.filter(|_| form == Form::Protobuf && parsed.errors.count == 0);
         let key = filled.key(&client, key.as_deref(), &parsed.records, packed.as_ref())?;
+        let packed = packed.or_else(|| filled.pack(&parsed.records));
         if packed.is_some() {
             parsed.held.merge(held);
         }

@@ -9,17 +9,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use dataflow::{Effect, RecordBlock, Runtime};
+use dataflow::{BlockBuilder, Effect, RecordBlock, Runtime};
 use metrics::{counter, histogram};
 use object_log::error::AppendFault;
 use object_log::{Append, AppendError, Appended, Appender, Clock, labels};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::body::BodyBounds;
+use crate::body::{BodyBounds, PACKED_MIN, PACKED_RATIO_MIN};
 use crate::budget::{Budget, Held};
 use crate::direct::Direct;
 use crate::keys::{Begin, Fate, Key, Keys, Stored};
 use crate::options::Format;
+use crate::records::ROW_BYTES;
 use crate::refusal::{Kind, Refusal};
 
 /// Bytes of a request's name.
@@ -262,6 +263,24 @@ impl Stream {
         Ok(())
     }
 
+    /// The records' bodies, compressed, where a log keeps them so; `None` where the log compresses them with their neighbours, since they are few, or the records of
+    /// several blocks. So what waits for a commit takes as little memory as it will take in the log. For a compute thread.
+    pub(crate) fn pack(&self, records: &RecordBlock) -> Option<Bytes> {
+        let bytes = &records.payloads.bytes;
+        let is_log = matches!(
+            &*self.destination.lock().unwrap_or_else(PoisonError::into_inner),
+            Some(Destination::Log(_))
+        );
+        let is_plain = records.keys.is_none() && records.headers.is_none() && records.absent.is_empty();
+        let is_block = records.len() == 1
+            || (records.len() <= BlockBuilder::RECORDS_MAX && bytes.len() <= BlockBuilder::BYTES_MAX);
+        if !is_log || !is_plain || !is_block || bytes.len() < PACKED_MIN {
+            return None;
+        }
+        let packed = zstd::bulk::compress(bytes, object_log::object::LEVEL).ok()?;
+        (packed.len() <= bytes.len() / PACKED_RATIO_MIN).then(|| Bytes::from(packed))
+    }
+
     fn count_appended(&self, rows: u64, bytes: u64) {
         counter!("forebay_gateway_records_total", "stream" => self.name.clone()).increment(rows);
         counter!("forebay_gateway_record_bytes_total", "stream" => self.name.clone()).increment(bytes);
@@ -304,10 +323,17 @@ impl Stream {
             return Err(refusal);
         };
         let stream = self.clone();
+        let (rows, bytes) = (records.len() as u64, records.payloads.bytes.len() as u64);
+        let producer = key.map(|key| labels::label(key.id, key.tag));
+        let mut append = Append { producer, records, packed, digest: None };
+        let mut held = held;
+        if append.packed.is_some() && matches!(destination, Destination::Log(_)) {
+            // The log keeps what is compressed, so nothing else waits for its answer.
+            append = append.without_raw();
+            held.shrink_to(append.stored_bytes() + ROW_BYTES * append.records.len());
+        }
         tokio::spawn(async move {
-            let (rows, bytes) = (records.len() as u64, records.payloads.bytes.len() as u64);
-            let producer = key.map(|key| labels::label(key.id, key.tag));
-            let outcome = destination.append(Append { producer, records, packed, digest: None }).await;
+            let outcome = destination.append(append).await;
             let outcome = outcome.map(|first| Stored { first, rows, is_repeat: false });
             drop(held);
             if outcome.is_ok() {

@@ -10,7 +10,9 @@ use futures::StreamExt;
 
 use crate::collect;
 use crate::decide;
+use crate::entry::Entry;
 use crate::error::LogError;
+use crate::names::QueueId;
 use crate::partition::LogPartition;
 use crate::reader;
 use crate::root::Root;
@@ -74,7 +76,7 @@ pub async fn check(partition: &LogPartition) -> Result<(Root, Report), LogError>
         let shown = Partition::new("check", partition.index());
         let reads = entries.into_iter().map(|entry| {
             let shown = shown.clone();
-            async move { (entry, reader::fetch(partition, queue, entry, shown).await) }
+            async move { (entry, whole(partition, queue, entry, shown).await) }
         });
         let mut reads = futures::stream::iter(reads).buffer_unordered(READS_AT_ONCE);
         while let Some((entry, object)) = reads.next().await {
@@ -93,6 +95,20 @@ pub async fn check(partition: &LogPartition) -> Result<(Root, Report), LogError>
     }
     orphans(partition, &root, &mut report).await?;
     Ok((root, report))
+}
+
+/// Whether an object is there and all of its records can be read: one frame after the other.
+async fn whole(
+    partition: &LogPartition,
+    queue: QueueId,
+    entry: Entry,
+    shown: Partition,
+) -> Result<(), LogError> {
+    let key = partition.names().object(queue, entry.written()).to_string();
+    for frame in reader::fetch(partition, queue, entry).await?.frames {
+        reader::unpack(frame, shown.clone(), partition.runtime(), key.clone()).await?;
+    }
+    Ok(())
 }
 
 async fn orphans(partition: &LogPartition, root: &Root, report: &mut Report) -> Result<(), LogError> {

@@ -57,8 +57,10 @@ pub fn admit(committed: Option<u64>, last: Option<u64>, ordinals: RangeInclusive
 /// What is known when the open batch may be cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Open {
-    /// Raw bytes in it.
+    /// Bytes of it as they will be stored, at the most.
     pub bytes: usize,
+    /// Raw bytes in it.
+    pub raw_bytes: usize,
     /// Age of its oldest append.
     pub age: Duration,
     /// Objects that are being encoded or uploaded.
@@ -70,8 +72,10 @@ pub struct Open {
 /// How long appends wait for others, and how large an object gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Linger {
-    /// An object is cut at so many raw bytes.
+    /// An object is cut at so many bytes as they are stored.
     pub object_bytes: usize,
+    /// And at so many raw bytes.
+    pub raw_bytes: usize,
     /// Nothing waits for less than this, so that appends of one moment share an object.
     pub min: Duration,
     /// Nothing waits for longer before it is uploaded, nor between two commits under load.
@@ -80,13 +84,20 @@ pub struct Linger {
     pub uploads_max: usize,
 }
 
+impl Open {
+    /// Whether it is as large as an object gets.
+    pub fn is_full(&self, linger: &Linger) -> bool {
+        self.bytes >= linger.object_bytes || self.raw_bytes >= linger.raw_bytes
+    }
+}
+
 /// In how long the open batch is to be cut; zero is now, `None` when an upload ends. While nothing is on its way waiting gains nothing, so the batch goes after
 /// [`Linger::min`]; under load batches grow while the earlier ones travel, up to [`Linger::max`].
 pub fn cut(open: &Open, linger: &Linger) -> Option<Duration> {
     if open.uploads >= linger.uploads_max {
         return None;
     }
-    if open.bytes >= linger.object_bytes {
+    if open.is_full(linger) {
         return Some(Duration::ZERO);
     }
     let wait = if open.uploads + open.uncommitted == 0 { linger.min } else { linger.max };

@@ -33,11 +33,14 @@ pub const APPEND_BYTES_MAX: usize = 16 << 20;
 /// Records of one append.
 pub const APPEND_ROWS_MAX: usize = 1 << 20;
 
-/// Raw bytes of an object: what is cut at [`crate::owner::Settings::object_bytes`], which is at most half of it, and one append beyond. The reader's bound is this one
-/// too, so nothing can be written that it refuses.
-pub const OBJECT_RAW_MAX: usize = 64 << 20;
+/// Raw bytes of an object: it is cut at half of it, and may have one append beyond. The reader's bound is this one too, so nothing can be written that it
+/// refuses. A reader unpacks an object frame by frame, so this is no bound on its memory.
+pub const OBJECT_RAW_MAX: usize = 512 << 20;
 
-/// Bytes of an object: incompressible records with their lengths and times.
+/// The most that [`crate::owner::Settings::object_bytes`] may be.
+pub const OBJECT_CUT_MAX: usize = 64 << 20;
+
+/// Bytes of an object: [`OBJECT_CUT_MAX`] and one append beyond, with lengths and times, if nothing of it can be compressed.
 pub const OBJECT_BYTES_MAX: u64 = 96 << 20;
 
 /// Raw bytes of a frame: a block's, and one record beyond.
@@ -45,6 +48,8 @@ const FRAME_RAW_MAX: usize = BlockBuilder::BYTES_MAX + APPEND_BYTES_MAX + 24 * B
 
 const HEAD_BYTES: usize = 4 + 16 + 3 * 8 + 3 * 4;
 const APPEND_BYTES: usize = 16 + 8 + 4;
+/// The time and the length of a record's body.
+pub(crate) const ROW_BYTES: usize = 8 + 4;
 #[cfg(test)]
 const FRAME_BYTES: usize = 3 * 4 + 1;
 const HAS_KEYS: u8 = 1;
@@ -52,7 +57,7 @@ const HAS_HEADERS: u8 = 2;
 const ABSENT: u32 = u32::MAX;
 
 /// zstd's level: 1 takes a third of the time of its default for a tenth more bytes.
-const LEVEL: i32 = 1;
+pub const LEVEL: i32 = 1;
 
 /// Records that become durable together, and who sends them.
 #[derive(Debug)]
@@ -63,12 +68,41 @@ pub struct Append {
     pub producer: Option<(u128, u64)>,
     /// The records. Their positions and their partition do not matter.
     pub records: RecordBlock,
-    /// Whole zstd frames that give the payload of the only record, byte for byte, if its sender has compressed it: the appender has verified
-    /// that. They are stored as they are.
+    /// Whole zstd frames that give the payloads of all records, one behind the other, byte for byte: the appender has verified that. They are stored as they
+    /// are, and `records.payloads` then need not have its bytes ([`Append::without_raw`]), only where each ends. Several records that come so are at most
+    /// [`BlockBuilder::RECORDS_MAX`] with [`BlockBuilder::BYTES_MAX`] bytes of payloads, since they stay in one block.
     pub packed: Option<Bytes>,
     /// The producer's ordinals number its records instead of its appends, and the one given is that of the last record here: then the
     /// [`digest`] of all its records up to there, which the log keeps beside that ordinal.
     pub digest: Option<u32>,
+}
+
+impl Append {
+    /// The same without the payloads' bytes, if they are there as [`packed`](Self::packed) too: what waits to be committed takes as much less memory.
+    #[must_use]
+    pub fn without_raw(mut self) -> Self {
+        if self.packed.is_some() {
+            self.records.payloads.bytes = Vec::new();
+        }
+        self
+    }
+
+    /// Bytes as they are counted: payloads, keys and headers.
+    pub fn raw_bytes(&self) -> usize {
+        let payloads = self.records.payloads.ends.last().map_or(0, |end| *end as usize);
+        payloads + self.beside_bytes()
+    }
+
+    /// Bytes of it in an object at the most: what is compressed there counts as if it could not be.
+    pub fn stored_bytes(&self) -> usize {
+        let payloads = self.packed.as_ref().map_or(self.records.payloads.bytes.len(), Bytes::len);
+        payloads + self.beside_bytes() + ROW_BYTES * self.records.len() + APPEND_BYTES
+    }
+
+    fn beside_bytes(&self) -> usize {
+        let spans = |s: &Option<dataflow::block::Spans>| s.as_ref().map_or(0, |s| s.bytes.len());
+        spans(&self.records.keys) + spans(&self.records.headers)
+    }
 }
 
 /// The digest of a producer's records up to `record`; `before` is that of those before it, 0 for none.
@@ -90,10 +124,38 @@ pub struct AppendMark {
 /// A data object as it is read again.
 #[derive(Debug)]
 pub struct Object {
-    /// Its records, with their positions.
-    pub blocks: Vec<RecordBlock>,
+    /// Its records, in order.
+    pub frames: Vec<Records>,
     /// The appends that they came in, in order.
     pub appends: Vec<AppendMark>,
+}
+
+/// The records of a frame, as they are stored.
+#[derive(Clone, Debug)]
+pub struct Records {
+    /// The position of the first.
+    pub first: u64,
+    /// Records.
+    pub rows: u32,
+    /// Bytes that they take unpacked, at most 21 MiB.
+    pub raw_bytes: usize,
+    stored: Bytes,
+    flags: u8,
+}
+
+impl Records {
+    /// The position behind the last.
+    pub fn end(&self) -> u64 {
+        self.first + u64::from(self.rows)
+    }
+
+    /// Unpacks them; `partition` is what the block is to call it. For a compute thread.
+    ///
+    /// # Errors
+    /// When the bytes are damaged.
+    pub fn block(&self, partition: &Partition) -> Result<RecordBlock, FormatError> {
+        records::block((&self.stored, self.raw_bytes), self.rows as usize, self.flags, self.first, partition)
+    }
 }
 
 /// Encodes appends into an object; there is at least one record. The entry lacks its position and the time of its commit.
@@ -107,7 +169,9 @@ pub fn encode(queue: QueueId, written: Written, appends: &[Append]) -> (Bytes, E
         time_max_ms: i64::MIN,
         ..Entry::default()
     };
-    let mut out = Vec::with_capacity(1 << 20);
+    // What came compressed is most of a large object; the rest grows as it must.
+    let packed: usize = appends.iter().filter_map(|append| append.packed.as_ref()).map(Bytes::len).sum();
+    let mut out = Vec::with_capacity(packed + (1 << 20));
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&queue.0.to_le_bytes());
     for number in [written.epoch, written.run, written.number] {
@@ -124,12 +188,19 @@ pub fn encode(queue: QueueId, written: Written, appends: &[Append]) -> (Bytes, E
     let mut frame = Frame::default();
     let mut frames = 0u32;
     for Append { records: block, packed, .. } in appends {
+        entry.time_min_ms = block.times_ms.iter().copied().fold(entry.time_min_ms, i64::min);
+        entry.time_max_ms = block.times_ms.iter().copied().fold(entry.time_max_ms, i64::max);
+        // What came compressed together stays together.
+        if packed.is_some() && frame.rows as usize + block.len() > BlockBuilder::RECORDS_MAX {
+            frames += 1;
+            frame.write(&mut out, &mut entry);
+        }
+        if let Some(packed) = packed {
+            frame.packed.push((frame.bytes[0].len(), packed.clone()));
+        }
         for row in 0..block.len() {
-            frame.push(block, row, packed.as_ref().filter(|_| block.len() == 1));
-            let time_ms = block.times_ms[row];
-            entry.time_min_ms = entry.time_min_ms.min(time_ms);
-            entry.time_max_ms = entry.time_max_ms.max(time_ms);
-            if frame.is_full() {
+            frame.push(block, row, packed.is_some());
+            if (packed.is_none() || row + 1 == block.len()) && frame.is_full() {
                 frames += 1;
                 frame.write(&mut out, &mut entry);
             }
@@ -163,7 +234,8 @@ struct Frame {
 }
 
 impl Frame {
-    fn push(&mut self, block: &RecordBlock, row: usize, packed: Option<&Bytes>) {
+    /// One more row; where it is packed, its body is there already.
+    fn push(&mut self, block: &RecordBlock, row: usize, is_packed: bool) {
         self.rows += 1;
         self.times.extend_from_slice(&block.times_ms[row].to_le_bytes());
         let is_absent = block.absent.binary_search(&(row as u32)).is_ok();
@@ -171,16 +243,16 @@ impl Frame {
         let headers = block.headers.as_ref().map_or(&[][..], |headers| headers.get(row));
         self.has_keys |= !key.is_empty();
         self.has_headers |= !headers.is_empty();
-        for (at, bytes) in [block.payloads.get(row), key, headers].into_iter().enumerate() {
-            let length = if at == 0 && is_absent { ABSENT } else { bytes.len() as u32 };
+        let body = if is_packed { &[][..] } else { block.payloads.get(row) };
+        let ends = &block.payloads.ends;
+        let body_len = ends[row] - row.checked_sub(1).map_or(0, |before| ends[before]);
+        if is_packed {
+            self.packed_raw += body_len as usize;
+        }
+        let lengths = [if is_absent { ABSENT } else { body_len }, key.len() as u32, headers.len() as u32];
+        for (at, (bytes, length)) in [body, key, headers].into_iter().zip(lengths).enumerate() {
             self.lengths[at].extend_from_slice(&length.to_le_bytes());
-            match packed.filter(|_| at == 0) {
-                Some(packed) => {
-                    self.packed.push((self.bytes[0].len(), packed.clone()));
-                    self.packed_raw += bytes.len();
-                }
-                None => self.bytes[at].extend_from_slice(bytes),
-            }
+            self.bytes[at].extend_from_slice(bytes);
         }
     }
 
@@ -243,35 +315,39 @@ fn compress(raw: &mut Vec<u8>, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the object of `entry`; its records get the entry's positions.
+/// Reads the object of `entry`; its records get the entry's positions. They are unpacked one frame at a time, by whoever asks for their block.
 ///
 /// # Errors
 /// When the bytes are damaged, of another format, or not the object that the entry says.
-pub fn decode(
-    queue: QueueId,
-    entry: &Entry,
-    bytes: &[u8],
-    partition: &Partition,
-) -> Result<Object, FormatError> {
+pub fn decode(queue: QueueId, entry: &Entry, bytes: &Bytes) -> Result<Object, FormatError> {
     if bytes.len() as u64 != entry.bytes || crc32c::crc32c(bytes) != entry.crc32c {
         return Err(damaged("its bytes are not those that were committed"));
     }
-    let mut rest = bytes;
+    let mut rest = &bytes[..];
     let (counts, marks) = head(queue, entry, &mut rest)?;
     let [rows, frames, _] = counts;
-    let mut object = Object { blocks: Vec::new(), appends: marks };
+    let mut object = Object { frames: Vec::new(), appends: marks };
     let (mut next, mut raw_bytes) = (entry.first, 0usize);
     for _ in 0..frames {
         let [frame_rows, raw_len, stored] = [int(&mut rest)?, int(&mut rest)?, int(&mut rest)?];
         let flags = take(&mut rest, 1)?[0];
         let stored = take(&mut rest, stored as usize)?;
         raw_bytes += raw_len as usize;
-        if raw_len as usize > FRAME_RAW_MAX || raw_bytes > 2 * OBJECT_RAW_MAX {
+        if raw_len as usize > FRAME_RAW_MAX || raw_bytes > OBJECT_RAW_MAX {
             return Err(damaged("a frame is longer than any"));
         }
-        let block = records::block((stored, raw_len as usize), frame_rows as usize, flags, next, partition)?;
+        if frame_rows == 0 || frame_rows as usize > BlockBuilder::RECORDS_MAX {
+            return Err(damaged("a frame has no record, or too many"));
+        }
+        let stored = bytes.slice_ref(stored);
+        object.frames.push(Records {
+            first: next,
+            rows: frame_rows,
+            raw_bytes: raw_len as usize,
+            stored,
+            flags,
+        });
         next += u64::from(frame_rows);
-        object.blocks.push(block);
     }
     let in_appends: u64 = object.appends.iter().map(|mark| u64::from(mark.rows)).sum();
     match rest.is_empty() && next == entry.end() && rows == entry.rows && in_appends == u64::from(rows) {
@@ -350,12 +426,6 @@ pub fn rows_from(block: RecordBlock, from: u64) -> Option<RecordBlock> {
         }
     }
     Some(builder.take())
-}
-
-/// Bytes of an append as they are counted: payloads, keys and headers.
-pub fn append_bytes(block: &RecordBlock) -> usize {
-    let spans = |s: &Option<dataflow::block::Spans>| s.as_ref().map_or(0, |s| s.bytes.len());
-    block.payloads.bytes.len() + spans(&block.keys) + spans(&block.headers)
 }
 
 /// Whether a time was given.

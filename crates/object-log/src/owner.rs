@@ -18,13 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use dataflow::{Effect, Task};
+use dataflow::{BlockBuilder, Effect, Task};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use crate::decide::{Linger, Retention};
 use crate::error::{AppendError, AppendFault, LogError};
-use crate::object;
-use crate::object::{APPEND_BYTES_MAX, APPEND_ROWS_MAX, Append, OBJECT_RAW_MAX};
+use crate::object::{APPEND_BYTES_MAX, APPEND_ROWS_MAX, Append, OBJECT_CUT_MAX, OBJECT_RAW_MAX};
 use crate::partition::LogPartition;
 use crate::root::Root;
 use run::Run;
@@ -35,7 +34,8 @@ const PERMIT_BYTES: usize = 1 << 10;
 /// The bounds, waits and housekeeping of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// An object is cut at so many raw bytes; at most half of [`OBJECT_RAW_MAX`].
+    /// An object is cut at so many bytes as they are stored; what is compressed only there counts as it came. At most [`OBJECT_CUT_MAX`] and
+    /// a quarter of [`memory_bytes`](Self::memory_bytes), since the next batch grows while the one before it is uploaded and committed.
     pub object_bytes: usize,
     /// The shortest wait of an append for others.
     pub linger_min: Duration,
@@ -56,7 +56,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            object_bytes: 16 << 20,
+            object_bytes: OBJECT_CUT_MAX,
             linger_min: Duration::from_millis(5),
             linger_max: Duration::from_millis(500),
             uploads_max: 8,
@@ -71,7 +71,8 @@ impl Default for Settings {
 impl Settings {
     fn linger(&self) -> Linger {
         Linger {
-            object_bytes: self.object_bytes.clamp(1, OBJECT_RAW_MAX / 2),
+            object_bytes: self.object_bytes.min(self.memory_bytes / 4).clamp(1, OBJECT_CUT_MAX),
+            raw_bytes: OBJECT_RAW_MAX / 2,
             min: self.linger_min,
             max: self.linger_max,
             uploads_max: self.uploads_max.max(1),
@@ -111,7 +112,8 @@ impl Appender {
     /// # Errors
     /// As [`AppendError`] says; after [`Effect::Unknown`] the same append may be sent again under its ordinal, to this owner or a later one.
     pub async fn append(&self, append: Append) -> Answer {
-        let bytes = object::append_bytes(&append.records);
+        let append = append.without_raw();
+        let (bytes, stored) = (append.raw_bytes(), append.stored_bytes());
         let rows = append.records.len();
         let refuse =
             |message: String| AppendError { effect: Effect::None, fault: AppendFault::Refused, message };
@@ -120,13 +122,14 @@ impl Appender {
                 "an append has 1 to {APPEND_ROWS_MAX} records and at most {APPEND_BYTES_MAX} bytes, not {rows} records with {bytes} bytes"
             )));
         }
-        if append.packed.is_some() && rows != 1 {
-            return Err(refuse("only one record can come compressed".to_owned()));
+        let is_block = rows == 1 || (rows <= BlockBuilder::RECORDS_MAX && bytes <= BlockBuilder::BYTES_MAX);
+        if append.packed.as_ref().is_some_and(|packed| !is_block || packed.len() > APPEND_BYTES_MAX) {
+            return Err(refuse("only the records of one block can come compressed".to_owned()));
         }
         if !append.records.cut.is_empty() {
             return Err(refuse("a record that is not whole cannot be appended".to_owned()));
         }
-        let held = (bytes + 24 * rows).min(self.memory_bytes);
+        let held = (stored + 24 * rows).min(self.memory_bytes);
         let permits = u32::try_from(held / PERMIT_BYTES + 1).unwrap_or(u32::MAX);
         let Ok(permit) = self.memory.clone().acquire_many_owned(permits).await else {
             return Err(stopped(Effect::None));

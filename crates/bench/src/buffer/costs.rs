@@ -3,8 +3,9 @@
 //! Owns the prices, the reckoning and its table, with each assumption in words. Does not own the counting of requests (`buffer::store`). No
 //! row holds a machine of ours: the published $180 holds none either, and what the cluster's figure holds is its publisher's account.
 //!
-//! Requests follow the time more than the records: an idle log commits nothing, a slow one commits as often as a fast one, and objects grow
-//! before there are more of them. So a month is reckoned at the rate that was measured, and for the published rate two bounds are given.
+//! Requests follow the time more than the records as long as time cuts objects: an idle log commits nothing, a slow one commits as often as a fast one, and objects
+//! grow before there are more of them. Once size cuts them, requests follow the bytes. So a month is reckoned at the rate that was measured, and for the published rate
+//! two bounds are given, of which the lower one has at least the objects that its bytes fill.
 
 use std::time::Duration;
 
@@ -65,6 +66,15 @@ struct Prices {
 /// S3 Standard in us-east-1. What is acknowledged goes within minutes, names of requests are kept for ten: a quarter of an hour is more than both.
 const LIST: Prices = Prices { put: 5e-6, get: 4e-7, gigabyte_month: 0.023, kept_s: 900.0 };
 
+/// Commits of a log under load.
+const COMMITS_PER_S: f64 = 2.0;
+
+/// Bytes at which the gateway of a run cuts an object: its stream has no settings of its own.
+fn object_bytes() -> f64 {
+    let stream = pipeline::config::gateway::Stream::default();
+    stream.object.bytes.min(stream.memory.bytes / 4) as f64
+}
+
 /// What a second of a steady load asks of the store.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
@@ -100,11 +110,15 @@ impl Flow {
         }
     }
 
-    /// With as many requests a second as now, and with as many a record: what is between them is to be expected.
+    /// With as many requests a second as now, and with as many a record: what is between them is to be expected. Neither has fewer PUTs than its bytes fill objects.
     fn at_published(self) -> [Self; 2] {
         let times = PUBLISHED_RECORDS_PER_S / self.records_per_s;
         // Of a faster load than the published one the second is the lesser.
-        [times.min(1.0), times.max(1.0)].map(|requests| self.at(PUBLISHED_RECORDS_PER_S, requests))
+        [times.min(1.0), times.max(1.0)].map(|requests| {
+            let flow = self.at(PUBLISHED_RECORDS_PER_S, requests);
+            let full_objects_per_s = flow.record_bytes * flow.records_per_s / object_bytes();
+            Self { puts_per_s: flow.puts_per_s.max(full_objects_per_s + COMMITS_PER_S), ..flow }
+        })
     }
 
     fn requests(self) -> f64 {
@@ -194,7 +208,9 @@ fn notes(last: &str) -> Vec<String> {
         "a TB: 10^12 bytes as sent, compressed; no machines, and no traffic, which is free within a region"
             .to_owned(),
         format!(
-            "at 175,000 records/s: reckoned from `{last}`; bytes in proportion to the records, and requests somewhere between the two rows"
+            "at 175,000 records/s: reckoned from `{last}`; bytes in proportion to the records, and requests somewhere between the two rows, with at \
+             least {COMMITS_PER_S:.0} commits a second and an object for each {} MiB as sent, where size cuts it and not time",
+            whole(object_bytes() / f64::from(1 << 20))
         ),
         format!(
             "published: dollars as its publisher gives them, for {} records/s of {PUBLISHED_RECORD_BYTES:.0} B compressed; of what the cluster's figure \

@@ -3,6 +3,7 @@ use crate::support::{draft, root};
 
 const LINGER: Linger = Linger {
     object_bytes: 1_000,
+    raw_bytes: 5_000,
     min: Duration::from_millis(5),
     max: Duration::from_millis(500),
     uploads_max: 3,
@@ -45,13 +46,21 @@ fn an_append_that_is_known_in_part_is_refused() {
 #[test]
 fn what_comes_alone_goes_at_once_and_what_comes_under_load_waits_for_more() {
     let ms = Duration::from_millis;
-    let open = |bytes, age, uploads, uncommitted| Open { bytes, age: ms(age), uploads, uncommitted };
+    let open = |bytes, age, uploads, uncommitted| Open {
+        bytes,
+        raw_bytes: 4 * bytes,
+        age: ms(age),
+        uploads,
+        uncommitted,
+    };
     assert_eq!(cut(&open(10, 0, 0, 0), &LINGER), Some(ms(5)), "nothing is on its way");
     assert_eq!(cut(&open(10, 6, 0, 0), &LINGER), Some(ms(0)));
     assert_eq!(cut(&open(10, 100, 1, 0), &LINGER), Some(ms(400)), "an upload is on its way");
     assert_eq!(cut(&open(10, 100, 0, 2), &LINGER), Some(ms(400)), "a commit is on its way");
     assert_eq!(cut(&open(10, 501, 1, 0), &LINGER), Some(ms(0)), "the deadline");
     assert_eq!(cut(&open(1_000, 0, 2, 0), &LINGER), Some(ms(0)), "the size");
+    let raw = Open { raw_bytes: 5_000, ..open(10, 0, 1, 0) };
+    assert_eq!(cut(&raw, &LINGER), Some(ms(0)), "what a reader has to unpack");
     assert_eq!(cut(&open(1_000, 900, 3, 0), &LINGER), None, "an upload must end first");
     assert_eq!(commit_in(None, &LINGER), ms(0));
     assert_eq!(commit_in(Some(ms(100)), &LINGER), ms(400), "at most two commits a second");

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::io::{self, Cursor};
 
 use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::{BlockBuilder, Partition, RecordBlock, position};
+use dataflow::{Partition, RecordBlock, position};
 use zstd::bulk::Decompressor;
 
 use super::{ABSENT, HAS_HEADERS, HAS_KEYS, take};
@@ -31,9 +31,6 @@ pub(super) fn block(
     first: u64,
     partition: &Partition,
 ) -> Result<RecordBlock, FormatError> {
-    if rows == 0 || rows > BlockBuilder::RECORDS_MAX {
-        return Err(damaged("a frame has no record, or too many"));
-    }
     let unpacked = Unpacked::first(stored, raw_len).map_err(|e| damaged(e.to_string()))?;
     let mut rest = unpacked.begin.as_slice();
     let times = take(&mut rest, 8 * rows)?.chunks_exact(8);

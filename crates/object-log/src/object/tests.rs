@@ -11,6 +11,16 @@ fn shown() -> Partition {
     Partition::new("log", 3)
 }
 
+/// Everything in an object, unpacked.
+fn read(queue: QueueId, entry: &Entry, bytes: &[u8]) -> Result<Vec<RecordBlock>, FormatError> {
+    let object = decode(queue, entry, &Bytes::copy_from_slice(bytes))?;
+    object.frames.iter().map(|frame| frame.block(&shown())).collect()
+}
+
+fn blocks_of(object: &Object) -> Vec<RecordBlock> {
+    object.frames.iter().map(|frame| frame.block(&shown()).expect("is whole")).collect()
+}
+
 /// Rows with and without a body, a key, headers and a time.
 fn mixed(rows: u64) -> RecordBlock {
     let mut builder = BlockBuilder::new(Partition::new("any", 0), 0);
@@ -49,16 +59,15 @@ fn records_come_back_with_everything_that_goes_beside_them() {
     let (bytes, entry) = encode(QUEUE, WRITTEN, &appends.clone().into_iter().map(append).collect::<Vec<_>>());
     let entry = Entry { first: 100, ..entry };
     assert_eq!((entry.rows, entry.appends, entry.bytes), (9_031, 3, bytes.len() as u64));
-    let object = decode(QUEUE, &entry, &bytes, &shown()).expect("is whole");
+    let object = decode(QUEUE, &entry, &bytes).expect("is whole");
     let blocks: Vec<RecordBlock> = appends.iter().map(|(_, block)| block.clone()).collect();
-    assert_eq!(rows(&object.blocks), rows(&blocks));
+    assert_eq!(rows(&blocks_of(&object)), rows(&blocks));
     let marks: Vec<_> = object.appends.iter().map(|mark| (mark.producer, mark.rows)).collect();
     assert_eq!(marks, [(Some((9, 4)), 30), (None, 1), (Some((8, 0)), 9_000)]);
-    let positions: Vec<u64> = object.blocks.iter().flat_map(|block| block.positions.clone()).collect();
+    let positions: Vec<u64> = blocks_of(&object).iter().flat_map(|block| block.positions.clone()).collect();
     assert_eq!(positions, (100..9_131).collect::<Vec<u64>>());
     assert!(
-        object
-            .blocks
+        blocks_of(&object)
             .iter()
             .all(|block| block.len() <= BlockBuilder::RECORDS_MAX && block.partition == shown())
     );
@@ -67,9 +76,9 @@ fn records_come_back_with_everything_that_goes_beside_them() {
 #[test]
 fn a_block_is_read_from_its_middle() {
     let (bytes, entry) = encode(QUEUE, WRITTEN, &[(None, mixed(40))].map(append));
-    let object = decode(QUEUE, &Entry { first: 10, ..entry }, &bytes, &shown()).expect("is whole");
-    let block = object.blocks[0].clone();
-    let all = rows(&object.blocks);
+    let object = decode(QUEUE, &Entry { first: 10, ..entry }, &bytes).expect("is whole");
+    let block = blocks_of(&object)[0].clone();
+    let all = rows(&blocks_of(&object));
     for (from, left) in [(0, 40), (10, 40), (11, 39), (49, 1), (50, 0)] {
         let found = rows_from(block.clone(), from);
         assert_eq!(found.as_ref().map_or(0, RecordBlock::len), left, "from {from}");
@@ -82,7 +91,7 @@ fn a_block_is_read_from_its_middle() {
 #[test]
 fn an_object_of_another_entry_or_log_or_with_one_other_byte_is_refused() {
     let (bytes, entry) = encode(QUEUE, WRITTEN, &[(None, mixed(3))].map(append));
-    let is_taken = |queue, entry: Entry, bytes: &[u8]| decode(queue, &entry, bytes, &shown()).is_ok();
+    let is_taken = |queue, entry: Entry, bytes: &[u8]| read(queue, &entry, bytes).is_ok();
     assert!(is_taken(QUEUE, entry, &bytes));
     assert!(!is_taken(QueueId(1), entry, &bytes));
     assert!(!is_taken(QUEUE, Entry { number: 5, ..entry }, &bytes));
@@ -109,7 +118,7 @@ fn what_can_be_written_can_be_read() {
     let large = builder.take();
     let (bytes, entry) = encode(QUEUE, WRITTEN, &[(None, mixed(8_191)), (None, large)].map(append));
     assert!(entry.bytes <= OBJECT_BYTES_MAX);
-    assert_eq!(decode(QUEUE, &entry, &bytes, &shown()).expect("is whole").blocks.len(), 1);
+    assert_eq!(blocks_of(&decode(QUEUE, &entry, &bytes).expect("is whole")).len(), 1);
 }
 
 #[test]
@@ -135,8 +144,8 @@ fn fuzz_data_object() {
             crc32c: crc32c::crc32c(bytes),
             ..Entry::default()
         };
-        if let Ok(object) = decode(QUEUE, &entry, bytes, &shown()) {
-            assert_eq!(object.blocks.iter().map(RecordBlock::len).sum::<usize>(), 22);
+        if let Ok(blocks) = read(QUEUE, &entry, bytes) {
+            assert_eq!(blocks.iter().map(RecordBlock::len).sum::<usize>(), 22);
         }
     });
 }
@@ -164,7 +173,29 @@ fn a_body_that_came_compressed_is_stored_as_it_came_and_read_as_what_it_was() {
     for packed in appends.iter().filter_map(|append| append.packed.as_ref()) {
         assert!(bytes.windows(packed.len()).any(|window| window == &packed[..]), "stored as it came");
     }
-    let object = decode(QUEUE, &entry, &bytes, &shown()).expect("is whole");
+    let object = decode(QUEUE, &entry, &bytes).expect("is whole");
     let blocks: Vec<RecordBlock> = appends.iter().map(|append| append.records.clone()).collect();
-    assert_eq!(rows(&object.blocks), rows(&blocks));
+    assert_eq!(rows(&blocks_of(&object)), rows(&blocks));
+}
+
+/// A request of many lines that was compressed at the gateway's door, and whose bytes it has let go.
+#[test]
+fn the_bodies_of_many_records_that_came_compressed_together_are_read_as_what_they_were() {
+    let mut builder = BlockBuilder::new(Partition::new("any", 0), 0);
+    for row in 0..8_000 {
+        builder.push(row, row as i64, Some(format!("line {row}").as_bytes()));
+    }
+    let lines = builder.take();
+    let packed = zstd::bulk::compress(&lines.payloads.bytes, 1).expect("compresses");
+    let packed =
+        || Append { packed: Some(packed.clone().into()), ..append((None, lines.clone())) }.without_raw();
+    assert!(packed().records.payloads.bytes.is_empty(), "only the compressed bytes are held");
+    assert_eq!(packed().raw_bytes(), lines.payloads.bytes.len());
+    let appends = [append((None, mixed(500))), packed(), append((None, mixed(3))), packed()];
+    let (bytes, entry) = encode(QUEUE, WRITTEN, &appends);
+    let object = decode(QUEUE, &entry, &bytes).expect("is whole");
+    let all = [mixed(500), lines.clone(), mixed(3), lines.clone()];
+    assert_eq!(rows(&blocks_of(&object)), rows(&all));
+    assert!(object.frames.iter().all(|frame| frame.rows as usize <= BlockBuilder::RECORDS_MAX));
+    assert_eq!((entry.time_min_ms, entry.time_max_ms), (TIME_UNKNOWN_MS, 7_999));
 }

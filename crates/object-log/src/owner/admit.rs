@@ -7,10 +7,11 @@ use tokio::sync::oneshot;
 
 use super::run::{Run, Waiting};
 use super::{Answer, Appended, Message, stopped};
+use crate::decide;
 use crate::decide::{Admit, Standing};
 use crate::error::{AppendError, AppendFault, LogError};
 use crate::labels::LABELS;
-use crate::{decide, object};
+use crate::object::ROW_BYTES;
 
 impl Run {
     /// Takes an append into the open batch, or answers it at once.
@@ -59,7 +60,8 @@ impl Run {
         if self.open.is_empty() {
             self.open_since = self.runtime.elapsed();
         }
-        self.open_bytes += object::append_bytes(&append.records) + 12 * append.records.len();
+        self.open_bytes += append.stored_bytes();
+        self.open_raw_bytes += append.raw_bytes() + ROW_BYTES * append.records.len();
         let rows = append.records.len() as u64;
         self.open.push(append);
         self.open_waiting.push(Waiting {

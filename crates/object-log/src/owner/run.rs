@@ -57,7 +57,9 @@ pub(super) struct Run {
     pub(super) is_closed: bool,
     pub(super) open: Vec<Append>,
     pub(super) open_waiting: Vec<Waiting>,
+    /// Bytes of the open batch as they will be stored, at the most; and raw.
     pub(super) open_bytes: usize,
+    pub(super) open_raw_bytes: usize,
     pub(super) open_since: Duration,
     next_number: u64,
     pub(super) next_segment: u64,
@@ -99,6 +101,7 @@ impl Run {
             open: Vec::new(),
             open_waiting: Vec::new(),
             open_bytes: 0,
+            open_raw_bytes: 0,
             open_since: Duration::ZERO,
             uploads: FuturesUnordered::new(),
             refusals: FuturesUnordered::new(),
@@ -149,7 +152,7 @@ impl Run {
             };
             let timer = wait.map(|wait| self.runtime.sleep(wait.max(Duration::from_micros(100))));
             // As many bytes as an object may have are taken at most while uploads are full.
-            let takes = !self.is_closed && self.open_bytes < self.linger.object_bytes;
+            let takes = !self.is_closed && !self.open().is_full(&self.linger);
             tokio::select! {
                 biased;
                 swapped = maybe(&mut swap) => {
@@ -181,13 +184,17 @@ impl Run {
         if self.open.is_empty() {
             return None;
         }
-        let open = Open {
+        decide::cut(&self.open(), &self.linger)
+    }
+
+    fn open(&self) -> Open {
+        Open {
             bytes: if self.is_closed { usize::MAX } else { self.open_bytes },
+            raw_bytes: self.open_raw_bytes,
             age: self.runtime.elapsed().saturating_sub(self.open_since),
             uploads: self.uploads.len(),
             uncommitted: self.on_their_way.len() - self.uploads.len(),
-        };
-        decide::cut(&open, &self.linger)
+        }
     }
 
     /// Encodes and uploads the open batch.
@@ -196,7 +203,7 @@ impl Run {
         self.next_number += 1;
         let appends = std::mem::take(&mut self.open);
         let waiting = std::mem::take(&mut self.open_waiting);
-        self.open_bytes = 0;
+        (self.open_bytes, self.open_raw_bytes) = (0, 0);
         self.on_their_way.push_back(OnItsWay { number, waiting, draft: None });
         let (partition, runtime) = (self.partition.clone(), self.runtime.clone());
         let queue = self.root().queue_id();

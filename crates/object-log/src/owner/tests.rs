@@ -2,6 +2,7 @@ use crate::root::TAIL_MAX;
 use dataflow::Effect;
 
 use super::*;
+use crate::object;
 use crate::support::{append, block, owner, partition, quick, read_from};
 
 #[tokio::test]
@@ -147,4 +148,28 @@ async fn an_append_without_records_or_above_the_bound_is_refused_before_it_costs
             .expect_err("refused");
         assert_eq!((error.fault, error.effect), (AppendFault::Refused, Effect::None));
     }
+}
+
+/// What a sender compressed weighs what is put into the store, not what it was before: otherwise a fast load writes several objects a commit.
+#[tokio::test]
+async fn an_object_is_cut_by_its_bytes_as_stored() {
+    let partition = partition();
+    let settings = Settings { linger_max: Duration::from_millis(200), object_bytes: 1 << 20, ..quick() };
+    let settings = Settings { linger_min: Duration::from_millis(100), ..settings };
+    let owner = Owner::start(partition.clone(), "test", settings).await.expect("claims");
+    let text = "a line that comes again and again; ".repeat(8_000);
+    let packed: bytes::Bytes = zstd::bulk::compress(text.as_bytes(), 1).expect("compresses").into();
+    let appends = (0..40).map(|_| {
+        let appender = owner.appender();
+        let append = Append { packed: Some(packed.clone()), ..append(None, &text) };
+        async move { appender.append(append).await }
+    });
+    for answer in futures::future::join_all(appends).await {
+        answer.expect("appends");
+    }
+    let tail = owner.root().tail;
+    assert_eq!(tail.len(), 1, "11 MB raw, and {} B as stored", tail[0].bytes);
+    assert!(tail[0].bytes < 1 << 20 && tail[0].raw_bytes > 11_000_000, "{:?}", tail[0]);
+    let records = read_from(&partition, 0).await;
+    assert!(records.len() == 40 && records.iter().all(|(_, read)| *read == text));
 }

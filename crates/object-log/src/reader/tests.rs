@@ -54,3 +54,28 @@ async fn a_missing_object_is_an_error_that_names_it() {
     let (_, report) = crate::check::check(&partition).await.expect("checks");
     assert_eq!(report.finding_count, 1, "{report:?}");
 }
+
+/// An object is unpacked frame by frame: a small one that holds much does not fill the reader's memory.
+#[tokio::test]
+async fn what_an_object_holds_raw_is_not_unpacked_at_once() {
+    let partition = partition();
+    let settings =
+        crate::Settings { linger_min: std::time::Duration::from_millis(200), ..crate::support::quick() };
+    let owner = crate::Owner::start(partition.clone(), "test", settings).await.expect("claims");
+    let text = "x".repeat(5 << 20);
+    let appends: Vec<_> = (0..20).map(|_| append(None, &text)).collect();
+    let appender = owner.appender();
+    for answer in futures::future::join_all(appends.into_iter().map(|append| appender.append(append))).await {
+        answer.expect("appends");
+    }
+    let root = owner.root();
+    assert!(root.tail[0].raw_bytes > 50 << 20, "{:?}", root.tail);
+    let mut reader = open(&partition, root.queue_id(), 0).await.expect("opens");
+    for position in 0..20 {
+        let Read::Block(block) = reader.next().await.expect("reads") else { panic!("there are records") };
+        assert_eq!((block.positions[0], block.payloads.get(0).len()), (position, 5 << 20));
+        assert!(reader.unpacked_bytes <= UNPACKED_BYTES_MAX, "{}", reader.unpacked_bytes);
+    }
+    assert!(matches!(reader.next().await.expect("reads"), Read::CaughtUp(20)));
+    assert_eq!((reader.ahead_bytes, reader.unpacked_bytes), (0, 0));
+}

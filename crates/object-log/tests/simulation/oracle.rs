@@ -191,10 +191,13 @@ impl Oracle {
             }
             self.sizes.insert((queue, entry.end()), entry.bytes);
             let stamp_us = entry.stamp_ms.saturating_sub(WALL_BEGIN_MS).max(0).unsigned_abs() * 1_000;
-            match object::decode(queue, entry, bytes, &Partition::new("log", 0)) {
+            let shown = Partition::new("log", 0);
+            let blocks = object::decode(queue, entry, bytes).and_then(|object| {
+                object.frames.iter().map(|frame| frame.block(&shown)).collect::<Result<Vec<_>, _>>()
+            });
+            match blocks {
                 Err(error) => self.violate(format!("L2: `{key}` is committed, and {error}")),
-                Ok(object) => object
-                    .blocks
+                Ok(blocks) => blocks
                     .iter()
                     .for_each(|block| self.committed((now_us, stamp_us), (queue, root.low), block)),
             }

@@ -212,6 +212,12 @@ pub struct Stream {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop_repeats: Option<bool>,
 
+    /// The log's objects are cut at so many bytes, as they are stored, also before `linger` has passed. Less means more requests to object storage, more means more
+    /// memory. Requests below 16 KiB count as they came. An object has at most a quarter of `memory` and of `limits.memory`: the next one grows while it is uploaded.
+    #[serde(default = "default_object")]
+    #[schemars(extend("x-least" = "64KiB", "x-most" = "64MiB", "x-why" = "a reader holds a whole object"))]
+    pub object: Size,
+
     /// The longest wait for others that share an object and a commit under load. While nothing is under way a request waits 5 ms only.
     #[serde(default = "default_linger")]
     #[schemars(extend("x-least" = "1ms", "x-most" = "30s", "x-why" = "a client waits for as long at the least"))]
@@ -241,6 +247,7 @@ impl Default for Stream {
             keys_for: default_keys_for(),
             keys: default_keys(),
             drop_repeats: None,
+            object: default_object(),
             linger: default_linger(),
             keep: None,
             keep_bytes: None,
@@ -364,6 +371,10 @@ pub(super) fn default_keys_for() -> Period {
 
 pub(super) fn default_keys() -> u64 {
     250_000
+}
+
+fn default_object() -> Size {
+    Size::mib(64)
 }
 
 fn default_linger() -> Period {

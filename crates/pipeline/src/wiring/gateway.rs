@@ -216,8 +216,9 @@ fn log(file: &Gateway, stream: &Stream, store: Arc<dyn Store>) -> Fills {
     let settings = Settings {
         linger_min: Settings::default().linger_min.min(time(stream.linger)),
         linger_max: time(stream.linger),
+        object_bytes: bytes(stream.object.bytes),
         // The gateway's own bound is the one that is met.
-        memory_bytes: bytes(file.limits.memory.bytes),
+        memory_bytes: bytes(file.limits.memory.bytes.min(stream.memory.bytes)),
         retention,
         ..Settings::default()
     };
