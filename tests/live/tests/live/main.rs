@@ -36,6 +36,7 @@
 //! | [`refused`]    | rows that the server turns down, tables that change under a running program       |
 //! | [`senders`]    | what other people's clients send to a gateway                                       |
 //! | [`otel`]       | OpenTelemetry's SDK sends to a gateway                                            |
+//! | [`otel_tls`]   | the same over TLS: tokens, tenants, certificates of clients                       |
 //! | [`collector`]  | a collector of OpenTelemetry sends to a gateway; on request                       |
 //! | [`stopping`]   | signals and drains                                                                |
 //! | [`tls`]        | whom the program trusts, and how it shows who it is                                |
@@ -102,6 +103,7 @@ mod mistakes;
 mod nexmark;
 mod objects;
 mod otel;
+mod otel_tls;
 mod otlp;
 mod otlp_replays;
 mod outages;

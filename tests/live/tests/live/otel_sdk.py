@@ -2,6 +2,7 @@
 
     python otel_sdk.py all grpc|http LOGS_URL TRACES_URL METRICS_URL     each kind of signal once, into the exporter's tables
     python otel_sdk.py batches grpc|http URL COUNT                       batches of logs, each exported until it is taken; a line for each taken
+    python otel_sdk.py encrypted URL CA HEADERS [CERT KEY]               one log by gRPC over TLS; `ok`, or the code of the answer
     python otel_sdk.py reflect ADDRESS                                   a log by a client that knows no protocol but what reflection tells it
 
 Rows are in the form of the decoder's corpus: times in nanoseconds, floats as their bits, maps as lists of pairs. They are made from what the program
@@ -65,6 +66,33 @@ def around(scope):
         "ScopeDroppedAttrCount": 0,
         "ScopeSchemaUrl": SCOPE_URL,
     }
+
+
+def encrypted(url, ca, headers, cert=None, key=None):
+    """One log by gRPC over TLS, with `name=value` metadata and perhaps a certificate of the client's. The exporter logs what it is answered, and a channel by hand says its code."""
+    import grpc
+    from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
+    from opentelemetry.exporter.otlp.proto.grpc import _log_exporter
+    from opentelemetry.proto.collector.logs.v1.logs_service_pb2_grpc import LogsServiceStub
+    from opentelemetry.sdk._logs.export import LogRecordExportResult
+
+    def read(path):
+        return open(path, "rb").read() if path else None
+
+    metadata = tuple(tuple(pair.split("=", 1)) for pair in headers.split(",") if pair)
+    credentials = grpc.ssl_channel_credentials(read(ca), read(key), read(cert))
+    memory = InMemoryLogRecordExporter()
+    provider = LoggerProvider(resource=Resource.create({"service.name": "encrypted"}))
+    provider.add_log_record_processor(SimpleLogRecordProcessor(memory))
+    provider.get_logger("tls").emit(LogRecord(timestamp=START, observed_timestamp=START, body=headers, severity_number=SeverityNumber.INFO))
+    batch = memory.get_finished_logs()
+    with grpc.secure_channel(url.removeprefix("https://"), credentials) as channel:
+        try:
+            LogsServiceStub(channel).Export(encode_logs(batch), metadata=metadata, timeout=10)
+        except grpc.RpcError as error:
+            return print(error.code().name)
+    to = _log_exporter.OTLPLogExporter(endpoint=url, credentials=credentials, headers=metadata, timeout=10)
+    print("ok" if to.export(batch) == LogRecordExportResult.SUCCESS else "failed")
 
 
 def exporter(protocol, signal, url, **more):
@@ -307,6 +335,8 @@ def reflect(address):
 if __name__ == "__main__":
     if sys.argv[1] == "batches":
         batches(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    elif sys.argv[1] == "encrypted":
+        encrypted(*sys.argv[2:])
     elif sys.argv[1] == "reflect":
         reflect(sys.argv[2])
     else:
