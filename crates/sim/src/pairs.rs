@@ -155,7 +155,11 @@ impl Joins {
         };
         let join = Join::new(&schema(), &schema(), &config).expect("the joins of a plan are valid");
         let join = join.with_close_at_end(self.closes);
-        if is_in_files { join.with_sizes(spilled::Sizes { hand_bytes: self.hand_bytes, ..TINY }) } else { join }
+        if is_in_files {
+            join.with_sizes(spilled::Sizes { hand_bytes: self.hand_bytes, ..TINY })
+        } else {
+            join
+        }
     }
 }
 

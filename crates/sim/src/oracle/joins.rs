@@ -67,7 +67,18 @@ impl Model {
         let is_late = plan.is_in_files() && !joins.is_temporal && joins.hand_bytes < HAND_BYTES_ALL;
         let is_in_files = joins.is_temporal && plan.is_in_files();
         let (watermark_ms, due) = (i64::MIN, Vec::new());
-        Some(Self { joins, watermark_ms, tables, held, versions, seals: 0, replaced: 0, is_in_files, is_late, due })
+        Some(Self {
+            joins,
+            watermark_ms,
+            tables,
+            held,
+            versions,
+            seals: 0,
+            replaced: 0,
+            is_in_files,
+            is_late,
+            due,
+        })
     }
 
     fn held_now(&self) -> u64 {
