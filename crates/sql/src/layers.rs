@@ -9,7 +9,7 @@
 //! | `WITH x AS (SELECT …) SELECT … FROM x`, `FROM TUMBLE(x, time, …)` | the rows of that query |
 //! | anything else                              | what it says: `input`, or inputs that it joins |
 //!
-//! A query over windows is up to four, one behind the other ([`around`]).
+//! A query over windows may be up to four, one behind the other: `windowed::around` parts it.
 
 use std::ops::Range;
 
@@ -21,7 +21,6 @@ use datafusion_sql::sqlparser::tokenizer::Token;
 use crate::Fault;
 use crate::query::INPUT;
 use crate::text::Text;
-use crate::windowed::around;
 
 /// What a query is to the one that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,19 +92,11 @@ struct Named<'q> {
     is_read: bool,
 }
 
-/// The queries of a text, the innermost first, and of each what stands around its windows; the text itself if there is none within it.
+/// The queries of a text, the innermost first; the text itself if there is none within it.
 ///
 /// # Errors
-/// When a query of WITH reads itself, or none reads it, or when a condition on records has an aggregate.
-pub(crate) fn layers(text: &Text, is_aggregate: &dyn Fn(&str) -> bool) -> Result<Vec<Layer>, Fault> {
-    let mut all = Vec::new();
-    for layer in nested(text)? {
-        all.extend(around(layer, is_aggregate)?);
-    }
-    Ok(all)
-}
-
-fn nested(text: &Text) -> Result<Vec<Layer>, Fault> {
+/// When a query of WITH reads itself, or none reads it.
+pub(crate) fn layers(text: &Text) -> Result<Vec<Layer>, Fault> {
     let whole = || vec![Layer::of(&[(text.text, 0..text.text.len())])];
     // What cannot be parsed is reported where it is planned.
     let Ok(query) = text.query() else { return Ok(whole()) };

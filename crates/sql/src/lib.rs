@@ -97,7 +97,7 @@ pub fn query(input: &Schema, text: &str, name: &str) -> Result<Step, Fault> {
 /// # Errors
 /// When a query of WITH reads itself, or none reads it, or when a condition on records has an aggregate.
 pub fn layers(text: &str, is_aggregate: fn(&str) -> bool) -> Result<Vec<Layer>, Fault> {
-    with_room(|| layers::layers(&text::Text::new(text), &is_aggregate))
+    with_room(|| windowed::queries(&text::Text::new(text), &is_aggregate))
 }
 
 /// The windows of `SELECT … FROM TUMBLE(input, time, INTERVAL '1 minute') GROUP BY …`, or of `HOP`, `CUMULATE` or `SESSION`; `None` for any other

@@ -28,7 +28,7 @@ use crate::query::{only_known_clauses, only_select};
 use crate::text::Text;
 pub(crate) use arguments::milliseconds;
 use arguments::{Arguments, Function};
-pub(crate) use around::around;
+pub(crate) use around::queries;
 
 /// The first instant of a window.
 const START: &str = "window_start";

@@ -3,8 +3,7 @@ use crate::text::Text;
 
 /// The texts of the queries, the innermost first; or what is wrong.
 fn texts(text: &str) -> Result<Vec<String>, String> {
-    let all =
-        layers(&Text::new(text), &|name| ["count", "max"].contains(&name)).map_err(|fault| fault.message)?;
+    let all = layers(&Text::new(text)).map_err(|fault| fault.message)?;
     Ok(all.into_iter().map(|layer| layer.text).collect())
 }
 
@@ -39,7 +38,7 @@ fn a_text_without_another_query_is_itself() {
 #[test]
 fn every_byte_of_a_query_knows_its_place_in_the_whole() {
     let text = "WITH a AS (SELECT übel, b FROM\n (SELECT * FROM input WHERE c > 1) AS x)\n SELECT d AS e FROM a WHERE f = 2";
-    let all = layers(&Text::new(text), &|name| ["count", "max"].contains(&name)).unwrap();
+    let all = layers(&Text::new(text)).unwrap();
     assert_eq!(all.len(), 3);
     for layer in &all {
         for word in ["übel", "b FROM", "c > 1", "d AS e", "WHERE f = 2"] {
@@ -75,7 +74,7 @@ fn no_text_ends_the_program() {
             let rest = &text[(from + len).min(text.len())..];
             for middle in ["", "(", ")", "\u{fc}(", "((SELECT", "--"] {
                 let changed = format!("{}{middle}{rest}", &text[..from]);
-                if let Ok(all) = layers(&Text::new(&changed), &|name| ["count", "max"].contains(&name)) {
+                if let Ok(all) = layers(&Text::new(&changed)) {
                     assert!(
                         all.iter().all(|layer| layer.place(layer.text.len()) <= changed.len()),
                         "{changed}"

@@ -20,13 +20,24 @@ use datafusion_sql::sqlparser::tokenizer::Token;
 
 use super::TIME;
 use crate::Fault;
-use crate::layers::{Layer, Role};
+use crate::layers::{Layer, Role, layers};
 use crate::query::only_select;
 use crate::text::Text;
 
-/// The queries that a query stands for: itself, if there is nothing around its aggregates or it is not over windows. `is_aggregate` says so of the name of a
-/// function.
-pub(crate) fn around(layer: Layer, is_aggregate: &dyn Fn(&str) -> bool) -> Result<Vec<Layer>, Fault> {
+/// The queries of a text, the innermost first, and of each what stands around its windows. `is_aggregate` says of the name of a function whether it is one.
+///
+/// # Errors
+/// As [`layers`], and when a condition on records has an aggregate, or an expression no name.
+pub(crate) fn queries(text: &Text, is_aggregate: &dyn Fn(&str) -> bool) -> Result<Vec<Layer>, Fault> {
+    let mut all = Vec::new();
+    for layer in layers(text)? {
+        all.extend(around(layer, is_aggregate)?);
+    }
+    Ok(all)
+}
+
+/// The queries that a query stands for: itself, if there is nothing around its aggregates or it is not over windows.
+fn around(layer: Layer, is_aggregate: &dyn Fn(&str) -> bool) -> Result<Vec<Layer>, Fault> {
     let text = Text::new(&layer.text);
     // What cannot be read is reported where it is planned.
     let Some((select, clauses)) = read(&text) else { return Ok(vec![layer]) };

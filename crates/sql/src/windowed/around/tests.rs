@@ -1,4 +1,5 @@
-use crate::layers::{Layer, Role, layers};
+use super::queries;
+use crate::layers::{Layer, Role};
 use crate::text::Text;
 
 fn is_aggregate(name: &str) -> bool {
@@ -6,7 +7,7 @@ fn is_aggregate(name: &str) -> bool {
 }
 
 fn all(text: &str) -> Result<Vec<Layer>, crate::Fault> {
-    layers(&Text::new(text), &is_aggregate)
+    queries(&Text::new(text), &is_aggregate)
 }
 
 /// The queries that one stands for, without superfluous blanks.
