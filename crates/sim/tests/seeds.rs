@@ -196,6 +196,8 @@ fn the_invariants_hold_for_fixed_seeds_whose_inputs_end() {
 #[test]
 fn the_invariants_hold_for_fixed_seeds_with_a_window_behind_a_window() {
     (0..ROLLED).for_each(|seed| assert_holds_in(Plan::rolled, "rolled", seed));
+    // A start whose inputs had ended, and whose first window a seal emptied at once.
+    [67, 194, 650].into_iter().for_each(|seed| assert_holds_in(Plan::rolled, "rolled", seed));
 }
 
 /// The same seeds with persons who replay dead letters, some of whom sleep between their choice and their put: what a person was told is put is read

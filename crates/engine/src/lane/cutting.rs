@@ -52,6 +52,7 @@ impl LaneTask {
 
     /// Cuts until all results that are on their way out of files, all that they let out of steps behind, and all that `finish` has to close, are out.
     pub(super) async fn release_all(&mut self) -> Result<(), EngineError> {
+        let mut was_idle = false;
         while self.is_releasing() || self.is_due() || self.has_to_close() {
             // More results than the spool takes wait in their files.
             if self.context.spool.is_full() {
@@ -67,10 +68,12 @@ impl LaneTask {
                 }
                 continue;
             }
-            // Without work under way nothing more would come than what is at hand.
-            if !self.is_due() && !self.works.next(&mut self.steps).await? {
+            // Without work under way one more cut closes a step behind one that was emptied by the cut before, or starts work; after that nothing more would come.
+            let is_idle = !self.is_due() && !self.works.next(&mut self.steps).await?;
+            if is_idle && was_idle {
                 break;
             }
+            was_idle = is_idle;
             self.cut().await?;
         }
         Ok(())

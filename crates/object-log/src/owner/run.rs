@@ -193,7 +193,8 @@ impl Run {
             raw_bytes: self.open_raw_bytes,
             age: self.runtime.elapsed().saturating_sub(self.open_since),
             uploads: self.uploads.len(),
-            uncommitted: self.on_their_way.len() - self.uploads.len(),
+            // A root that names more objects than were uploaded has taken those under way out: it is of no honest store.
+            uncommitted: self.on_their_way.len().saturating_sub(self.uploads.len()),
         }
     }
 

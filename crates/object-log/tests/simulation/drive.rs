@@ -282,6 +282,11 @@ impl Run {
         let consumers: Vec<_> =
             self.consumers.iter().map(|(_, name, journal)| (name.clone(), journal.clone())).collect();
         let world = self.world.clone();
+        // The owner that has the log in the end may follow no files: then one comes that does.
+        let until_us = self.world.executor.now_us() + 60_000_000;
+        if !self.until(until_us, || world.state().oracle.has_all_lines()) {
+            self.start_owner(true);
+        }
         let until_us = self.world.executor.now_us() + 600_000_000;
         let are_done = self.until(until_us, || {
             let state = world.state();
