@@ -30,12 +30,11 @@ pub(super) fn to_wire(signal: Signal, request: &[u8], bytes_max: usize) -> Step<
     read(signal, request, bytes_max, false).map(|reader| reader.out)
 }
 
-/// The same without the rows that have values of another form than their fields': how many those are, and the number of the first, from 1, with its fault.
-pub(super) fn to_wire_in_part(
-    signal: Signal,
-    request: &[u8],
-    bytes_max: usize,
-) -> Step<(Vec<u8>, usize, Option<(usize, Box<Fault>)>)> {
+/// A request without some of its rows: how many those are, and the number of the first, from 1, with its fault.
+pub(super) type InPart = (Vec<u8>, usize, Option<(usize, Box<Fault>)>);
+
+/// The same without the rows that have values of another form than their fields'.
+pub(super) fn to_wire_in_part(signal: Signal, request: &[u8], bytes_max: usize) -> Step<InPart> {
     let reader = read(signal, request, bytes_max, true)?;
     Ok((reader.out, reader.left, reader.first_left))
 }

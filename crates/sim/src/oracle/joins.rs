@@ -304,7 +304,8 @@ impl Account for Model {
             vec![0, late, absorbed, (made.len() * self.tables.len()) as u64 + lonely, released, held];
         if self.is_late {
             // How far they are released that have a match no row says.
-            (found.truncate(LEDGER_SEEN), expected.truncate(LEDGER_SEEN));
+            found.truncate(LEDGER_SEEN);
+            expected.truncate(LEDGER_SEEN);
         }
         if found != expected {
             let names = "passed, late, absorbed, derived rows, released and held";

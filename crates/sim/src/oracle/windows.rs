@@ -298,7 +298,8 @@ impl Account for Model {
             vec![passed, passed, taken.late, taken.absorbed, made, released, self.held(), inner, inner_late];
         if self.hides() {
             // The ledger says how far results have come that are between the two windows, which nobody else sees.
-            (found.truncate(of_records.len()), expected.truncate(of_records.len()));
+            found.truncate(of_records.len());
+            expected.truncate(of_records.len());
         }
         if found != expected {
             let names = "passed, late but written, late, absorbed, derived rows, released, held, and results absorbed and dropped";
