@@ -205,7 +205,7 @@ fn overlapping_windows_in_sql_are_right_to_the_last_value_whatever_is_killed() {
 
 #[test]
 fn conditions_and_expressions_of_a_query_over_windows_are_right_whatever_is_killed() {
-    let step = "sql: SELECT window_start, window_end, device, count(*) AS n, sum(amount) - 2 * count(*) AS total FROM TUMBLE(input, at, \
+    let step = "sql: SELECT window_start, window_end, device, count(*) AS n, CAST(sum(amount) - 2 * count(*) AS Int64) AS total FROM TUMBLE(input, at, \
                 INTERVAL '10 seconds', lateness => INTERVAL '2 seconds') AS w WHERE w.amount > 100 GROUP BY window_start, window_end, device \
                 HAVING max(amount) FILTER (WHERE amount <> 999) < 990 AND total > 0";
     kind("conditions", step, |records| {
