@@ -66,19 +66,19 @@ fn the_sdk_is_let_in_by_its_token_over_tls_and_fills_its_tenants_stream_alone() 
     let authority = Authority::new(dir, "authority").expect("certificates");
     let other = Authority::new(dir, "stranger").expect("certificates");
     let identity = authority.issue(dir, "localhost").expect("a certificate");
-    std::fs::write(dir.join("token"), "s3cret\n").expect("a file");
+    std::fs::write(dir.join("token"), "s3cret-of-acme\n").expect("a file");
     let more = "clients:\n  acme: { token_file: ./token, tenant: acme }\ntenant_header: X-Scope-OrgID\n\
                 streams:\n  acme.otlp_logs: { format: otlp_logs }\n  other.otlp_logs: { format: otlp_logs }\n";
     let gateway = start(dir, port, &identity, None, more);
     let told = |headers| answer(port, authority.file(), headers, None);
-    assert_eq!(told("authorization=Bearer s3cret"), "ok");
+    assert_eq!(told("authorization=Bearer s3cret-of-acme"), "ok");
     assert_eq!(told(""), "UNAUTHENTICATED");
     assert_eq!(told("authorization=Bearer wrong"), "UNAUTHENTICATED");
-    assert_eq!(told("authorization=Bearer s3cret,x-scope-orgid=other"), "PERMISSION_DENIED");
+    assert_eq!(told("authorization=Bearer s3cret-of-acme,x-scope-orgid=other"), "PERMISSION_DENIED");
     // Who does not trust the gateway sends it nothing.
-    assert_eq!(answer(port, other.file(), "authorization=Bearer s3cret", None), "UNAVAILABLE");
+    assert_eq!(answer(port, other.file(), "authorization=Bearer s3cret-of-acme", None), "UNAVAILABLE");
     live::pipeline::term(gateway);
-    assert_eq!(bodies(&case, "acme.otlp_logs"), "authorization=Bearer s3cret");
+    assert_eq!(bodies(&case, "acme.otlp_logs"), "authorization=Bearer s3cret-of-acme");
 }
 
 #[test]
