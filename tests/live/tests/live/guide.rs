@@ -5,7 +5,7 @@ use std::process::Command;
 
 use live::case::binary;
 use live::{Case, Table};
-use testkit::workspace_dir;
+use testkit::{ClickHouseOptions, workspace_dir};
 
 const RECORDS: u64 = 2_000;
 const BACKFILL: u64 = 300;
@@ -103,7 +103,9 @@ fn every_command_of_the_guide_does_what_it_says() {
 /// The blocks that read everything again, over Kafka: it knows how far a group has read, and the page says what to do about it.
 #[test]
 fn the_guide_s_blocks_that_read_a_topic_again_need_another_group_as_it_says() {
-    let Some(case) = Case::begin("guide_kafka") else { return };
+    // The page's table has the name that the test above gives to its own.
+    let options = ClickHouseOptions::default();
+    let Some(case) = Case::with_own_server("guide_kafka", options) else { return };
     let table = case.table_called("events", "id UInt64, at DateTime('UTC')", "id");
     case.feed().send(records(0..RECORDS).lines());
     let source = |group: &str| {
