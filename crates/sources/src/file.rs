@@ -40,6 +40,7 @@ mod reader;
 mod verified;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -300,7 +301,7 @@ fn recognize(
         // A file that is missed ends the start here, before anything new is recorded.
         match place::find(from, &others)? {
             // One of two hard links that were read as two files has gone, or another file was read there later.
-            Place::At(_, path) if is_anothers(from, &path, known) => {}
+            Place::At(file, path) if is_anothers(from, (&path, &file), known) => {}
             Place::At(file, path) => {
                 nodes.extend(file.metadata().map(|metadata| Node::of(&metadata)).ok());
                 by_path.insert(path, from);
@@ -349,14 +350,16 @@ fn recognize(
     Ok(recognized)
 }
 
-/// Whether the file that was found at `path` is read as another one: found under another name, as a file of that name; found in place of the one that
-/// was read, as one that was read there later.
-fn is_anothers(from: &ReadFrom, path: &str, known: &[ReadFrom]) -> bool {
+/// Whether the file that was found at `path` is read as another one: found under another name, as a file of that name, be it a hard link or a copy;
+/// found in place of the one that was read, as one that was read there later.
+fn is_anothers(from: &ReadFrom, (path, file): (&str, &File), known: &[ReadFrom]) -> bool {
     let Some(identity) = Identity::parse(&from.identity) else { return false };
     let others =
         || known.iter().filter(|other| *other.partition.stream == *path && other.partition != from.partition);
     if *from.partition.stream != *path {
-        return others().any(|other| node(&other.identity).is_some_and(|node| node.is(&identity.node())));
+        let found = file.metadata().map(|metadata| Node::of(&metadata)).ok();
+        let is_it = |node: Node| node.is(&identity.node()) || found.is_some_and(|found| node.is(&found));
+        return others().any(|other| node(&other.identity).is_some_and(is_it));
     }
     let stands_there = |other: &ReadFrom| {
         let found = place::find(other, &|| Ok(Vec::new()));

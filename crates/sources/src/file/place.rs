@@ -14,6 +14,7 @@
 //! | another file with all that was read   | the same; else it, since it was put there in place of the one before (`rsync`, an editor, a backup) |
 //! | a link that led to the file           | the file where the link leads now, or led when the file was first seen, as above |
 //! | the file, emptied or written over     | its copy in the same folder, whose name begins alike (`copytruncate`)        |
+//! | nothing, or another file, with a copy | the copy in the same folder, if at least [`EVIDENCE_MIN`] bytes show it and its name is longer |
 //! | the same, and has another name by now | the same                                                                     |
 //! | and neither is found                  | nothing more if it was read to its end; else refused                         |
 
@@ -22,13 +23,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use dataflow::{ReadFrom, SourceError, SourceFault};
+use files::copies::is_name_of_copy;
 use files::identity::head;
 use files::links::{folder, hops};
 use files::{Identity, Likeness};
 
 use super::find::failed;
 use super::inflate::{self, At, Packing, Stands, plain_length};
-use super::mark::Mark;
+use super::mark::{self, Mark};
 
 /// Files of a folder that are inspected; more are no folder of logs.
 const SIBLINGS_MAX: usize = 100_000;
@@ -38,6 +40,9 @@ pub(super) const NAMESAKES_MAX: u32 = 1 << 16;
 
 /// Inflated bytes that are held until their checksum is known: few, since nothing of them is kept.
 const HOLD_BYTES_MAX: usize = 64 << 10;
+
+/// So many bytes that are the same show that a file is a copy of one that is gone.
+pub(super) const EVIDENCE_MIN: u64 = 64;
 
 /// Of fewer bytes nobody can tell whether they are the first ones of a file that had more.
 const FEW: u64 = 16;
@@ -206,6 +211,12 @@ impl Read {
         })
     }
 
+    /// Whether enough bytes are known to tell by them alone that a file is a copy.
+    fn shows(self, identity: &Identity) -> bool {
+        let marked = if self.mark.has_hash() { self.next.min(mark::BYTES) } else { 0 };
+        identity.covers().max(marked) >= EVIDENCE_MIN
+    }
+
     fn stands_in(self, file: &File) -> std::io::Result<Has> {
         Ok(match plain_length(file)? {
             Some(length) if length < self.next => Has::Fewer,
@@ -267,15 +278,31 @@ fn elsewhere(
             None => {}
         }
     }
-    if !was_copied {
-        return Ok(None);
-    }
+    // Of a file that is gone nothing is left that would tell that it was copied: then the copy itself has to.
+    let is_copy =
+        |copy: &Path| was_copied || (read.shows(identity) && has_name_of_copy(path, identity, copy));
     copies.sort();
-    let copy = |path: &PathBuf| match open(path, identity, read)? {
-        (Likeness::Copy, place) => Some(place),
+    let copy = |copy: &PathBuf| match open(copy, identity, read)? {
+        (Likeness::Copy, place) if is_copy(copy) => Some(place),
         _ => None,
     };
-    Ok(copies.iter().find_map(copy))
+    let found = copies.iter().find_map(copy);
+    if let (Some(Place::At(_, copy)), false) = (&found, was_copied) {
+        tracing::info!(
+            file = path,
+            copy,
+            position = read.next,
+            "the file is gone, and another one has all that was read of it: it is taken for its copy and read on"
+        );
+    }
+    Ok(found)
+}
+
+/// Whether a file may be called so because it is a copy of the one that is meant, whose names links may lead to.
+fn has_name_of_copy(path: &str, identity: &Identity, copy: &Path) -> bool {
+    let names = names(path, identity);
+    let mut names = names.iter().filter_map(|name| name.to_str());
+    copy.to_str().is_some_and(|copy| names.any(|name| is_name_of_copy(name, copy)))
 }
 
 /// The names that a file had: the one that is meant, those that links lead to from there, and the one that they led to when it was first seen.

@@ -361,7 +361,7 @@ fn open_file(
     let next = from.plain()?;
     let others = || find::files(&options.paths);
     let (file, path) = match place::find(from, &others)? {
-        Place::At(_, path) if is_anothers(from, &path, &shared.lock().known) => return nothing(),
+        Place::At(file, path) if is_anothers(from, (&path, &file), &shared.lock().known) => return nothing(),
         Place::At(file, path) => (file, path),
         Place::Finished => return nothing(),
     };

@@ -2,6 +2,8 @@
 
 use super::tests::{Dir, FileFixture, append, bodies, fixture, over};
 use super::*;
+use std::collections::BTreeSet;
+
 use dataflow::conformance::source::Watch;
 
 /// A pipeline over files: what it has read, and where it stands.
@@ -449,4 +451,68 @@ async fn a_file_that_was_emptied_and_has_few_bytes_is_read_on_in_its_copy_or_wai
     assert!(message.contains("once it has 16 bytes"), "{message}");
     append(&path, b"{\"s\":3}\n");
     assert_eq!(run.run().await.unwrap(), ["{\"s\":2}", "{\"s\":3}"]);
+}
+
+#[tokio::test]
+async fn a_file_that_was_copied_emptied_and_deleted_is_known_by_its_copy() {
+    for pattern in ["a.log", "a.log*"] {
+        let dir = Dir::new(&format!("copied-deleted-{}", pattern.len()));
+        let path = dir.write("a.log", &rows(0..50));
+        let mut run = Run::new(&[dir.path(pattern)]);
+        assert_eq!(run.run().await.unwrap(), ids(0..50));
+        append(&path, &rows(50..60));
+        std::fs::copy(&path, dir.path("a.log.1")).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(50..60), "{pattern}: the rest, from the copy");
+        // The program that writes it begins anew, and rotates in the same way.
+        std::fs::write(&path, rows(60..130)).unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(60..130), "{pattern}");
+        std::fs::rename(dir.path("a.log.1"), dir.path("a.log.2")).unwrap();
+        std::fs::copy(&path, dir.path("a.log.1")).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, rows(130..140)).unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(130..140), "{pattern}: the copy has nothing new");
+        for name in ["a.log", "a.log.1", "a.log.2"] {
+            std::fs::remove_file(dir.path(name)).unwrap();
+        }
+        assert_eq!(run.run().await.unwrap(), ids(0..0), "{pattern}");
+        assert_eq!(run.read, ids(0..140), "{pattern}: each once");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_only_begins_like_one_that_is_gone_is_no_copy() {
+    let dir = Dir::new("no-copy");
+    let path = dir.write("a.log", &rows(0..50));
+    let mut run = Run::new(&[dir.path("*.log*")]);
+    assert_eq!(run.run().await.unwrap(), ids(0..50));
+    std::fs::remove_file(&path).unwrap();
+    // One has another end, one another name.
+    dir.write("a.log.1", &[rows(0..49), rows(100..110)].concat());
+    dir.write("b.log.1", &rows(0..50));
+    let read: BTreeSet<String> = run.run().await.unwrap().into_iter().collect();
+    assert_eq!(read, ids(0..50).into_iter().chain(ids(100..110)).collect());
+    let few = dir.write("c.log", b"{\"r\":1}\n");
+    assert_eq!(run.run().await.unwrap(), ["{\"r\":1}"]);
+    std::fs::remove_file(&few).unwrap();
+    dir.write("c.log.1", b"{\"r\":1}\n");
+    assert_eq!(run.run().await.unwrap(), ["{\"r\":1}"], "so few bytes show nothing");
+}
+
+#[tokio::test]
+async fn a_copy_that_is_read_as_a_file_of_its_own_stays_one_when_the_original_goes() {
+    let dir = Dir::new("known-copy");
+    let path = dir.write("a.log", &rows(0..50));
+    let mut run = Run::new(&[dir.path("*.log*")]);
+    assert_eq!(run.run().await.unwrap(), ids(0..50));
+    let copy = dir.write("a.log.1", &[rows(0..50), rows(60..70)].concat());
+    assert_eq!(
+        run.run().await.unwrap(),
+        [ids(0..50), ids(60..70)].concat(),
+        "it has more than the file: another one"
+    );
+    std::fs::remove_file(&path).unwrap();
+    append(&copy, &rows(70..75));
+    assert_eq!(run.run().await.unwrap(), ids(70..75));
+    assert_eq!(run.run().await.unwrap(), ids(0..0));
 }

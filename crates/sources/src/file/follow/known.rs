@@ -16,8 +16,8 @@ use super::survey::{Entry, folder};
 use crate::file::mark::{self, Mark};
 use crate::file::place;
 
-/// A file of which fewer bytes were compared may be alike by chance.
-pub(super) const EVIDENCE_MIN: u64 = 64;
+pub(super) use crate::file::place::EVIDENCE_MIN;
+
 /// So few say nothing even if the file that had them was emptied.
 const EVIDENCE_OF_EMPTIED_MIN: u64 = 16;
 
