@@ -1,6 +1,6 @@
 //! One test: the services that it may use and the names that are its own.
 //!
-//! Owns the broker and the server that all tests of the process share, for a broker takes seconds to start. They end with the process. A
+//! Owns the brokers and the server that all tests of the process share, for a broker takes seconds to start. They end with the process. A
 //! test that kills, freezes or configures a server gets one of its own. Does not own how a service is started (`testkit`), nor the topics
 //! and tables of a case (`producer`, `table`).
 
@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
-use testkit::{ClickHouse, ClickHouseOptions, Kafka, KafkaOptions, Service, TestDir, available};
+use testkit::{
+    ClickHouse, ClickHouseOptions, Kafka, KafkaOptions, Pulsar, PulsarOptions, Service, TestDir, available,
+};
 
 use crate::{Feed, Pipeline, Table};
 
@@ -100,6 +102,15 @@ impl Case {
     /// When the server is the shared one.
     pub fn own_server(&mut self) -> &mut ClickHouse {
         self.own.as_mut().expect("a shared server is not for killing")
+    }
+
+    /// The Pulsar that tests share; topics need names of their own.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn pulsar(&self) -> &'static Pulsar {
+        static PULSAR: OnceLock<Pulsar> = OnceLock::new();
+        PULSAR.get_or_init(|| Pulsar::start(PulsarOptions::default()).expect("Pulsar must start"))
     }
 
     /// Makes the case's table, with the columns that a pipeline needs beside `columns`.

@@ -4,7 +4,7 @@ use live::{Case, case::binary};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
-use testkit::{Pulsar, PulsarOptions, Service, available};
+use testkit::{Service, available};
 
 /// Runs one benchmark once and gives its report.
 fn bench(case: &Case, workload: &str, arguments: &[&str]) -> Value {
@@ -94,10 +94,10 @@ fn bench_flink_at_a_rate_sees_every_window_from_kafka_and_from_pulsar() {
     if !available(&[Service::Pulsar]) {
         return;
     }
-    let pulsar = Pulsar::start(PulsarOptions::default()).expect("Pulsar must start");
-    pulsar.create_topic("readings", 4).expect("a topic");
+    let pulsar = case.pulsar();
+    pulsar.create_topic("bench_readings", 4).expect("a topic");
     let service = pulsar.service();
-    let from = ["--pulsar", &service, "--pulsar-topic", "readings"];
+    let from = ["--pulsar", &service, "--pulsar-topic", "bench_readings"];
     for _ in 0..2 {
         let report = bench(&case, "flink", &[load.as_slice(), from.as_slice()].concat());
         assert_eq!(report["setting"]["pulsar"], true, "{report:#}");

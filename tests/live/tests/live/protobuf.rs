@@ -10,7 +10,7 @@ use live::{Accounts, Case, Pipeline, Table};
 use serde_json::{Value, json};
 use sources::pulsar::produce::Producer;
 use sources::pulsar::{PulsarOptions, SchemaKind};
-use testkit::{HttpClient, Pulsar, Registry, Service, available, free_port};
+use testkit::{HttpClient, Registry, Service, available, free_port};
 
 use super::logs::{start_gateway, wait_for_gateway, write_gateway};
 use super::pulsar::clock;
@@ -235,7 +235,7 @@ fn each_message_of_pulsar_is_read_by_the_schema_that_the_broker_has_for_it() {
         return;
     }
     let Some(case) = Case::begin("protobuf_pulsar") else { return };
-    let pulsar = Pulsar::start(testkit::PulsarOptions::default()).expect("Pulsar must start");
+    let pulsar = case.pulsar();
     pulsar.create_topic("orders", 0).expect("a topic");
     let (schemas, records) = records(350);
     let orders: Vec<&Record> = of("shop.Order", &records).collect();
@@ -246,8 +246,8 @@ fn each_message_of_pulsar_is_read_by_the_schema_that_the_broker_has_for_it() {
     let answer =
         pulsar.admin("POST", "/schemas/public/default/orders/schema", &body).expect("Pulsar answers");
     assert_eq!(answer.status, 200, "{}", answer.text());
-    let mut first = of_schema(&pulsar, "orders", SchemaKind::ProtobufNative, &schemas[0]);
-    let mut second = of_schema(&pulsar, "orders", SchemaKind::ProtobufNative, &schemas[1]);
+    let mut first = of_schema(pulsar, "orders", SchemaKind::ProtobufNative, &schemas[0]);
+    let mut second = of_schema(pulsar, "orders", SchemaKind::ProtobufNative, &schemas[1]);
     for (old, new) in old.chunks(40).zip(new.chunks(40)) {
         send(&mut first, &bodies(old));
         send(&mut second, &bodies(new));

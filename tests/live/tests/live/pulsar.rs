@@ -124,13 +124,13 @@ fn partitions_that_are_added_and_dead_letters_of_pulsar_are_taken_up() {
         return;
     }
     let Some(case) = Case::begin("pulsar_grows") else { return };
-    let pulsar = Pulsar::start(testkit::PulsarOptions::default()).expect("Pulsar must start");
+    let pulsar = case.pulsar();
     pulsar.create_topic("growing", PARTITIONS).expect("a topic");
     let table = case.table("id UInt64", "id");
-    let pipeline = case.pipeline().input_of("growing", &source(&pulsar, "growing"));
+    let pipeline = case.pipeline().input_of("growing", &source(pulsar, "growing"));
     let running = pipeline.run();
     pipeline.wait_for_live("the program reads", serde_json::Value::is_object);
-    send(&pulsar, "growing", 0..300);
+    send(pulsar, "growing", 0..300);
     table.wait_for(300);
     pulsar.add_partitions("growing", PARTITIONS + 1).expect("grows");
     let options = PulsarOptions::new(&pulsar.service(), &["growing".to_owned()], "x").expect("options");
@@ -154,15 +154,15 @@ fn a_topic_of_pulsar_that_holds_nothing_is_moved_to_its_beginning() {
         return;
     }
     let Some(case) = Case::begin("pulsar_empty") else { return };
-    let pulsar = Pulsar::start(testkit::PulsarOptions::default()).expect("Pulsar must start");
+    let pulsar = case.pulsar();
     pulsar.create_topic("empty", PARTITIONS).expect("a topic");
     let table = case.table("id UInt64", "id");
-    let pipeline = case.pipeline().input_of("empty", &source(&pulsar, "empty"));
+    let pipeline = case.pipeline().input_of("empty", &source(pulsar, "empty"));
     let to_earliest = || pipeline.tool(&["reset"], &["--to", "earliest", "--yes", "--json"], 0);
     pipeline.drain();
     to_earliest();
     pipeline.check(&["--connect"]);
-    send(&pulsar, "empty", 0..30);
+    send(pulsar, "empty", 0..30);
     pipeline.drain();
     assert_eq!(table.count_and_distinct("id"), (30, 30));
     let truncate = || {
@@ -177,15 +177,15 @@ fn a_topic_of_pulsar_that_holds_nothing_is_moved_to_its_beginning() {
     println!("{}", pulsar.stats("empty-partition-0", "internalStats").expect("stats"));
     println!("{}", to_earliest());
     pipeline.drain();
-    send(&pulsar, "empty", 30..60);
+    send(pulsar, "empty", 30..60);
     pipeline.drain();
     assert_eq!(table.count_and_distinct("id"), (60, 60));
     // Messages were deleted before they were read, and none came after them.
-    send(&pulsar, "empty", 60..90);
+    send(pulsar, "empty", 60..90);
     truncate();
     to_earliest();
     pipeline.drain();
-    send(&pulsar, "empty", 90..120);
+    send(pulsar, "empty", 90..120);
     pipeline.drain();
     assert_eq!(table.count_and_distinct("id"), (90, 90));
     assert_eq!(pipeline.lag(), 0);

@@ -183,12 +183,12 @@ fn records_of_a_json_schema_are_read_as_json() {
         return;
     }
     let Some(case) = Case::begin("pulsar_json") else { return };
-    let pulsar = Pulsar::start(testkit::PulsarOptions::default()).expect("Pulsar must start");
-    pulsar.create_topic("readings", 0).expect("a topic");
+    let pulsar = case.pulsar();
+    pulsar.create_topic("json_readings", 0).expect("a topic");
     let table = case.table("id UInt64, note Nullable(String)", "id");
-    let source = format!("{{ pulsar: {{ service: '{}', topic: readings }} }}", pulsar.service());
-    let pipeline = case.pipeline().input_of("readings", &source);
-    let mut producer = of_schema(&pulsar, "readings", SchemaKind::Json, SECOND);
+    let source = format!("{{ pulsar: {{ service: '{}', topic: json_readings }} }}", pulsar.service());
+    let pipeline = case.pipeline().input_of("json_readings", &source);
+    let mut producer = of_schema(pulsar, "json_readings", SchemaKind::Json, SECOND);
     let bodies: Vec<Vec<u8>> =
         (0..100).map(|id| format!("{{\"note\": \"n\", \"id\": {id}}}").into_bytes()).collect();
     send(&mut producer, &bodies);

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use live::Case;
 use live::case::binary;
-use testkit::{ClickHouseOptions, Pulsar, PulsarOptions, Service, available, wait_until};
+use testkit::{ClickHouseOptions, Pulsar, Service, available, wait_until};
 
 use super::pulsar::{PARTITIONS, send};
 
@@ -339,9 +339,9 @@ fn what_a_source_remembers_of_a_reader_is_told_before_a_reset() {
     if !available(&[Service::Pulsar]) {
         return;
     }
-    let pulsar = Pulsar::start(PulsarOptions::default()).expect("Pulsar must start");
+    let pulsar = case.pulsar();
     pulsar.create_topic("ways", PARTITIONS).expect("a topic");
-    send(&pulsar, "ways", 0..600);
+    send(pulsar, "ways", 0..600);
     let source =
         format!("{{ pulsar: {{ service: '{}', topic: ways, subscription: first }} }}", pulsar.service());
     shell.pipeline("pulsar", &source, "ways_readers", "");
@@ -355,7 +355,7 @@ fn what_a_source_remembers_of_a_reader_is_told_before_a_reset() {
         "subscription: first",
         "subscription: second",
     );
-    forget(&pulsar, "first");
+    forget(pulsar, "first");
 
     // A name of its own follows the pipeline's.
     shell.edit("pulsar", ", subscription: second", "");
@@ -366,8 +366,8 @@ fn what_a_source_remembers_of_a_reader_is_told_before_a_reset() {
     has(&said, "is called `forebay-other` from the next run on; delete `forebay-alone`");
     shell.edit("pulsar", "pipeline: alone", "pipeline: other");
     shell.says("run pulsar.yaml --drain", 0);
-    forget(&pulsar, "forebay-alone");
-    send(&pulsar, "ways", 600..690);
+    forget(pulsar, "forebay-alone");
+    send(pulsar, "ways", 600..690);
     shell.says("run pulsar.yaml --drain", 0);
     assert_eq!(table.count_and_distinct("id"), (690, 690));
 }
