@@ -32,7 +32,7 @@ use crate::links;
 const LENGTHS: [u64; 4] = [16, 64, 256, 1024];
 
 /// A copy of a file is known by its bytes alone: fewer than this may be alike by chance.
-const COPY_BYTES_MIN: u64 = 64;
+pub const COPY_BYTES_MIN: u64 = 64;
 
 /// A file's beginning is read so often until it stands still. One that is written over each time has none that anybody could know it by.
 const READS_MAX: usize = 8;
@@ -163,6 +163,11 @@ impl Identity {
         self.prints.iter().take_while(agrees).last().map_or(0, |(length, _)| *length)
     }
 
+    /// The hash of the first `length` bytes, if it was made of that.
+    pub fn print(&self, length: u64) -> Option<u64> {
+        self.prints.iter().find(|(print, _)| *print == length).map(|(_, hash)| *hash)
+    }
+
     /// The identity of `file` as it is now, if it has all the bytes that this one was made of: the same file, perhaps grown, or a copy. The
     /// bytes are read once, so that what is compared is what the new identity is made of.
     ///
@@ -284,6 +289,11 @@ fn unescaped(text: &str) -> Option<String> {
 /// When it cannot be read.
 pub fn head(file: &File) -> io::Result<Vec<u8>> {
     first(file, LENGTHS[LENGTHS.len() - 1])
+}
+
+/// The hash of the first `length` bytes of a beginning, as an identity has it; `None` if there are fewer.
+pub fn print(head: &[u8], length: u64) -> Option<u64> {
+    (length <= head.len() as u64).then(|| hash(head, length))
 }
 
 /// Reads at a place, so that whoever reads the file further on is not disturbed.

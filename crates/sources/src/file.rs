@@ -27,6 +27,7 @@
 //! | an empty file            | no partition yet: nothing is known to know it by                                  |
 //! | `-`                      | standard input: from position 0 only, since what was read is gone                 |
 
+mod around;
 mod claims;
 mod find;
 mod follow;
@@ -52,6 +53,7 @@ use dataflow::{
 use files::Identity;
 
 use crate::thread;
+use around::Around;
 pub use claims::{Claims, shared};
 pub use files::Node;
 use mark::Mark;
@@ -294,12 +296,12 @@ fn recognize(
 ) -> Result<Vec<PartitionStart>, SourceError> {
     let streams: Vec<&str> = known.iter().map(|from| &*from.partition.stream).collect();
     find::check(paths, &streams)?;
-    let others = || Ok(shown.iter().map(|start| start.partition.stream.to_string()).collect());
+    let around = Around::new(|| Ok(shown.iter().map(|start| start.partition.stream.to_string()).collect()));
     let mut by_path: BTreeMap<String, &ReadFrom> = BTreeMap::new();
     let mut nodes = Vec::new();
     for from in known {
         // A file that is missed ends the start here, before anything new is recorded.
-        match place::find(from, &others)? {
+        match place::find(from, &around)? {
             // One of two hard links that were read as two files has gone, or another file was read there later.
             Place::At(file, path) if is_anothers(from, (&path, &file), known) => {}
             Place::At(file, path) => {
@@ -319,6 +321,11 @@ fn recognize(
     // A file that was rotated is its input's still, under the name that it has now.
     let paths = by_path.keys().map(String::as_str).chain(shown.iter().map(|start| &*start.partition.stream));
     claims.take(name, paths).map_err(|why| SourceError::new(SourceFault::Config, why))?;
+    let mut next_index: BTreeMap<&str, u32> = BTreeMap::new();
+    for Partition { stream, index, .. } in known.iter().map(|from| &from.partition) {
+        let next = next_index.entry(stream).or_default();
+        *next = (*next).max(index + 1);
+    }
     let mut recognized = Vec::new();
     for start in &shown {
         let path = &start.partition.stream;
@@ -340,8 +347,7 @@ fn recognize(
                 );
             }
             None => {
-                let namesakes = known.iter().filter(|from| from.partition.stream == *path);
-                let index = namesakes.map(|from| from.partition.index + 1).max().unwrap_or(0);
+                let index = next_index.get(&**path).copied().unwrap_or(0);
                 recognized
                     .push(PartitionStart { partition: Partition::new(path.clone(), index), ..start.clone() });
             }
@@ -362,7 +368,7 @@ fn is_anothers(from: &ReadFrom, (path, file): (&str, &File), known: &[ReadFrom])
         return others().any(|other| node(&other.identity).is_some_and(is_it));
     }
     let stands_there = |other: &ReadFrom| {
-        let found = place::find(other, &|| Ok(Vec::new()));
+        let found = place::find(other, &Around::nothing());
         matches!(found, Ok(Place::At(_, at)) if at == path)
     };
     let is_later = |other: &&ReadFrom| other.partition.index > from.partition.index;

@@ -1,6 +1,7 @@
 //! Where the file is that a position belongs to, after its name was given to another one or to none.
 //!
-//! Owns the search and what follows from it. Does not own the comparison (`files`) or which names a source has (`find`).
+//! Owns the search and what follows from it. Does not own the comparison (`files`), the listings that are searched (`around`), or which names a source
+//! has (`find`).
 //!
 //! A file itself has the beginning that it had and, in front of the position, the bytes that were read there (`mark`).
 //!
@@ -18,7 +19,8 @@
 //! | the same, and has another name by now | the same                                                                     |
 //! | and neither is found                  | nothing more if it was read to its end; else refused                         |
 
-use std::fs::{File, Metadata};
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -28,12 +30,10 @@ use files::identity::head;
 use files::links::{folder, hops};
 use files::{Identity, Likeness};
 
+use super::around::{self, Around, Sibling};
 use super::find::failed;
 use super::inflate::{self, At, Packing, Stands, plain_length};
 use super::mark::{self, Mark};
-
-/// Files of a folder that are inspected; more are no folder of logs.
-const SIBLINGS_MAX: usize = 100_000;
 
 /// A name that was given to more files than this is not a log's.
 pub(super) const NAMESAKES_MAX: u32 = 1 << 16;
@@ -56,15 +56,35 @@ pub(super) enum Place {
     Finished,
 }
 
-/// Finds the file that `from` means; `paths` gives the names of other files that it may have been given.
+/// Finds the file that `from` means, under its name or in what is `around`.
 ///
 /// # Errors
-/// [`SourceFault::Refused`] when its records may be lost. As `paths`, and when the file's folder cannot be listed: a file that nobody
-/// could look for is not known to be gone.
-pub(super) fn find(
-    from: &ReadFrom,
-    paths: &dyn Fn() -> Result<Vec<String>, SourceError>,
-) -> Result<Place, SourceError> {
+/// [`SourceFault::Refused`] when its records may be lost. When the paths cannot be looked through or the file's folder cannot be listed: a file
+/// that nobody could look for is not known to be gone.
+pub(super) fn find(from: &ReadFrom, around: &Around<'_>) -> Result<Place, SourceError> {
+    let found = find_once(from, around);
+    // Files may have been renamed since the listings were made.
+    let is_in_doubt = match &found {
+        Err(error) => error.fault == SourceFault::Refused,
+        Ok(Place::Finished) => has_moved(from, around)?,
+        Ok(Place::At(..)) => false,
+    };
+    match is_in_doubt && around.renew() {
+        true => find_once(from, around),
+        false => found,
+    }
+}
+
+/// Whether files have moved since they were listed: a name leads no more to the inode that it led to. Another file may have that by now, which has not moved.
+fn has_moved(from: &ReadFrom, around: &Around<'_>) -> Result<bool, SourceError> {
+    let Some(identity) = Identity::parse(&from.identity) else { return Ok(false) };
+    let inode = identity.node().inode;
+    let itself = itself(&from.partition.stream, &identity, around)?;
+    let leads_there = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|now| now.ino() == inode);
+    Ok(!itself.is_empty() && !itself.iter().any(leads_there))
+}
+
+fn find_once(from: &ReadFrom, around: &Around<'_>) -> Result<Place, SourceError> {
     let path = &*from.partition.stream;
     let next = from.plain()?;
     let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message).at(&from.partition));
@@ -104,7 +124,7 @@ pub(super) fn find(
     };
     if let Some(identity) = Identity::parse(&from.identity) {
         let was_copied = found.is_some_and(has_lost_its_content) || shorter.is_some();
-        if let Some(place) = elsewhere(path, &identity, read, was_copied, paths)? {
+        if let Some(place) = elsewhere(path, &identity, read, was_copied, around)? {
             return Ok(place);
         }
         if let Some(file) = replaced {
@@ -253,37 +273,32 @@ fn elsewhere(
     identity: &Identity,
     read: Read,
     mut was_copied: bool,
-    paths: &dyn Fn() -> Result<Vec<String>, SourceError>,
+    around: &Around<'_>,
 ) -> Result<Option<Place>, SourceError> {
-    // A name that the paths mean first: the file is shown under it.
-    let is_inode = |other: &PathBuf| {
-        std::fs::metadata(other).is_ok_and(|metadata| metadata.ino() == identity.node().inode)
-    };
-    let mut itself: Vec<PathBuf> = paths()?.into_iter().map(PathBuf::from).filter(is_inode).collect();
-    let mut copies = Vec::new();
-    for name in names(path, identity) {
-        let stem = stem(&name);
-        for sibling in siblings(&folder(&name))? {
-            if sibling.inode == identity.node().inode {
-                itself.push(sibling.path);
-            } else if sibling.name().is_some_and(|name| name.starts_with(&stem)) {
-                copies.push(sibling.path);
-            }
-        }
-    }
-    for path in &itself {
-        match open(path, identity, read) {
+    let inode = identity.node().inode;
+    for path in itself(path, identity, around)? {
+        match open(&path, identity, read) {
             Some((Likeness::Same, place)) => return Ok(Some(place)),
             Some((now, _)) => was_copied |= has_lost_its_content(now),
             None => {}
         }
     }
     // Of a file that is gone nothing is left that would tell that it was copied: then the copy itself has to.
-    let is_copy =
-        |copy: &Path| was_copied || (read.shows(identity) && has_name_of_copy(path, identity, copy));
-    copies.sort();
+    if !was_copied && !read.shows(identity) {
+        return Ok(None);
+    }
+    let print = around::print(identity);
+    let mut copies = BTreeSet::new();
+    for name in names(path, identity) {
+        let folder = around.folder(&folder(&name))?;
+        let may_be_copy = |sibling: &&Sibling| {
+            let is_called_so = was_copied || is_named_as_copy(&name, &sibling.path);
+            sibling.inode != inode && is_called_so && sibling.may_begin(print)
+        };
+        copies.extend(folder.named(stem(&name)).filter(may_be_copy).map(|sibling| sibling.path.clone()));
+    }
     let copy = |copy: &PathBuf| match open(copy, identity, read)? {
-        (Likeness::Copy, place) if is_copy(copy) => Some(place),
+        (Likeness::Copy, place) => Some(place),
         _ => None,
     };
     let found = copies.iter().find_map(copy);
@@ -298,11 +313,19 @@ fn elsewhere(
     Ok(found)
 }
 
-/// Whether a file may be called so because it is a copy of the one that is meant, whose names links may lead to.
-fn has_name_of_copy(path: &str, identity: &Identity, copy: &Path) -> bool {
-    let names = names(path, identity);
-    let mut names = names.iter().filter_map(|name| name.to_str());
-    copy.to_str().is_some_and(|copy| names.any(|name| is_name_of_copy(name, copy)))
+/// The names that the file itself may have now: one that the paths mean first, for it is shown under that.
+fn itself(path: &str, identity: &Identity, around: &Around<'_>) -> Result<Vec<PathBuf>, SourceError> {
+    let inode = identity.node().inode;
+    let mut itself = around.meant(inode)?;
+    for name in names(path, identity) {
+        itself.extend_from_slice(around.folder(&folder(&name))?.of_inode(inode));
+    }
+    Ok(itself)
+}
+
+/// Whether a file may be called so because it is a copy of the other one.
+fn is_named_as_copy(original: &Path, path: &Path) -> bool {
+    original.to_str().zip(path.to_str()).is_some_and(|(original, path)| is_name_of_copy(original, path))
 }
 
 /// The names that a file had: the one that is meant, those that links lead to from there, and the one that they led to when it was first seen.
@@ -328,41 +351,7 @@ fn open(path: &Path, identity: &Identity, read: Read) -> Option<(Likeness, Place
     Some((likeness, Place::At(file, path.to_str()?.to_owned())))
 }
 
-struct Sibling {
-    path: PathBuf,
-    inode: u64,
-}
-
-impl Sibling {
-    fn name(&self) -> Option<String> {
-        Some(self.path.file_name()?.to_str()?.to_owned())
-    }
-}
-
-fn siblings(folder: &Path) -> Result<Vec<Sibling>, SourceError> {
-    let failed = |error| failed(&folder.display().to_string(), "listed", &error);
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed(error)),
-    };
-    let sibling = |entry: std::fs::DirEntry| {
-        let metadata = entry.metadata().ok().filter(Metadata::is_file)?;
-        // As the paths of a source write it.
-        let path = entry.path();
-        let path = path.strip_prefix(".").map(Path::to_owned).unwrap_or(path);
-        Some(Sibling { path, inode: metadata.ino() })
-    };
-    let mut found = Vec::new();
-    for entry in entries.take(SIBLINGS_MAX) {
-        // One that has gone since it was listed is none.
-        found.extend(sibling(entry.map_err(failed)?));
-    }
-    Ok(found)
-}
-
 /// The beginning that a copy's name has in common with the file's: `app` for `app.log`.
-fn stem(path: &Path) -> String {
-    let name = path.file_stem().and_then(|stem| stem.to_str());
-    name.unwrap_or_default().to_owned()
+fn stem(path: &Path) -> &str {
+    path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default()
 }

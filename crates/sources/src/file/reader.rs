@@ -16,6 +16,7 @@ use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{BlockBuilder, Event, Partition, ReadFrom, Reader, SourceError, SourceFault};
 use files::{Identity, Likeness};
 
+use super::around::Around;
 use super::inflate::{self, At, Bytes, CHUNK_BYTES, Stands};
 use super::lines::Lines;
 use super::mark::{Mark, Trail};
@@ -76,6 +77,8 @@ struct Shared {
     work: Mutex<Work>,
     changed: Condvar,
     options: FileOptions,
+    /// Of all files that are opened: thousands that have gone are looked for in one listing.
+    around: Around<'static>,
 }
 
 impl Opened {
@@ -165,7 +168,9 @@ impl FileReader {
         let known = from.clone();
         let jobs = from.into_iter().map(|from| Job { from, open: None }).collect();
         let work = Mutex::new(Work { jobs, known, ..Work::default() });
-        let shared = Arc::new(Shared { work, changed: Condvar::new(), options });
+        let paths = options.paths.clone();
+        let around = Around::new(move || find::files(&paths));
+        let shared = Arc::new(Shared { work, changed: Condvar::new(), options, around });
         let reader = Self { shared: shared.clone(), events, read };
         for _ in 0..threads {
             let (shared, sender) = (shared.clone(), sender.clone());
@@ -359,8 +364,7 @@ fn open_file(
     let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message));
     let nothing = || Ok((Box::new(std::io::empty()) as Bytes, None));
     let next = from.plain()?;
-    let others = || find::files(&options.paths);
-    let (file, path) = match place::find(from, &others)? {
+    let (file, path) = match place::find(from, &shared.around)? {
         Place::At(file, path) if is_anothers(from, (&path, &file), &shared.lock().known) => return nothing(),
         Place::At(file, path) => (file, path),
         Place::Finished => return nothing(),

@@ -3,6 +3,8 @@
 use super::tests::{Dir, FileFixture, append, bodies, fixture, over};
 use super::*;
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use dataflow::conformance::source::Watch;
 
@@ -285,10 +287,10 @@ async fn a_file_that_could_not_be_looked_for_is_not_called_gone() {
     run.run().await.expect("read to its end");
     std::fs::remove_file(&path).expect("the file was there");
     let from = &run.known[0];
-    let gone = place::find(from, &|| Ok(Vec::new()));
+    let gone = place::find(from, &Around::nothing());
     assert!(matches!(gone, Ok(place::Place::Finished)), "{gone:?}");
     let failed = || Err(SourceError::new(SourceFault::Away, "cannot look into `/mnt`: it does not answer"));
-    let error = place::find(from, &failed).expect_err("nobody has looked everywhere");
+    let error = place::find(from, &Around::new(failed)).expect_err("nobody has looked everywhere");
     assert_eq!((error.fault, error.message.contains("/mnt")), (SourceFault::Away, true), "{error}");
 }
 
@@ -515,4 +517,34 @@ async fn a_copy_that_is_read_as_a_file_of_its_own_stays_one_when_the_original_go
     append(&copy, &rows(70..75));
     assert_eq!(run.run().await.unwrap(), ids(70..75));
     assert_eq!(run.run().await.unwrap(), ids(0..0));
+}
+
+#[tokio::test]
+async fn a_listing_that_is_older_than_a_rotation_is_made_again() {
+    let dir = Dir::new("old-listing");
+    let path = dir.write("a.log", &rows(0..50));
+    let mut run = Run::new(std::slice::from_ref(&path));
+    run.run().await.expect("read to its end");
+    let around = Around::nothing();
+    around.folder(Path::new(&dir.path(""))).expect("the folder can be listed");
+    std::fs::rename(&path, dir.path("a.log.1")).unwrap();
+    std::fs::write(&path, rows(90..95)).unwrap();
+    let found = place::find(&run.known[0], &around);
+    assert!(matches!(&found, Ok(place::Place::At(_, at)) if at.ends_with("a.log.1")), "{found:?}");
+}
+
+#[tokio::test]
+async fn thousands_of_files_that_are_gone_are_looked_for_in_one_listing() {
+    let dir = Dir::new("many-gone");
+    let count = 2_000;
+    let names = |first: u64| (first..first + count).map(|n| dir.path(&format!("{n}.json")));
+    names(10_000).for_each(|name| std::fs::write(name, rows(0..3)).unwrap());
+    let mut run = Run::new(&[dir.path("*.json")]);
+    run.run().await.expect("all are read");
+    names(10_000).for_each(|name| std::fs::remove_file(name).unwrap());
+    names(20_000).for_each(|name| std::fs::write(name, rows(3..6)).unwrap());
+    let around = Around::new(|| Ok(names(20_000).collect()));
+    assert_eq!(run.known.len() as u64, count);
+    assert!(run.known.iter().all(|from| matches!(place::find(from, &around), Ok(place::Place::Finished))));
+    assert_eq!(around.made.load(Ordering::Relaxed), 2, "what the paths mean, and their folder");
 }
