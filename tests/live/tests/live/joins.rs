@@ -1,6 +1,6 @@
 //! A join of two topics into ClickHouse's engine, with kills in between; every row against a reading of the records alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -150,6 +150,61 @@ fn rows_without_a_match_are_in_their_tables_once_whatever_is_killed() {
             known.map(|known| [&known["rows"]["sealed"], &known["rows"]["settled"]].map(|n| n.as_u64()));
         assert_eq!(counted, Some([Some(rows as u64); 2]), "{status}");
     }
+    every_record_has_a_fate(&pipeline);
+}
+
+/// A payment without its order has its own number of the order in the key, and NULLs for the rest of the order; orders without a payment are dropped.
+#[test]
+fn right_joined_rows_are_right_to_the_last_one_whatever_is_killed() {
+    with_payments_alone("right");
+}
+
+/// Payments without their order as with `right`, and orders without a payment beside them.
+#[test]
+fn fully_joined_rows_are_right_to_the_last_one_whatever_is_killed() {
+    with_payments_alone("full");
+}
+
+/// A join of this kind, `right` or `full`; what it must write is said from the records alone.
+fn with_payments_alone(kind: &str) {
+    let name = format!("joins_{kind}");
+    let Some(case) = Case::begin(&name) else { return };
+    let table = case.table(
+        "order_id Nullable(UInt64), country Nullable(String), at Nullable(DateTime64(3)), payment_id Nullable(UInt64), \
+         paid_at Nullable(DateTime64(3))",
+        "tuple()",
+    );
+    let TwoTopics { pipeline, feeds } = two_topics(&case, &name);
+    let pipeline = pipeline.step(&STEPS[0].replace("kind: left", &format!("kind: {kind}")));
+    let payments = killed(&pipeline, &feeds, || {});
+    let is_read = |order: &u64| country(*order) != "test";
+    let (mut wanted, mut alone, mut paid) = (Vec::new(), 0, BTreeSet::new());
+    for one @ Payment { id, order, at } in &payments {
+        if matches(one) && is_read(order) {
+            paid.insert(*order);
+            wanted.push(format!("{order} {} {} {id} {at}", country(*order), ordered_at(*order)));
+        } else {
+            alone += 1;
+            wanted.push(format!("{order} - - {id} {at}"));
+        }
+    }
+    let unpaid: Vec<_> = (0..ORDERS)
+        .filter(|order| is_read(order) && !paid.contains(order))
+        .map(|order| format!("{order} {} {} - -", country(order), ordered_at(order)))
+        .collect();
+    assert!(alone > 1_000 && unpaid.len() > 1_000, "there is something to lose");
+    if kind == "full" {
+        wanted.extend(unpaid);
+    }
+    let texts = [
+        "toString(order_id)",
+        "country",
+        "toString(toUnixTimestamp64Milli(at))",
+        "toString(payment_id)",
+        "toString(toUnixTimestamp64Milli(paid_at))",
+    ];
+    let texts = texts.map(|value| format!("ifNull({value}, '-')")).join(", ' ', ");
+    same(table.column(&format!("concat({texts})")), wanted);
     every_record_has_a_fate(&pipeline);
 }
 
