@@ -1,9 +1,9 @@
-//! What the published pipeline of Pulsar, Flink and ClickHouse got wrong, as tests of ours: a greatest value that no record has, and exceptions that
-//! the sink swallows. docs/design/faults.md lists them.
+//! What the published pipeline of Pulsar, Flink and ClickHouse got wrong, as tests of ours: a greatest value that no record has, exceptions that the
+//! sink swallows, and windows of processing time that a replay changes. docs/design/faults.md lists them.
 //!
-//! Does not own NaN, which no JSON holds (`operators`).
+//! Does not own the values at the ends of each type, nor NaN, which no JSON holds (`operators::window::tests::signs`).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use live::pipeline::ended_well;
 use live::{Case, Pipeline, Table};
@@ -223,4 +223,86 @@ fn mistake_02_an_insert_that_fails_is_never_swallowed_and_its_rows_are_late_but_
     pipeline.drain();
     windows::closed_rows_are_right(&table, records);
     assert_eq!((table.dead_letters().count(), pipeline.pending_frames()), (0, 0));
+}
+
+/// Lives of the program that end by a kill, and records that come in each.
+const LIVES: u64 = 5;
+const PER_LIFE: u64 = 2_100;
+
+/// The published windows were of processing time: after a failure the records since the last checkpoint were read again, and fell into other windows
+/// than before, whose results were in the table already.
+#[test]
+fn mistake_03_a_replay_moves_no_sealed_record_into_another_window_of_processing_time() {
+    let Some(case) = Case::begin("mistake_03") else { return };
+    // Not a table that replaces rows: results of before a kill stay, to be compared with.
+    let table = case.table(
+        "device String, window_start DateTime64(3), window_end DateTime64(3), n UInt64, ids Array(UInt64), first_read DateTime64(3), \
+         last_read DateTime64(3), version UInt64",
+        "(device, window_start)",
+    );
+    let pipeline = case
+        .pipeline()
+        .field("device: String")
+        .field("id: UInt64")
+        .step(
+            "window: { key: [device], time: _ingested, size: 3s, emit: { early: 1s, updates: true, version: version }, aggregates: { n: count(), \
+             ids: 'group_array(id, 10000)', first_read: min(_ingested), last_read: max(_ingested) } }",
+        )
+        .batch("{ rows: 200, age: 50ms }");
+    let (feed, mut random) = (case.feed(), Lcg::new(seed()));
+    let send = |ids: std::ops::Range<u64>| {
+        ids.for_each(|id| {
+            feed.push((id % 3) as u32, format!(r#"{{"device":"d{}","id":{id}}}"#, id % 7).as_bytes())
+        });
+        feed.flush();
+    };
+    let (mut amid, mut sealed) = (0, 0);
+    for life in 0..LIVES {
+        let mut running = pipeline.run();
+        let first = life * PER_LIFE;
+        send(first..first + PER_LIFE / 3);
+        pipeline.wait_for_live("this life to seal something", |status| {
+            status["sealed"]["read"].as_u64() > Some(sealed)
+        });
+        // Some of a window is written, and the rest of it comes until the kill.
+        std::thread::sleep(Duration::from_millis(random.below(1_200)));
+        send(first + PER_LIFE / 3..first + 2 * PER_LIFE / 3);
+        std::thread::sleep(Duration::from_millis(random.below(120)));
+        send(first + 2 * PER_LIFE / 3..first + PER_LIFE);
+        std::thread::sleep(Duration::from_millis(random.below(25)));
+        running.kill9().expect("a kill");
+        amid += u64::from(pipeline.lag() > 0);
+        sealed = pipeline.status()["records"]["read"].as_u64().expect("a number");
+        println!("life {} of {LIVES}: {sealed} of {} sealed", life + 1, first + PER_LIFE);
+    }
+    assert!(amid > 0, "no kill came before all was sealed");
+    pipeline.drain();
+    // What closes the windows comes when they are over.
+    std::thread::sleep(Duration::from_millis(3_200));
+    (0..3).for_each(|partition| feed.send_to(partition, [r#"{"device":"end","id":0}"#]));
+    pipeline.drain();
+
+    let all = LIVES * PER_LIFE;
+    let of_all = "FROM {t} WHERE device != 'end'";
+    let count = |sql: String| table.value(&sql).parse::<u64>().expect("a number");
+    let moved = "SELECT count() FROM (SELECT id, uniqExact(window_start) AS windows FROM {t} ARRAY JOIN ids AS id WHERE device != 'end' \
+                 GROUP BY id HAVING windows > 1)";
+    assert_eq!(count(moved.to_owned()), 0, "a record is in two windows, of all results ever written");
+    let outside = "NOT (window_start <= first_read AND first_read <= last_read AND last_read < window_end)";
+    assert_eq!(count(format!("SELECT countIf({outside}) {of_all}")), 0, "a record is outside of its window");
+    assert_eq!(count(format!("SELECT countIf(length(ids) != n) {of_all}")), 0);
+    let newest = format!("(SELECT * {of_all} ORDER BY version DESC LIMIT 1 BY device, window_start)");
+    assert_eq!(count(format!("SELECT sum(n) FROM {newest}")), all);
+    assert_eq!(count(format!("SELECT uniqExact(id) FROM {newest} ARRAY JOIN ids AS id")), all);
+    // A window that was written before a kill and went on after it: only those tell anything.
+    let versions = count(format!("SELECT uniqExact(version) {of_all}"));
+    let grown = count(format!(
+        "SELECT count() FROM (SELECT device, window_start {of_all} GROUP BY ALL HAVING count() > 1)"
+    ));
+    println!(
+        "{amid} of {LIVES} kills before all was sealed; {grown} results were written again, in {versions} versions"
+    );
+    assert!(grown > 0, "no window was written before it had all its records");
+    let records = &pipeline.status()["records"];
+    assert_eq!((records["dead_letters"].as_u64(), records["late"].as_u64()), (Some(0), Some(0)), "{records}");
 }
