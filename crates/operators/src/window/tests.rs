@@ -17,6 +17,7 @@ use super::{Aggregate, Function, Window, WindowConfig, Windows};
 mod emits;
 mod extremes;
 mod model;
+mod signs;
 pub(super) mod spills;
 
 const SIZE: i64 = 1_000;
@@ -459,7 +460,7 @@ fn settings_that_cannot_be_are_refused_by_name() {
 
 /// Of an id, and the sum, the least and the greatest of two columns beside the count: what the published benchmark keeps.
 #[test]
-fn an_open_pair_of_an_id_and_seven_aggregates_takes_at_most_100_bytes() {
+fn an_open_pair_of_an_id_and_seven_aggregates_takes_at_most_96_bytes() {
     let columns = [("id", ColumnType::Int64), ("amount", ColumnType::Int64), ("heat", ColumnType::Float64)];
     let schema = Schema::new(columns.map(|(name, of_type)| Column::new(name, of_type)).to_vec());
     let mut aggregates = vec![aggregate("n", Function::Count, "")];
@@ -493,8 +494,8 @@ fn an_open_pair_of_an_id_and_seven_aggregates_takes_at_most_100_bytes() {
         cut(&mut step, 0);
     }
     assert_eq!(step.entries(), 100_000);
-    let bytes = step.memory_bytes() / step.entries();
-    assert!(bytes <= 100, "{bytes} bytes a pair");
+    let bytes = step.memory_bytes() as f64 / step.entries() as f64;
+    assert!(bytes <= 96.0, "{bytes} bytes a pair");
 }
 
 #[test]
