@@ -41,6 +41,9 @@ pub const ITEM_HEADER: &str = "forebay.item";
 /// created again. The first has none.
 pub const STREAM_HEADER: &str = "forebay.stream";
 
+/// The header by which a dead letter keeps that its record had no body, where the reason of the letter does not say so.
+pub const TOMBSTONE_HEADER: &str = "forebay.tombstone";
+
 /// The header by which a dead letter keeps the table that did not take its row.
 pub const TABLE_HEADER: &str = "forebay.table";
 
@@ -215,6 +218,40 @@ impl RecordBlock {
         (position::era(at) == self.era).then_some(row)
     }
 
+    /// Whether the record at `row` has no body: a tombstone.
+    pub fn is_absent(&self, row: usize) -> bool {
+        self.absent.binary_search(&(row as u32)).is_ok()
+    }
+
+    /// The key of the record at `row`; `None` for a record without one, and for an empty one.
+    pub fn key(&self, row: usize) -> Option<&[u8]> {
+        self.keys.as_ref().map(|keys| keys.get(row)).filter(|key| !key.is_empty())
+    }
+
+    /// A block of the records at `rows`, which ascend, whose bodies are the keys of the records here. It has neither keys nor headers.
+    pub fn of_keys(&self, rows: &[usize]) -> RecordBlock {
+        let mut payloads = Spans::default();
+        rows.iter().for_each(|row| payloads.push(self.key(*row).unwrap_or_default()));
+        RecordBlock {
+            item: None,
+            partition: self.partition.clone(),
+            payloads,
+            absent: Vec::new(),
+            cut: Vec::new(),
+            keys: None,
+            headers: None,
+            head: None,
+            schema: None,
+            era: self.era,
+            positions: rows.iter().map(|row| self.positions[*row]).collect(),
+            times_ms: rows.iter().map(|row| self.times_ms[*row]).collect(),
+            next: self.next,
+            leader_epoch: self.leader_epoch,
+            leader_epoch_within: self.leader_epoch_within,
+            found: Found::default(),
+        }
+    }
+
     /// The record at `at` in a block of its own; `None` if it is not in this one.
     pub fn one(&self, at: Position) -> Option<RecordBlock> {
         let row = self.row_of(at)?;
@@ -223,7 +260,7 @@ impl RecordBlock {
             one.push(spans.get(row));
             one
         };
-        let is_absent = self.absent.binary_search(&(row as u32)).is_ok();
+        let is_absent = self.is_absent(row);
         let cut = self.cut.iter().find(|(cut, _)| *cut == row as u32).map(|(_, whole)| (0, *whole));
         Some(RecordBlock {
             item: self.item,

@@ -12,12 +12,13 @@
 //! | `_partition` | UInt32                 | the partition's number                                                   |
 //! | `_position`  | UInt64                 | the position: of Kafka the offset                                        |
 //! | `_timestamp` | Nullable(DateTime64(3, 'UTC')) | the time that the source gave it                                 |
+//! | `_tombstone` | Bool                   | whether it has no body: a deletion of its key, where the pipeline takes them (`formats::tombstones`) |
 //! | `_ingested`  | DateTime64(3, 'UTC')   | when it was read. A row that was sealed keeps it; a record that a crash lets be read once more gets the new time |
 
 use std::sync::Arc;
 
 use arrow_array::builder::{MapBuilder, MapFieldNames, StringBuilder};
-use arrow_array::{ArrayRef, StringArray, TimestampMillisecondArray, UInt32Array, UInt64Array};
+use arrow_array::{ArrayRef, BooleanArray, StringArray, TimestampMillisecondArray, UInt32Array, UInt64Array};
 
 use crate::block::{TIME_UNKNOWN_MS, headers};
 use crate::{Column, ColumnType, Reason, RecordBlock, Reject};
@@ -39,13 +40,15 @@ pub enum Metadata {
     Position,
     /// `_timestamp`
     Timestamp,
+    /// `_tombstone`
+    Tombstone,
     /// `_ingested`
     Ingested,
 }
 
 impl Metadata {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Key,
         Self::Headers,
         Self::Input,
@@ -53,6 +56,7 @@ impl Metadata {
         Self::Partition,
         Self::Position,
         Self::Timestamp,
+        Self::Tombstone,
         Self::Ingested,
     ];
 
@@ -66,6 +70,7 @@ impl Metadata {
             Self::Partition => "_partition",
             Self::Position => "_position",
             Self::Timestamp => "_timestamp",
+            Self::Tombstone => "_tombstone",
             Self::Ingested => "_ingested",
         }
     }
@@ -86,6 +91,7 @@ impl Metadata {
             Self::Partition => ColumnType::UInt32,
             Self::Position => ColumnType::UInt64,
             Self::Timestamp => ColumnType::Nullable(Box::new(time())),
+            Self::Tombstone => ColumnType::Bool,
             Self::Ingested => time(),
         };
         Column::new(self.name(), column_type)
@@ -94,7 +100,7 @@ impl Metadata {
     /// Why the record at `row` of a block cannot have this column: bytes that are no text.
     pub(crate) fn objects_to(self, block: &RecordBlock, row: usize) -> Option<Reject> {
         let is_text = match self {
-            Self::Key => key(block, row).is_none_or(|key| std::str::from_utf8(key).is_ok()),
+            Self::Key => block.key(row).is_none_or(|key| std::str::from_utf8(key).is_ok()),
             Self::Headers => encoded(block, row).iter().all(|encoded| {
                 headers(encoded).all(|(_, value)| std::str::from_utf8(value.unwrap_or_default()).is_ok())
             }),
@@ -110,6 +116,7 @@ impl Metadata {
             | Self::Partition
             | Self::Position
             | Self::Timestamp
+            | Self::Tombstone
             | Self::Ingested => true,
         };
         let name = self.name();
@@ -125,7 +132,7 @@ impl Metadata {
         };
         match self {
             Self::Key => {
-                let text = |row: &usize| key(block, *row).and_then(|key| std::str::from_utf8(key).ok());
+                let text = |row: &usize| block.key(*row).and_then(|key| std::str::from_utf8(key).ok());
                 Arc::new(rows.iter().map(text).collect::<StringArray>())
             }
             Self::Headers => maps(block, rows),
@@ -139,13 +146,13 @@ impl Metadata {
             Self::Timestamp => {
                 times(&|row| Some(block.times_ms[row]).filter(|time_ms| *time_ms != TIME_UNKNOWN_MS))
             }
+            Self::Tombstone => {
+                let flags: Vec<bool> = rows.iter().map(|row| block.is_absent(*row)).collect();
+                Arc::new(BooleanArray::from(flags))
+            }
             Self::Ingested => times(&|_| Some(read_ms)),
         }
     }
-}
-
-fn key(block: &RecordBlock, row: usize) -> Option<&[u8]> {
-    block.keys.as_ref().map(|keys| keys.get(row)).filter(|key| !key.is_empty())
 }
 
 fn encoded(block: &RecordBlock, row: usize) -> Option<&[u8]> {

@@ -10,7 +10,7 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMillisecondArray,
 
 use crate::block::{
     ERA_HEADER, HEAD_HEADER, ITEM_HEADER, KEY_BYTES_MAX, SCHEMA_HEADER, STREAM_HEADER, TABLE_HEADER,
-    TIME_UNKNOWN_MS, headers, push_header,
+    TIME_UNKNOWN_MS, TOMBSTONE_HEADER, headers, push_header,
 };
 use crate::position::{self, Position};
 use crate::{Column, ColumnType, Partition, RecordBlock, Schema, Spans};
@@ -91,7 +91,7 @@ pub struct Reject {
 impl Reject {
     /// The reject of record `row` of `block`.
     pub fn of(block: &RecordBlock, row: usize, reason: Reason, column: &str, message: String) -> Self {
-        let key = block.keys.as_ref().map(|k| k.get(row)).filter(|k| !k.is_empty());
+        let key = block.key(row);
         let (held, whole) = (block.payloads.get(row), block.whole_bytes(row));
         let raw = &held[..held.len().min(RAW_BYTES_MAX)];
         let message = if (raw.len() as u64) < whole {
@@ -109,6 +109,9 @@ impl Reject {
         let mut headers = block.headers.as_ref().map(|h| without_ours(h.get(row))).unwrap_or_default();
         if block.era != 0 {
             push_header(&mut headers, ERA_HEADER, Some(block.era.to_string().as_bytes()));
+        }
+        if block.is_absent(row) && reason != Reason::NoBody {
+            push_header(&mut headers, TOMBSTONE_HEADER, Some(b"1"));
         }
         if let Some(head) = &block.head {
             // The record cannot be read again without it.
@@ -254,7 +257,8 @@ pub fn of_items(rejects: Vec<Reject>, block: &RecordBlock) -> Vec<Reject> {
 /// A record's headers without those that only dead letters have: so a record that is sent again with the headers of its dead letter counts as whole,
 /// as for every table, and as where it stands now.
 fn without_ours(encoded: &[u8]) -> Vec<u8> {
-    let is_ours = |name: &str| [ERA_HEADER, ITEM_HEADER, STREAM_HEADER, TABLE_HEADER].contains(&name);
+    let is_ours =
+        |name: &str| [ERA_HEADER, ITEM_HEADER, STREAM_HEADER, TABLE_HEADER, TOMBSTONE_HEADER].contains(&name);
     if headers(encoded).all(|(name, _)| !is_ours(name)) {
         return encoded.to_vec();
     }

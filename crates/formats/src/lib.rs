@@ -17,6 +17,7 @@
 //! | `rows`    | the loop over a block's records, those that are rejected unread; columns with their origins |
 //! | [`schemas`] | schemas that records or blocks name, and the plans compiled for them  |
 //! | `shown`   | pieces of a record as messages show them                                |
+//! | [`tombstones`] | records without a body as rows, from their keys                   |
 //! | `varint`  | numbers of seven bits a byte                                            |
 //! | `wide`    | sixteen bytes in one step                                               |
 
@@ -33,6 +34,7 @@ pub mod schemas;
 mod shown;
 #[cfg(test)]
 mod testing;
+pub mod tombstones;
 mod varint;
 mod wide;
 

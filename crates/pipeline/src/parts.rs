@@ -35,13 +35,16 @@ fn part(kind: &str, name: &str, text: String) -> Part {
 }
 
 fn input(input: &Input<'_>) -> Part {
-    let Source { format, fields, time, .. } = input.source;
+    let Source { format, fields, time, tombstones, .. } = input.source;
     let mut text = format!("format {}", json(format));
     if !fields.is_empty() {
         text.push_str(&format!(", fields {}", json(fields)));
     }
     if let Some(time) = time {
         text.push_str(&format!(", time {time}"));
+    }
+    if let Some(tombstones) = tombstones {
+        text.push_str(&format!(", tombstones {}", json(tombstones)));
     }
     part(INPUT, input.name, text)
 }

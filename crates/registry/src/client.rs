@@ -100,6 +100,8 @@ pub struct Client {
     http: reqwest::Client,
     config: Config,
     url: Url,
+    /// Whether the keys of records without a body name schemas too.
+    reads_keys: bool,
 }
 
 #[derive(Deserialize)]
@@ -122,6 +124,16 @@ struct Reference {
 }
 
 impl Client {
+    /// Takes the keys of records without a body for data that name a schema, too.
+    pub fn and_keys(&mut self) {
+        self.reads_keys = true;
+    }
+
+    /// Whether it does.
+    pub(crate) fn reads_keys(&self) -> bool {
+        self.reads_keys
+    }
+
     /// A client of the registry of `config`. Opens no connection yet.
     ///
     /// # Errors
@@ -159,7 +171,7 @@ impl Client {
         let http = builder
             .build()
             .map_err(|error| unusable(format!("the http client cannot be made: {}", chain(&error))))?;
-        Ok(Self { http, config: config.clone(), url })
+        Ok(Self { http, config: config.clone(), url, reads_keys: false })
     }
 
     /// The schema of this number.

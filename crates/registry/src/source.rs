@@ -73,7 +73,12 @@ impl Registry for Client {
     type Key = u32;
 
     fn named(&self, block: &RecordBlock) -> Vec<u32> {
-        schema_ids(block).collect()
+        let mut ids: Vec<u32> = schema_ids(block).collect();
+        if self.reads_keys() && !block.absent.is_empty() {
+            let rows: Vec<usize> = block.absent.iter().map(|row| *row as usize).collect();
+            ids.extend(schema_ids(&block.of_keys(&rows)));
+        }
+        ids
     }
 
     async fn schema(&self, id: &u32) -> Result<Found, RegistryError> {

@@ -3,7 +3,9 @@
 //! Owns the choice: oldest first, up to the limit, leaving out what an earlier replay has taken, what the pipeline reads anew (`dead_letters::anew`), and what is
 //! not one row of a record of several. Does not own the log.
 
-use dataflow::block::{ERA_HEADER, ITEM_HEADER, STREAM_HEADER, TABLE_HEADER, TIME_UNKNOWN_MS, push_header};
+use dataflow::block::{
+    ERA_HEADER, ITEM_HEADER, STREAM_HEADER, TABLE_HEADER, TIME_UNKNOWN_MS, TOMBSTONE_HEADER, push_header,
+};
 use pipeline::replays::STREAM;
 use pipeline::replays::memory::Memory;
 use pipeline::replays::object::{BYTES_MAX, RECORDS_MAX, Replayed};
@@ -16,7 +18,7 @@ use super::letters::{Head, Whole, is_of_step};
 const NAMED_MAX: usize = 10_000;
 
 /// Headers that say where a letter's record stood and what became of it: its record in the replay log stands elsewhere.
-const OF_LETTERS: [&str; 4] = [ERA_HEADER, ITEM_HEADER, STREAM_HEADER, TABLE_HEADER];
+const OF_LETTERS: [&str; 5] = [ERA_HEADER, ITEM_HEADER, STREAM_HEADER, TABLE_HEADER, TOMBSTONE_HEADER];
 
 /// What the filters name.
 #[derive(Debug, Default)]
@@ -117,7 +119,9 @@ pub fn record(whole: &Whole, input_of: &dyn Fn(&str) -> String) -> Replayed {
             push_header(&mut headers, &String::from_utf8_lossy(name), Some(value));
         }
     }
-    let has_body = !(whole.raw.is_empty() && head.reason == dataflow::Reason::NoBody.as_str());
+    let is_tombstone = head.reason == dataflow::Reason::NoBody.as_str()
+        || whole.headers.iter().any(|(name, _)| name.as_slice() == TOMBSTONE_HEADER.as_bytes());
+    let has_body = !(whole.raw.is_empty() && is_tombstone);
     Replayed {
         letter: Some(head.letter.clone()),
         origin,

@@ -188,7 +188,18 @@ fn metadata_stands_behind_the_decoded_columns_and_a_key_that_is_no_text_is_a_rej
     let names: Vec<&str> = rows.schema_ref().fields().iter().map(|field| field.name().as_str()).collect();
     assert_eq!(
         names,
-        ["n", "_key", "_headers", "_input", "_topic", "_partition", "_position", "_timestamp", "_ingested"]
+        [
+            "n",
+            "_key",
+            "_headers",
+            "_input",
+            "_topic",
+            "_partition",
+            "_position",
+            "_timestamp",
+            "_tombstone",
+            "_ingested"
+        ]
     );
     let shown = |row: usize| {
         let cells = rows.columns().iter().map(|column| format!("{:?}", column.slice(row, 1)));
@@ -203,7 +214,8 @@ fn metadata_stands_behind_the_decoded_columns_and_a_key_that_is_no_text_is_a_rej
     assert_eq!(rows.column(6).as_primitive::<arrow_array::types::UInt64Type>().value(1), 6);
     let times = |at: usize| rows.column(at).as_primitive::<arrow_array::types::TimestampMillisecondType>();
     assert_eq!(times(7).iter().collect::<Vec<_>>(), [Some(1_000), None]);
-    assert_eq!(times(8).iter().collect::<Vec<_>>(), [Some(77); 2]);
+    assert_eq!(rows.column(8).as_boolean().iter().collect::<Vec<_>>(), [Some(false); 2]);
+    assert_eq!(times(9).iter().collect::<Vec<_>>(), [Some(77); 2]);
     let reject = &prepared.rejects[0];
     assert_eq!((reject.position, reject.column.as_str(), reject.reason), (7, "_key", Reason::WrongKind));
     assert_eq!(prepared.records, 3);

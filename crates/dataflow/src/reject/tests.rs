@@ -43,3 +43,24 @@ fn a_record_that_is_longer_than_a_reject_keeps_is_kept_in_part_and_says_how_long
         (RAW_BYTES_MAX, RAW_BYTES_MAX, "too long")
     );
 }
+
+#[test]
+fn a_record_without_a_body_is_known_by_its_reason_or_by_a_header() {
+    let mut b = BlockBuilder::new(Partition::new("events", 1), 7);
+    b.push(7, 1_000, None);
+    b.header(TOMBSTONE_HEADER, Some(b"of an earlier letter"));
+    b.push(8, 1_000, Some(b""));
+    let block = b.take();
+    let headers_of = |row, reason| {
+        let reject = Reject::of(&block, row, reason, "", "no".into());
+        headers(&reject.headers).map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(headers_of(0, Reason::NoBody), Vec::<String>::new());
+    assert_eq!(headers_of(0, Reason::Expression), [TOMBSTONE_HEADER]);
+    assert_eq!(headers_of(1, Reason::Malformed), Vec::<String>::new());
+    let keys = block.of_keys(&[0]);
+    assert_eq!(
+        (keys.len(), keys.payloads.get(0), keys.is_absent(0), block.is_absent(0)),
+        (1, &b""[..], false, true)
+    );
+}

@@ -12,6 +12,7 @@ mod protobuf;
 mod sides;
 mod sinks;
 mod steps;
+mod tombstones;
 mod upsert;
 
 use super::faults::{Faults, Position};

@@ -79,7 +79,7 @@ fn a_field_that_only_an_expression_reads_is_decoded_if_its_type_is_declared() {
     assert_eq!(
         planned("", steps),
         "`steps[0].filter`: there is no column `level`; the columns are `id`, `amount`, `country`, `at`, `_key`, `_headers`, `_input`, `_topic`, `_partition`, \
-         `_position`, `_timestamp`, `_ingested`; if it is a field of the record, declare its type, because no column takes it unchanged: write \
+         `_position`, `_timestamp`, `_tombstone` and 1 more; if it is a field of the record, declare its type, because no column takes it unchanged: write \
          `fields: { level: String }` under `source:`\n"
     );
 }
@@ -96,7 +96,7 @@ fn a_select_decodes_what_it_reads_and_what_passes() {
     assert_eq!(
         planned("", steps),
         "`steps[0].select.amount`: there is no column `amount`; the columns are `id`, `country`, `at`, `_key`, `_headers`, `_input`, `_topic`, `_partition`, \
-         `_position`, `_timestamp`, `_ingested`; if it is a field of the record, declare its type, because no column takes it unchanged: \
+         `_position`, `_timestamp`, `_tombstone`, `_ingested`; if it is a field of the record, declare its type, because no column takes it unchanged: \
          write `fields: { amount: Int64 }` under `source:`\n"
     );
     let told = planned(", fields: { amount: UInt8 }", steps);

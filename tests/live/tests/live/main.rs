@@ -125,6 +125,7 @@ mod stopping;
 mod tables;
 mod tls;
 mod told;
+mod tombstones;
 mod topics;
 mod unnest;
 mod upserts;

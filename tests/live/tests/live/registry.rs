@@ -18,7 +18,7 @@ const OTHER: &str =
 const COLUMNS: &str = "sensor_id UInt32, city Nullable(String), temperature Float64, note Nullable(String)";
 
 /// A number of Avro: zigzag, seven bits a byte.
-fn number(value: i64) -> Vec<u8> {
+pub fn number(value: i64) -> Vec<u8> {
     let mut bits = ((value << 1) ^ (value >> 63)) as u64;
     let mut bytes = Vec::new();
     while bits >= 0x80 {
@@ -29,11 +29,11 @@ fn number(value: i64) -> Vec<u8> {
     bytes
 }
 
-fn text(value: &str) -> Vec<u8> {
+pub fn text(value: &str) -> Vec<u8> {
     [number(value.len() as i64), value.as_bytes().to_vec()].concat()
 }
 
-fn framed(id: u32, datum: &[Vec<u8>]) -> Vec<u8> {
+pub fn framed(id: u32, datum: &[Vec<u8>]) -> Vec<u8> {
     [&[0][..], &id.to_be_bytes(), &datum.concat()].concat()
 }
 

@@ -64,6 +64,9 @@ fn a_record_that_failed_again_keeps_its_first_place() {
 fn an_empty_body_is_one_and_none_is_none() {
     assert_eq!(record(&whole("e", "malformed", b"", &[]), &none).body.as_deref(), Some(&b""[..]));
     assert_eq!(record(&whole("e", "no_body", b"", &[]), &none).body, None);
+    // The row of a record without a body that failed further on, in a step or in the table.
+    let tombstone = record(&whole("e", "refused", b"", &[(b"forebay.tombstone", b"1")]), &none);
+    assert_eq!((tombstone.body, tombstone.headers.len()), (None, 0));
 }
 
 #[test]

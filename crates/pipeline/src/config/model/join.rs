@@ -80,7 +80,7 @@ pub struct JoinStep {
     pub at_end: AtEnd,
 
     /// Memory for the rows that wait for a match. When it is full, those that arrived first are spilled to files in the store, at about 6 bytes of memory a row. With `as_of` it holds
-    /// the newest version of every key of the right side too: versions that the watermark has passed are spilled, at about 2 bytes each, and rows that wait are not. Taken from the
+    /// the newest version of every key of the right side too: versions that the watermark has passed are spilled, at a few bytes of memory each, and rows that wait are not. Taken from the
     /// pipeline's `memory`, at most a quarter of it.
     #[serde(default = "default_memory")]
     #[schemars(extend(

@@ -6,6 +6,7 @@
 mod format;
 mod kafka;
 mod pulsar;
+mod tombstones;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ pub use format::{
 };
 pub use kafka::{Fetch, Kafka, Mechanism, OAuth, Sasl, Security, Tls};
 pub use pulsar::{Pulsar, PulsarSecurity, PulsarTls};
+pub use tombstones::{KeyFormat, Tombstones};
 
 /// Where records come from: exactly one of `kafka`, `pulsar`, `log`, `listen`, `file`, `generator`, and the records' `format`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -67,6 +69,10 @@ pub struct Source {
     /// names; without that the broker's timestamp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Identifier>,
+
+    /// Makes rows of records without a body, which say by their keys what was deleted; from Kafka and Pulsar. They are dead letters if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tombstones: Option<Tombstones>,
 
     /// How far ahead of the others of its partition, or of this machine's clock, a record may move the watermark. With less, a sender whose clock is wrong closes no window
     /// early; but where records of one partition are further apart, the watermark stays several of them behind. `1h`, or a quarter of the shortest `size`, `slide`, `step`

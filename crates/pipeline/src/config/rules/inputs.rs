@@ -101,6 +101,7 @@ impl Rules<'_> {
             self.log(input);
             self.generator(input);
             self.format(input);
+            self.tombstones(input);
             self.fields(input);
         }
         if pipeline.source.is_none() {

@@ -376,6 +376,19 @@ rate from Some(\"rate\") Same
     assert_eq!(told, expected);
 }
 
+/// A record without a body says so by a column that the source fills.
+#[test]
+fn a_record_without_a_body_may_be_a_deletion() {
+    let inputs = temporal().map(|(name, fields)| (name, fields.replace(" at:", " created_at:")));
+    let inputs = inputs.each_ref().map(|(name, fields)| (*name, fields.as_str()));
+    let join = "{ join: { left: orders, right: rates, on: [currency], as_of: orders, deleted: _tombstone, kind: left } }";
+    let told = planned(&inputs, join, &table(&[("id", ColumnType::String), ("rate", ColumnType::Int64)]));
+    assert!(
+        told.contains("rates: currency String, rate Int64, created_at DateTime64(3), _tombstone Bool"),
+        "{told}"
+    );
+}
+
 #[test]
 fn a_deletion_that_is_no_condition_is_refused_where_it_stands() {
     let inputs = temporal().map(|(name, fields)| (name, fields.replace(" at:", " created_at:")));

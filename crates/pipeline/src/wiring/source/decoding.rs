@@ -14,6 +14,7 @@ use formats::json::{JsonDecoder, JsonOptions};
 use formats::otlp::{OtlpDecoder, OtlpOptions};
 use formats::protobuf::{ProtobufDecoder, ProtobufOptions};
 use formats::schemas::Schemas;
+use formats::tombstones::{Keys, WithTombstones, key_columns};
 use registry::{Client, Kind, WithSchemas};
 use sources::file::Csv;
 use sources::pulsar::{PulsarOptions, SchemaClient};
@@ -23,8 +24,10 @@ use super::file_csv;
 use super::options::pulsar_connection;
 use super::protobuf::types;
 use crate::config::model::Input;
-use crate::config::model::source::{self as model, AvroFormat, CsvFormat, EpochUnit, Format, ProtobufFormat};
-use crate::config::values::Secret;
+use crate::config::model::source::{
+    self as model, AvroFormat, CsvFormat, EpochUnit, Format, KeyFormat, ProtobufFormat, Tombstones,
+};
+use crate::config::values::{Field, Secret};
 use crate::lookups::source::{Looks, WithLookups};
 use crate::wiring::WiringError;
 
@@ -105,6 +108,53 @@ impl Decoding {
 /// # Errors
 /// When a column cannot be filled from that format, a zone is not known, a schema's file cannot be read, or a registry's settings do not do.
 pub fn decoder(input: &Input<'_>, schema: Schema) -> Result<Decoding, WiringError> {
+    let decoding = of_format(input, schema)?;
+    match &input.source.tombstones {
+        None => Ok(decoding),
+        Some(tombstones) => with_tombstones(input, tombstones, decoding),
+    }
+}
+
+/// The same, with the tombstones of the input as rows.
+fn with_tombstones(
+    input: &Input<'_>,
+    tombstones: &Tombstones,
+    decoding: Decoding,
+) -> Result<Decoding, WiringError> {
+    let path = format!("{}.tombstones", input.path);
+    let settings = |error: &dyn std::fmt::Display| WiringError::Settings(format!("`{path}`: {error}"));
+    let names = |of: &[Field]| of.iter().map(|name| name.as_str().to_owned()).collect::<Vec<_>>();
+    let (fields, format) = (names(&tombstones.key), &input.source.format);
+    let schema = key_columns(decoding.decoder.schema(), &fields);
+    if schema.columns().is_empty() {
+        let message = format!(
+            "no column of the table, and no step, reads a field of the key (`{}`)",
+            fields.join("`, `")
+        );
+        return Err(settings(&message));
+    }
+    let Decoding { decoder, mut schemas, looks } = decoding;
+    let keys = match (tombstones.format, &mut schemas) {
+        (KeyFormat::Text, _) => Keys::Text(fields[0].clone()),
+        (KeyFormat::Json, _) => Keys::Records(json_decoder((format, &path), schema)?),
+        (KeyFormat::Avro, Fetched::Registry(client, schemas)) => {
+            client.and_keys();
+            let avro = format.avro().unwrap_or_default();
+            let decoder =
+                AvroDecoder::framed(schema, schemas.clone(), avro_options(&avro, record_bytes(format)));
+            Keys::Records(Arc::new(decoder.map_err(|error| settings(&error))?))
+        }
+        (KeyFormat::Avro, Fetched::Nothing | Fetched::Brokers(..)) => {
+            return Err(settings(&"keys in Avro need the registry of `format`"));
+        }
+    };
+    let decoder = WithTombstones::new(decoder, keys, &names(&tombstones.timestamp));
+    let decoder = Arc::new(decoder.map_err(|error| settings(&error))?);
+    Ok(Decoding { decoder, schemas, looks })
+}
+
+/// The decoder of records with a body.
+fn of_format(input: &Input<'_>, schema: Schema) -> Result<Decoding, WiringError> {
     let (format, path) = (&input.source.format, format!("{}.format", input.path));
     let pulsar = input.source.pulsar.as_ref();
     if let Some((signal, _)) = format.otlp() {
@@ -167,11 +217,7 @@ fn avro_decoder(
     schema: Schema,
 ) -> Result<Decoding, WiringError> {
     let settings = |error: &dyn std::fmt::Display| WiringError::Settings(format!("`{path}.avro`: {error}"));
-    let options = AvroOptions {
-        assume_timezone: avro.timezone.clone(),
-        epoch_unit: epoch_unit(avro.epoch_unit),
-        record_bytes_max,
-    };
+    let options = avro_options(avro, record_bytes_max);
     match (&avro.schema_file, &avro.registry, pulsar) {
         (Some(file), None, _) => {
             let of_file = |error: &dyn std::fmt::Display| settings(&format!("schema_file `{file}`: {error}"));
@@ -195,6 +241,14 @@ fn avro_decoder(
             Ok(Decoding { decoder, schemas, looks: None })
         }
         _ => Err(settings(&"write either `schema_file` or `registry`")),
+    }
+}
+
+fn avro_options(avro: &AvroFormat, record_bytes_max: usize) -> AvroOptions {
+    AvroOptions {
+        assume_timezone: avro.timezone.clone(),
+        epoch_unit: epoch_unit(avro.epoch_unit),
+        record_bytes_max,
     }
 }
 
