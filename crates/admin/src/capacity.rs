@@ -3,7 +3,7 @@
 //! Owns the arithmetic, as pure functions from the pipeline file, the load and measured coefficients to lines of an answer. Does not own the
 //! coefficients ([`coefficients`]), the prices ([`prices`]) nor what windows keep and give (`windows`).
 //!
-//! Every line names the assumption behind it. It is a model: what it knows was measured on two cores, and it takes costs to grow with the
+//! Every line names the assumption behind it: a figure that is neither of the file nor of the report says where it was measured, or that it is assumed. It is a model: what it knows was measured on two cores, and it takes costs to grow with the
 //! number of records and their bytes.
 
 pub mod coefficients;
@@ -29,6 +29,9 @@ const SERIAL: f64 = 0.137;
 const MERGES: f64 = 4.0;
 /// CPU-seconds for merging a row once, of five columns and 200 bytes of JSON.
 const MERGE_CPU_S_A_ROW: f64 = 0.57e-6;
+/// Of a settled version of a temporal join in a file: its bytes there beside its columns, and in memory (`docs/joins.md`).
+const VERSION_DISK_BYTES: f64 = 38.0;
+const VERSION_INDEX_BYTES: f64 = 4.0;
 /// Requests of a seal and of its insert (`docs/stores.md`).
 const PUTS_A_SEAL: f64 = 2.0;
 const GETS_A_SEAL: f64 = 3.0;
@@ -95,6 +98,15 @@ fn spilled_row(bytes_in_memory: f64) -> Spilled {
     }
 }
 
+/// A version of a temporal join that takes so many bytes in memory, once it is settled (`docs/joins.md`, Memory and state).
+fn spilled_version(bytes_in_memory: f64) -> Spilled {
+    Spilled {
+        disk_bytes: (bytes_in_memory - 53.0).max(0.0) + VERSION_DISK_BYTES,
+        memory_bytes: VERSION_INDEX_BYTES,
+        index_share: 9.0 / 16.0,
+    }
+}
+
 /// What a pipeline keeps, by its file.
 #[derive(Clone, Debug)]
 struct Kept {
@@ -112,6 +124,10 @@ struct Kept {
     memory: f64,
     /// Bytes of each in files, if what does not fit is spilled.
     spilled: Option<Spilled>,
+    /// How many of them are in memory alone, whatever is spilled.
+    waiting: f64,
+    /// Where the bytes of a key are from.
+    from: &'static str,
 }
 
 /// The lines of the answer, in the order in which they are read.
@@ -169,7 +185,7 @@ fn forebay(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load, bytes: f64, k
         value: cores,
         unit: "cores",
         because: format!(
-            "{:.0} records a second at {:.0} a CPU-second ({}){longer}; busy to {:.0} %{}",
+            "{:.0} records a second at {:.0} a CPU-second ({}){longer}; busy to {:.0} % (assumed){}",
             load.rate,
             known.records_per_cpu_s,
             known.from,
@@ -185,8 +201,8 @@ fn forebay(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load, bytes: f64, k
         value: (load.rate / lane_max).ceil().max(1.0),
         unit: "",
         because: format!(
-            "one process does up to {lane_max:.0} records a second: {:.1} % of its work is in order; more are pipelines of their own, \
-             each with a part of the keys",
+            "one process does up to {lane_max:.0} records a second: {:.1} % of its work is in order (measured with `dedup`, docs/capacity.md; assumed for \
+             this pipeline); more are pipelines of their own, each with a part of the keys",
             100.0 * SERIAL
         ),
     });
@@ -246,7 +262,7 @@ fn memory(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load, known: &Coeffi
         value: 1.2 * budget / 1e6,
         unit: "MB",
         because: format!(
-            "`memory: {}` and a fifth: it holds what is read ahead, batches, frames and state",
+            "`memory: {}` and a fifth (assumed): it holds what is read ahead, batches, frames and state",
             pipeline.memory
         ),
     });
@@ -256,7 +272,12 @@ fn memory(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load, known: &Coeffi
         let Some(kept) = kept(pipeline, at, Load { rate, ..load }, known) else { continue };
         let bytes = kept.keys * kept.bytes_a_key;
         let spilled = kept.keys - kept.memory / kept.bytes_a_key;
-        let has_index = |of_key: &Spilled| spilled * of_key.memory_bytes <= kept.memory * of_key.index_share;
+        let waiting = kept.waiting * kept.bytes_a_key;
+        let has_index = |of_key: &Spilled| {
+            let index = spilled * of_key.memory_bytes;
+            let has_room = kept.waiting <= 0.0 || index + waiting <= kept.memory;
+            index <= kept.memory * of_key.index_share && has_room
+        };
         let held = match (bytes <= kept.memory, kept.spilled.filter(has_index)) {
             (true, _) if kept.keys * kept.bytes_a_key_max <= kept.memory => "which fits".to_owned(),
             (true, _) => {
@@ -289,14 +310,19 @@ fn memory(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load, known: &Coeffi
 /// What a key takes, in words.
 fn each(kept: &Kept) -> String {
     match kept.open.is_empty() {
-        true => format!("{:.0} bytes{}", kept.bytes_a_key, kept.note),
-        false => format!("at least {:.0} bytes ({})", kept.bytes_a_key, kept.open.join(", ")),
+        true => format!("{:.0} bytes{} ({})", kept.bytes_a_key, kept.note, kept.from),
+        false => format!("at least {:.0} bytes ({}; {})", kept.bytes_a_key, kept.open.join(", "), kept.from),
     }
 }
 
 /// What the step `at` keeps of so many rows a second.
 fn kept(pipeline: &Pipeline, at: usize, load: Load, known: &Coefficients) -> Option<Kept> {
     let step = &pipeline.steps[at];
+    let kind = match (&step.dedup, &step.window) {
+        (Some(_), _) => Kind::Dedup,
+        (None, Some(_)) => Kind::Window,
+        (None, None) => Kind::Join,
+    };
     let plain = |keys, bytes_a_key, memory, spilled| {
         Some(Kept {
             keys,
@@ -306,6 +332,8 @@ fn kept(pipeline: &Pipeline, at: usize, load: Load, known: &Coefficients) -> Opt
             note: "",
             memory,
             spilled,
+            waiting: 0.0,
+            from: known.bytes_from(kind),
         })
     };
     if let Some(dedup) = &step.dedup {
@@ -315,14 +343,14 @@ fn kept(pipeline: &Pipeline, at: usize, load: Load, known: &Coefficients) -> Opt
         };
         let keys = load.keys.unwrap_or(in_window).min(in_window);
         let memory = dedup.memory.bytes as f64;
-        return plain(keys, known.bytes_a_key(Kind::Dedup), memory, Some(SPILLED_KEY));
+        return plain(keys, known.bytes_a_key(kind), memory, Some(SPILLED_KEY));
     }
     if let Some(window) = &step.window {
         let keys = windows::open_keys(window, load.keys, load.rate);
         let memory = window.memory.bytes as f64;
         let is_in_memory = window.gap.is_some() || window.emit.is_some();
         let spilled = |bytes| (!is_in_memory).then(|| spilled_pair(bytes));
-        if let Some(measured) = known.measured_bytes_a_key(Kind::Window) {
+        if let Some(measured) = known.measured_bytes_a_key(kind) {
             return plain(keys, measured, memory, spilled(measured));
         }
         let is_behind = pipeline.steps[..at].iter().any(|before| before.window.is_some());
@@ -333,14 +361,16 @@ fn kept(pipeline: &Pipeline, at: usize, load: Load, known: &Coefficients) -> Opt
     let join = step.join.as_ref()?;
     let (before, after) = join.interval();
     let lateness_s = join.lateness.duration().as_secs_f64();
-    let bytes_a_key = known.bytes_a_key(Kind::Join);
+    let bytes_a_key = known.bytes_a_key(kind);
     let memory = join.memory.bytes as f64;
     if join.is_temporal() {
         // Half of the records are versions: without `--keys` each is of a key of its own. Left rows wait for `lateness`.
         let versions = load.keys.unwrap_or(load.days * SECONDS_A_DAY * load.rate / 2.0);
-        let keys = versions + load.rate / 2.0 * lateness_s;
-        let note = " (the newest version of each key stays for ever)";
-        return plain(keys, bytes_a_key, memory, None).map(|kept| Kept { note, ..kept });
+        let waiting = load.rate / 2.0 * lateness_s;
+        let note =
+            " (the newest version of each key stays for ever; half of the records are taken for versions)";
+        let kept = plain(versions + waiting, bytes_a_key, memory, Some(spilled_version(bytes_a_key)))?;
+        return Some(Kept { note, waiting, ..kept });
     }
     // A left row waits for `after`, a right row for `before`, and both for `lateness`; each side has half of the records.
     let waits = (before + after).as_secs_f64() / 2.0 + lateness_s;
@@ -362,7 +392,10 @@ fn store(
         what: "written to the store",
         value: written / 1e6,
         unit: "MB/s",
-        because: format!("{:.0} % of the records' bytes, and deleted once settled", 100.0 * SEALED_SHARE),
+        because: format!(
+            "{:.0} % of the records' bytes (assumed), and deleted once settled",
+            100.0 * SEALED_SHARE
+        ),
     });
     let spool = pipeline.spool.bytes.bytes as f64;
     lines.push(Line {
@@ -382,7 +415,7 @@ fn store(
         value: puts + gets,
         unit: "a second",
         because: format!(
-            "{seals:.1} seals a second ({why}) of {PUTS_A_SEAL:.0} puts and {GETS_A_SEAL:.0} gets"
+            "{seals:.1} seals a second ({why}) of {PUTS_A_SEAL:.0} puts and {GETS_A_SEAL:.0} gets (docs/stores.md)"
         ),
     });
     // Requests to a disk cost nothing.
@@ -416,7 +449,7 @@ fn clickhouse(
         value: cores,
         unit: "cores",
         because: format!(
-            "{:.2} µs a row to insert ({}), and {MERGES:.0} merges of each at {:.2} µs; busy to {:.0} %; no views, no queries",
+            "{:.2} µs a row to insert ({}), and {MERGES:.0} merges of each at {:.2} µs (assumed); busy to {:.0} % (assumed); no views, no queries",
             1e6 * known.clickhouse_cpu_s_a_row,
             known.from,
             1e6 * MERGE_CPU_S_A_ROW,
@@ -433,7 +466,7 @@ fn partitions(lines: &mut Vec<Line>, load: Load, bytes: f64) {
         value: (load.rate * bytes / PARTITION_BYTES_PER_S).ceil().max(1.0),
         unit: "at least",
         because: format!(
-            "{:.0} MB/s a partition; Forebay reads any number of them in one process",
+            "{:.0} MB/s a partition (assumed); Forebay reads any number of them in one process",
             PARTITION_BYTES_PER_S / 1e6
         ),
     });

@@ -117,6 +117,16 @@ impl Coefficients {
         self.measured_bytes_a_key(kind).unwrap_or_else(|| of_this_version().map_or(0.0, |(_, bytes)| *bytes))
     }
 
+    /// Where the bytes of a key are from, for messages.
+    pub fn bytes_from(&self, kind: Kind) -> &'static str {
+        match (self.measured_bytes_a_key(kind), kind) {
+            (Some(_), _) => "measured by the report",
+            (None, Kind::Dedup) => "docs/design/state.md",
+            (None, Kind::Window) => "docs/windows.md",
+            (None, Kind::Join) => "assumed: 53 and columns of 100, docs/design/joins.md",
+        }
+    }
+
     /// Bytes of state a key, if a report has them.
     pub fn measured_bytes_a_key(&self, kind: Kind) -> Option<f64> {
         self.bytes_a_key.filter(|(measured, _)| *measured == kind).map(|(_, bytes)| bytes)

@@ -100,6 +100,13 @@ fn a_temporal_join_keeps_a_version_of_each_key_for_ever() {
     let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("p.yaml")));
     let state = state_of(&pipeline, Some(1e6));
     assert!((state.value - 153.0).abs() < 1e-9 && state.because.contains("for ever"), "{state:?}");
+    // Of a few times as many keys the versions are in files, and of too many their index does not fit.
+    let state = state_of(&pipeline, Some(10e6));
+    assert!(state.because.contains("spilled to files, with 33 MB of memory for their index"), "{state:?}");
+    let lines_of = lines(&pipeline, Load { keys: Some(10e6), ..load(1e5) }, &known(), &Prices::default());
+    let spool = pipeline.spool.bytes.bytes as f64 / 1e9;
+    let in_files = line(&lines_of, "store_bytes").value - spool;
+    assert!((in_files - (10e6 - 268_435_456.0 / 153.0) * 138.0 / 1e9).abs() < 1e-6, "{in_files}");
     // Without the number of keys each version is of a key of its own.
     let state = state_of(&pipeline, None);
     assert!(state.because.contains("MORE than the step's `memory`"), "{state:?}");
@@ -150,6 +157,33 @@ fn more_than_a_process_can_do_in_order_is_several_processes() {
         |rate| line(&lines(&of("", "./data"), load(rate), &known(), &Prices::default()), "pipelines").value;
     assert_eq!(processes(1e6), 1.0);
     assert_eq!(processes(20e6), 4.0);
+}
+
+/// What is neither of the file nor measured is called so.
+#[test]
+fn a_figure_that_is_not_of_the_report_says_where_it_is_from() {
+    let mut of_report = report();
+    let because = |known: &Coefficients, key| {
+        line(&lines(&of(DEDUP, "./data"), load(1e6), known, &Prices::default()), key).because
+    };
+    let known = Coefficients::of_report(&of_report, "r.json").expect("a report");
+    assert!(because(&known, "forebay_cores").contains("2000000 a CPU-second (r.json)"));
+    assert!(because(&known, "state_bytes").contains("(measured by the report)"));
+    of_report["summary"].as_object_mut().expect("an object").remove("state_bytes_per_key");
+    let known = Coefficients::of_report(&of_report, "r.json").expect("a report");
+    assert!(because(&known, "state_bytes").contains("(docs/design/state.md)"));
+    for (key, said) in [
+        ("forebay_cores", "busy to 70 % (assumed)"),
+        ("pipelines", "docs/capacity.md; assumed for this pipeline"),
+        ("memory_bytes", "a fifth (assumed)"),
+        ("store_bytes_per_s", "of the records' bytes (assumed)"),
+        ("store_requests_per_s", "(docs/stores.md)"),
+        ("clickhouse_cores", "0.57 µs (assumed)"),
+        ("partitions", "a partition (assumed)"),
+        ("cost", "(list prices)"),
+    ] {
+        assert!(because(&known, key).contains(said), "{key}: {}", because(&known, key));
+    }
 }
 
 fn report() -> Value {

@@ -136,7 +136,7 @@ fn what_differing_values_take_is_said_and_fits_only_if_each_record_with_its_own_
     let open = of(both, 1e6);
     near(&open, 100e3 * 82.0 / 1e6);
     for said in [
-        "100000 keys of at least 82 bytes (`p`: 30 for each range of values, `d`: 25 for each different value)",
+        "100000 keys of at least 82 bytes (`p`: 30 for each range of values, `d`: 25 for each different value; docs/windows.md)",
         "which fits as long as a key takes no more than 2684 bytes",
     ] {
         assert!(open.because.contains(said), "{open:?}");
