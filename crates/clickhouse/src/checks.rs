@@ -102,6 +102,8 @@ pub struct Facts {
     pub table: Option<TableRow>,
     /// False if the table is not there because its database is not.
     pub has_database: bool,
+    /// False if the table is not there and this user has no right to make it; true if that is not known.
+    pub may_create: bool,
     /// The views on it and on their targets, however deep.
     pub views: Vec<View>,
     /// Identities that repeated connections met.
@@ -310,6 +312,28 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
         table_uuid: table.identity(),
         notes,
     })
+}
+
+/// Why a table that is still to be created cannot be, or would be created in vain: what this user may not do, or not set.
+pub fn faults_before_create(facts: &Facts, config: &TableConfig) -> Vec<Fault> {
+    let server = &facts.server;
+    let of = Of {
+        partitions_max: 1,
+        seconds: server.insert_seconds,
+        question_seconds: server.question_seconds,
+        zone: server.zone.clone(),
+        shared: false,
+    };
+    let mut faults = server.known.faults(&of, server.version);
+    // Of a user that only reads nobody knows what is granted.
+    if !facts.may_create && !server.known.only_reads() {
+        let user = &server.known.user;
+        let message =
+            format!("table `{}` does not exist, and user `{user}` may not create it", config.name());
+        let grant = format!("GRANT CREATE TABLE ON {} TO {}", config.quoted(), identifier(user));
+        faults.push(Fault { kind: TableFault::Access, ..Fault::fixed_by(message, grant) });
+    }
+    faults
 }
 
 /// The statement that makes the table.

@@ -13,14 +13,23 @@ use crate::checks::read;
 use crate::client::{Client, QueryError};
 use crate::config::ServerConfig;
 
-/// Settings by name.
-type Named = Arc<Vec<(&'static str, String)>>;
+/// The server's code for what a request that only reads may not do.
+const READONLY: i32 = 164;
+const ONLY_TABLES: &str = "the question reads tables and may do nothing else, but a condition in it, or a view in the table's place, would change something, or \
+     reach a file or another server";
+
+/// Settings by name: those of every question, and those with the one that forbids all but reading tables.
+#[derive(Debug)]
+struct Named {
+    all: Vec<(&'static str, String)>,
+    read_only: Vec<(&'static str, String)>,
+}
 
 /// A client that names those settings in each question.
 pub struct Reader {
     client: Client,
     /// Read before the first question; the commands that ask end long before a server has others.
-    settings: Mutex<Option<Named>>,
+    settings: Mutex<Option<Arc<Named>>>,
 }
 
 impl Reader {
@@ -46,7 +55,23 @@ impl Reader {
         sql: &str,
         params: &[(&str, &str)],
     ) -> Result<Vec<T>, QueryError> {
-        self.client.rows_with(sql, &read::borrowed(&self.settings().await?), params).await
+        self.client.rows_with(sql, &read::borrowed(&self.settings().await?.all), params).await
+    }
+
+    /// As [`Reader::rows`], for SQL of which others may have written a part: it can read tables, and do nothing else.
+    ///
+    /// # Errors
+    /// As [`Reader::rows`], and when the SQL would change something, or reach a file or another server.
+    pub async fn rows_of_tables<T: DeserializeOwned>(&self, sql: &str) -> Result<Vec<T>, QueryError> {
+        let named = self.settings().await?;
+        let rows = self.client.rows_with(sql, &read::borrowed(&named.read_only), &[]).await;
+        rows.map_err(|error| match error.code {
+            // The user is not at fault: it is asked for.
+            READONLY if named.read_only.len() > named.all.len() => {
+                QueryError { message: ONLY_TABLES.to_owned(), ..error }
+            }
+            _ => error,
+        })
     }
 
     /// As [`Reader::rows`], for a question that always has exactly one row as its answer.
@@ -58,16 +83,19 @@ impl Reader {
         sql: &str,
         params: &[(&str, &str)],
     ) -> Result<T, QueryError> {
-        self.client.one(sql, &read::borrowed(&self.settings().await?), params).await
+        self.client.one(sql, &read::borrowed(&self.settings().await?.all), params).await
     }
 
-    async fn settings(&self) -> Result<Named, QueryError> {
+    async fn settings(&self) -> Result<Arc<Named>, QueryError> {
         let known = || self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known().clone();
         if let Some(settings) = before {
             return Ok(settings);
         }
-        let settings = Arc::new(read::known(&self.client).await?.ask());
+        let server = read::known(&self.client).await?;
+        let all = server.ask();
+        let read_only = all.iter().cloned().chain(server.read_only()).collect();
+        let settings = Arc::new(Named { all, read_only });
         *known() = Some(settings.clone());
         Ok(settings)
     }

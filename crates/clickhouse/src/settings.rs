@@ -205,6 +205,17 @@ impl Known {
         each.collect()
     }
 
+    /// What a question names besides that has text of others in it: it reads tables, and reaches no file and no other server. A user that only reads
+    /// may not set this, and is left as it is.
+    pub fn read_only(&self) -> Option<(&'static str, String)> {
+        (self.has(READONLY) && !self.only_reads()).then(|| (READONLY, "1".to_owned()))
+    }
+
+    /// Whether a profile keeps this user from all but reading, whatever it is granted.
+    pub fn only_reads(&self) -> bool {
+        self.settings.get(READONLY).is_some_and(|shown| matches!(shown.value.as_str(), "1" | "2"))
+    }
+
     fn chosen(&self, pins: &[Pin], of: &Of) -> Vec<(&'static str, String)> {
         let each = pins.iter().filter_map(|pin| {
             let shown = self.settings.get(pin.name)?;

@@ -114,6 +114,10 @@ impl ClickHouseTable {
         let client = Client::new(server, runtime).map_err(|e| vec![e.into()])?;
         let mut facts = read::facts(&client, &config).await.map_err(|e| vec![e])?;
         if let (true, Some(create)) = (facts.lacks_table_alone(), &config.create) {
+            let faults = checks::faults_before_create(&facts, &config);
+            if !faults.is_empty() {
+                return Err(faults);
+            }
             make(&client, &config, create, &facts.server.known.make()).await?;
             facts = read::facts(&client, &config).await.map_err(|e| vec![e])?;
         }
@@ -121,7 +125,7 @@ impl ClickHouseTable {
         Ok(Self::with_plan(client, config, plan))
     }
 
-    /// Every fault that [`ClickHouseTable::open`] would find; writes nothing. A table that `open` would make is no fault.
+    /// Every fault that [`ClickHouseTable::open`] would find before it writes; a table that `open` would make is none.
     pub async fn check(server: ServerConfig, config: &TableConfig, runtime: Arc<dyn Runtime>) -> Vec<Fault> {
         let read = async {
             let client = Client::new(server, runtime)?;
@@ -129,7 +133,9 @@ impl ClickHouseTable {
         };
         match read.await {
             Err(fault) => vec![fault],
-            Ok(facts) if facts.lacks_table_alone() && config.create.is_some() => Vec::new(),
+            Ok(facts) if facts.lacks_table_alone() && config.create.is_some() => {
+                checks::faults_before_create(&facts, config)
+            }
             Ok(facts) => checks::judge(&facts, config).err().unwrap_or_default(),
         }
     }

@@ -157,6 +157,11 @@ async fn a_look_and_the_rows_of_a_frame_come_from_one_request() {
     for name in ["limit", "offset", "final", "use_query_cache", "empty_result_for_aggregation_by_empty_set"] {
         assert_eq!(named("count() FROM `default`.`t`", name).as_deref(), Some("0"), "{name}");
     }
+    // Its condition lies in the store, where others may have written it.
+    assert!(
+        counts.len() == 2
+            && asked.iter().filter(is_count).all(|seen| seen.parameter("readonly") == Some("1"))
+    );
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@
 //! | an insert without a positive answer             | the next frame that is settled in that table |
 //! | a look at the table that fails                  | the next look that does not                 |
 //! | a source that does not answer                   | the next record or position from it         |
+//! | the same, for a limit of this process           | as for what it could not ask                |
 //! | a lookup's other side that cannot be read       | the next record or position from the input  |
 //! | a store that does not answer a read             | the next good answer                        |
 //! | a store that does not take an object            | the next object of that size that it takes  |
@@ -29,6 +30,11 @@ pub const STORE: &str = "store";
 
 /// Characters kept of anybody's words: a sentence or two.
 const WORDS_CHARS_MAX: usize = 600;
+
+/// What the operating system says when this process has no descriptor left, when the machine has none, and when a disk or the table of watched
+/// sockets is full; and what a Kafka source makes of the first.
+const OWN_LIMITS: [&str; 4] =
+    ["(os error 24)", "(os error 23)", "(os error 28)", "this process has no file descriptor left"];
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +57,8 @@ pub enum State {
     Overloaded,
     /// The server does not answer, or not in time.
     ServerAway,
+    /// This process or its machine has reached a limit of its own, so that it cannot ask the other side.
+    OwnLimit,
     /// The replica that answers is behind, and rows must be looked for.
     ReplicaLags,
     /// An earlier insert of a frame in doubt still runs on the server, and must end before its rows are looked for.
@@ -83,7 +91,7 @@ pub enum State {
 
 impl State {
     /// Every state.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Access,
         Self::TableMissing,
         Self::TableDiffers,
@@ -93,6 +101,7 @@ impl State {
         Self::NoQuorum,
         Self::Overloaded,
         Self::ServerAway,
+        Self::OwnLimit,
         Self::ReplicaLags,
         Self::AttemptRuns,
         Self::View,
@@ -137,6 +146,19 @@ impl State {
         })
     }
 
+    /// The state behind the words of whoever was asked: another one if the other side could not be asked at all, for want of something on this
+    /// machine. The operating system's number is the same in every language.
+    pub fn behind(self, words: &str) -> Self {
+        match self {
+            Self::ServerAway | Self::SourceAway | Self::StoreAway
+                if OWN_LIMITS.iter().any(|limit| words.contains(limit)) =>
+            {
+                Self::OwnLimit
+            }
+            _ => self,
+        }
+    }
+
     /// The state behind the kind of a store's error.
     pub fn of_store(kind: ErrorKind) -> Self {
         match kind {
@@ -176,6 +198,7 @@ impl State {
             Self::NoQuorum => "no_quorum",
             Self::Overloaded => "overloaded",
             Self::ServerAway => "server_away",
+            Self::OwnLimit => "own_limit",
             Self::ReplicaLags => "replica_lags",
             Self::AttemptRuns => "attempt_runs",
             Self::View => "view",
@@ -214,6 +237,10 @@ impl State {
                 "wait; if it does not pass, give the server more resources or the user a larger quota"
             }
             Self::ServerAway => "start the server, or check the network",
+            Self::OwnLimit => {
+                "the other side is not at fault: raise the limit of this process or machine that the message names (descriptors: \
+                 `prlimit --nofile`, or `LimitNOFILE=` of its unit; space on a disk), or end what uses it up"
+            }
             Self::ReplicaLags => {
                 "wait until the replica catches up; if it does not, check its queue and its keeper"
             }

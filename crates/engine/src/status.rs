@@ -232,6 +232,7 @@ impl Status {
     /// Something at `place` is waited for: `words` say why, `now_ms` is the wall clock. Logged when it begins, once a minute. (A store that loses
     /// one answer in a hundred would fill the log; those who ask it say what they wait for.)
     pub fn met(&self, place: &str, state: State, words: &str, effect: Effect, noticed: Noticed, now_ms: i64) {
+        let state = state.behind(words);
         let (was, now, begun) = {
             let mut snapshot = self.lock();
             let before = snapshot.problems.remove(place);
@@ -293,7 +294,7 @@ impl Status {
     /// The source of an input answers again. Only a record shows that a lookup's other side does too.
     pub fn source_is_back(&self, input: &str) {
         let state = self.lock().problems.get(input).map(|problem| problem.state);
-        if state == Some(State::SourceAway) {
+        if matches!(state, Some(State::SourceAway | State::OwnLimit)) {
             self.ended(input, Noticed::Asking);
         }
     }
@@ -310,7 +311,7 @@ impl Status {
         snapshot
             .problems
             .get(input)
-            .filter(|problem| problem.state == State::SourceAway)
+            .filter(|problem| matches!(problem.state, State::SourceAway | State::OwnLimit))
             .map(|problem| problem.times)
     }
 

@@ -29,7 +29,16 @@ pub struct ClickHouseOptions {
     binary: Option<PathBuf>,
     args: Vec<String>,
     env: Vec<(String, String)>,
-    profile: Option<String>,
+    users: Option<Users>,
+}
+
+/// What stands in the engine's `users.xml` about its one user.
+#[derive(Debug, Clone, Default)]
+struct Users {
+    profile: String,
+    /// Elements of the user itself; all rights without one.
+    user: String,
+    quota: String,
 }
 
 impl ClickHouseOptions {
@@ -42,7 +51,14 @@ impl ClickHouseOptions {
     /// The server's one user has this profile: settings and `<constraints>` as they stand below `<default>` in a `users.xml`. Needs
     /// the binary of the server alone, in which statements then may reach files and the network.
     pub fn profile(mut self, settings: &str) -> ClickHouseOptions {
-        self.profile = Some(settings.to_owned());
+        self.users.get_or_insert_default().profile = settings.to_owned();
+        self
+    }
+
+    /// The server's one user has these elements of a `users.xml` (`<grants>`, `<databases>` with row policies) in place of all rights. As for
+    /// [`ClickHouseOptions::profile`].
+    pub fn user(mut self, elements: &str) -> ClickHouseOptions {
+        self.users.get_or_insert_default().user = elements.to_owned();
         self
     }
 
@@ -128,7 +144,17 @@ impl ClickHouse {
 
     /// From its next restart on the server's user has this profile ([`ClickHouseOptions::profile`]).
     pub fn set_profile(&mut self, settings: &str) {
-        self.options.profile = Some(settings.to_owned());
+        self.options.users.get_or_insert_default().profile = settings.to_owned();
+    }
+
+    /// From its next restart on the server's user has these rights ([`ClickHouseOptions::user`]).
+    pub fn set_user(&mut self, elements: &str) {
+        self.options.users.get_or_insert_default().user = elements.to_owned();
+    }
+
+    /// From its next restart on the server's user has this quota: the `<interval>` elements of a `users.xml`.
+    pub fn set_quota(&mut self, intervals: &str) {
+        self.options.users.get_or_insert_default().quota = intervals.to_owned();
     }
 
     /// SIGKILL. [`ClickHouse::restart`] brings the server back.
@@ -184,12 +210,13 @@ fn target(ours: &[(&str, &str)], theirs: &[(&str, &str)]) -> String {
     format!("/?{}", pairs.join("&"))
 }
 
-/// The engine's one user with this profile.
-fn users_config(profile: &str) -> String {
+fn users_config(users: &Users) -> String {
+    let Users { profile, user, quota } = users;
+    let user = if user.is_empty() { "<access_management>1</access_management>" } else { user };
     format!(
-        "<clickhouse><profiles><default>{profile}</default></profiles><quotas><default/></quotas><users><default><password/>\
-         <networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>\
-         <access_management>1</access_management></default></users></clickhouse>\n"
+        "<clickhouse><profiles><default>{profile}</default></profiles><quotas><default>{quota}</default></quotas><users><default>\
+         <password/><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>{user}</default></users>\
+         </clickhouse>\n"
     )
 }
 
@@ -218,9 +245,9 @@ fn launch(options: &ClickHouseOptions, port: u16, dir: &TestDir) -> Result<Proce
         .arg("--path")
         .arg(dir.path().join("data"))
         .args(&options.args);
-    if let Some(profile) = &options.profile {
+    if let Some(config) = &options.users {
         let users = dir.path().join("users.xml");
-        std::fs::write(&users, users_config(profile))?;
+        std::fs::write(&users, users_config(config))?;
         server =
             server.arg("--allow-files-and-network").arg("--users-config").arg(users.display().to_string());
     }

@@ -58,6 +58,19 @@ impl Case {
         Some(case)
     }
 
+    /// As [`Case::with_own_server`], with a server whose user is not allowed everything; `None` also where `FOREBAY_SERVER_BIN` does not name the
+    /// binary of the server alone.
+    ///
+    /// # Panics
+    /// When a service that is there does not start.
+    pub fn with_users(name: &str, options: ClickHouseOptions) -> Option<Case> {
+        let Ok(binary) = std::env::var("FOREBAY_SERVER_BIN") else {
+            eprintln!("SKIPPED: FOREBAY_SERVER_BIN does not name the server's binary");
+            return None;
+        };
+        Case::with_own_server(name, options.binary(binary))
+    }
+
     /// As [`Case::with_own_server`], with a broker that no other test sees either.
     ///
     /// # Panics

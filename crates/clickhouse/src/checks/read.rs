@@ -17,6 +17,7 @@ pub use self::shape::{ColumnRow, Hashes, Policy, Server, TableRow, View};
 use super::{ASYNC_INSERT, Engine, Facts, Fault, VERSION_MIN};
 use crate::client::{Client, QueryError};
 use crate::config::TableConfig;
+use crate::response::limits;
 use crate::settings::{Known, Of, Shown};
 use crate::types;
 
@@ -81,7 +82,9 @@ pub async fn facts(client: &Client, config: &TableConfig) -> Result<Facts, Fault
     let server = Server { known, policies: policies?, ..server? };
     let Some((table, dependencies)) = table? else {
         let has_database = has_database(&ask, &config.database).await?;
-        return Ok(Facts { server, table: None, has_database, views: Vec::new(), nodes: Vec::new() });
+        let may_create = config.create.is_none() || may_create(&ask, config).await?;
+        let (views, nodes) = (Vec::new(), Vec::new());
+        return Ok(Facts { server, table: None, has_database, may_create, views, nodes });
     };
     let views = views(&ask, dependencies).await?;
     let is_replicated =
@@ -89,7 +92,7 @@ pub async fn facts(client: &Client, config: &TableConfig) -> Result<Facts, Fault
     let targets = views.iter().filter_map(|view| view.target.as_ref());
     let all_replicated = std::iter::once(&table).chain(targets).all(is_replicated);
     let nodes = if all_replicated { Vec::new() } else { nodes(&ask, config).await? };
-    Ok(Facts { server, table: Some(table), has_database: true, views, nodes })
+    Ok(Facts { server, table: Some(table), has_database: true, may_create: true, views, nodes })
 }
 
 async fn version(client: &Client) -> Result<(u32, u32), Fault> {
@@ -261,6 +264,21 @@ async fn has_database(ask: &Asker<'_>, name: &str) -> Result<bool, Fault> {
     let sql = "SELECT count() FROM system.databases WHERE name = {database:String}";
     let count: Option<(u64,)> = ask.one_if_allowed(sql, &[("database", name)]).await?;
     Ok(count.is_none_or(|(count,)| count > 0))
+}
+
+/// Whether this user may make the table. A server that cannot say so is asked by the statement itself.
+async fn may_create(ask: &Asker<'_>, config: &TableConfig) -> Result<bool, Fault> {
+    // It takes no FORMAT.
+    let sql = format!("CHECK GRANT CREATE TABLE ON {}", config.quoted());
+    // With it off nothing counts as granted. Whoever has it off may not name it, and is told so.
+    let settings = [borrowed(&ask.settings), vec![("allow_ddl", "1")]].concat();
+    match ask.client.query(&sql, &settings, &[]).await {
+        Ok(answer) => Ok(answer.trim() != "0"),
+        Err(error) if limits::limit(error.code, &error.message).is_some() => Err(error.into()),
+        // Servers before 24.10 do not know the statement.
+        Err(error) if error.remedy == Remedy::Stop => Ok(true),
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn columns(ask: &Asker<'_>, params: &[(&str, &str)]) -> Result<Vec<ColumnRow>, Fault> {

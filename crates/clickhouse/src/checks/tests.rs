@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::read::{ColumnRow, Hashes, target_of};
 use super::*;
+use crate::settings::Shown;
 
 pub(super) fn column(name: &str, type_name: &str, kind: &str, expression: &str) -> ColumnRow {
     ColumnRow {
@@ -48,6 +49,7 @@ pub(super) fn facts(table: TableRow) -> Facts {
         },
         table: Some(table),
         has_database: true,
+        may_create: true,
         views: Vec::new(),
         nodes: vec!["a".into(), "a".into()],
     }
@@ -539,4 +541,27 @@ fn a_missing_table_names_the_way_out() {
     );
     let config = TableConfig { create: None, ..config };
     assert!(judge(&nowhere, &config).err().unwrap()[0].fix.is_none(), "the table is to be made too");
+}
+
+#[test]
+fn a_table_that_this_user_may_not_create_or_could_not_write_is_not_created() {
+    let create = CreateTable { columns: Vec::new(), order_by: "n".into(), partition_by: String::new() };
+    let config = TableConfig { create: Some(create), ..config() };
+    let mut missing = Facts { table: None, ..facts(plain()) };
+    missing.server.known.user = "writer".into();
+    assert_eq!(faults_before_create(&missing, &config), []);
+    missing.may_create = false;
+    let faults: Vec<String> = faults_before_create(&missing, &config).iter().map(Fault::to_string).collect();
+    assert_eq!(
+        faults,
+        [
+            "table `d.t` does not exist, and user `writer` may not create it; fix it with: GRANT CREATE TABLE ON `d`.`t` TO `writer`"
+        ]
+    );
+    assert!(crate::testing::is_parsed_by_a_server(&faults[0]), "{faults:?}");
+    let readonly = Shown { value: "2".into(), ..Shown::default() };
+    missing.server.known.settings.insert("readonly".into(), readonly);
+    let faults: Vec<String> = faults_before_create(&missing, &config).iter().map(Fault::to_string).collect();
+    assert!(faults[0].ends_with("ALTER USER `writer` MODIFY SETTING readonly = 0"), "{faults:?}");
+    assert_eq!(faults.len(), 1, "what it is granted shows once it may do more than read");
 }

@@ -49,8 +49,14 @@ pub const INSERT: &[Pin] = &[
     old("max_insert_block_size", "10000000", "a frame that is cut into parts has a token for each"),
     pin("use_strict_insert_block_limits", Value::Is("0"), (26, 1), "strict limits cut a block into parts"),
     pin("max_insert_block_size_bytes", Value::Is("0"), (26, 1), "a limit in bytes cuts a block into parts"),
-    old("min_insert_block_size_rows", "0", "a block is passed on as it is"),
-    old("min_insert_block_size_bytes", "0", "a block is passed on as it is"),
+    old(
+        "min_insert_block_size_rows",
+        "10000000000",
+        "what a view's query gives out in blocks is one block again, with one token: a `GROUP BY` of many keys gives out 256",
+    ),
+    old("min_insert_block_size_bytes", "0", "the same"),
+    old("min_insert_block_size_rows_for_materialized_views", "0", "another value replaces the one for views"),
+    old("min_insert_block_size_bytes_for_materialized_views", "0", "the same"),
     pin(
         "input_format_max_block_size_bytes",
         Value::Is("0"),
@@ -294,7 +300,10 @@ that is read, name those of the second table that every version has, but for wha
 
 If a profile forbids one of them (`CONST`, or a `MIN` or `MAX` that excludes the value), the table is refused with the setting, the
 reason and the statement that fixes it. Time limits are the exception: a lower `MAX` is obeyed. `insert_quorum` is left to the profile: a quorum
-only delays the answer. This page is generated from the code; a test compares them.
+only delays the answer. So are these, with which a test repeats inserts at extreme values: `max_block_size`, `max_threads`, `group_by_two_level_threshold`
+(whatever blocks a view's query gives out are joined before they are written), `max_insert_threads` (of `INSERT … SELECT` alone), `parallel_view_processing`
+(each view's block has a token of its own, in any order) and `optimize_on_insert` (the token is that of the request, not of the rows that are left).
+This page is generated from the code; a test compares them.
 ";
 
 pub(super) const PAGE_TAIL: &str = "

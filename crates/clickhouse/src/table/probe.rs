@@ -50,8 +50,9 @@ const BY_FRAME: &str = "frame";
 /// The first line of what travels with a frame that is found by keys.
 const BY_KEYS: &str = "keys";
 
-/// A statement with stored text in it reads and does nothing else, whatever the text says: no change, no file, no other server.
-pub(super) const READ_ONLY: [(&str, &str); 1] = [("readonly", "2")];
+/// A statement with stored text in it reads tables and does nothing else, whatever the text says: no change, no file, no other server. (With 2 the
+/// functions that reach those are allowed.)
+pub(super) const READ_ONLY: [(&str, &str); 1] = [("readonly", "1")];
 
 /// Functions that make the values of keys; see [`literal`].
 const VALUE_FUNCTIONS: [&str; 9] = [

@@ -31,7 +31,14 @@ fn table_of(
     let server = Server { version: (26, 7), zone: "UTC".into(), ..Server::default() };
     let mut config = TableConfig::new("d", "t");
     change(&mut config);
-    let facts = Facts { server, table: Some(row), has_database: true, views: Vec::new(), nodes: Vec::new() };
+    let facts = Facts {
+        server,
+        table: Some(row),
+        has_database: true,
+        may_create: true,
+        views: Vec::new(),
+        nodes: Vec::new(),
+    };
     let plan = checks::judge(&facts, &config).unwrap();
     let client = Client::new(ServerConfig::new("http://127.0.0.1:1"), RealTime::shared()).unwrap();
     ClickHouseTable::with_plan(client, config, plan)
@@ -53,7 +60,14 @@ pub(crate) fn facts_of_columns(columns: &[(&str, &str, &str)]) -> Facts {
         ..TableRow::default()
     };
     let server = Server { version: (26, 7), zone: "UTC".into(), ..Server::default() };
-    Facts { server, table: Some(row), has_database: true, views: Vec::new(), nodes: Vec::new() }
+    Facts {
+        server,
+        table: Some(row),
+        has_database: true,
+        may_create: true,
+        views: Vec::new(),
+        nodes: Vec::new(),
+    }
 }
 
 pub(crate) fn open_with(columns: &[(&str, &str, &str)]) -> ClickHouseTable {

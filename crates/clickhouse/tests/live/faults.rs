@@ -54,7 +54,9 @@ async fn every_statement_that_the_checks_print_is_a_way_out() {
     }
 }
 
-/// What a user may do is the administrator's to change, and the engine of the tests keeps no users: their statements are parsed by it.
+/// What a user may do is the administrator's to change. The engine of the tests keeps its users in a `users.xml` and runs none of these statements (codes
+/// 495 and 514): they are parsed by it. What they change is taken live by another `users.xml`: `GRANT CREATE TABLE` and `readonly` by `created.rs` of the
+/// live tests; grants, `readonly`, row policies and quotas under a running pipeline by `users.rs` there.
 #[tokio::test]
 async fn every_statement_about_users_that_the_checks_print_is_one() {
     let server = server_or_skip!();

@@ -19,6 +19,98 @@ async fn a_views_target_is_seen_with_writers_of_its_own() {
     assert_eq!(facts(&after).block_number, told.block_number);
 }
 
+/// A table with views that give out many blocks: of many groups, of several rows for each, in an order of its own, and one behind another.
+async fn with_wide_views(server: &ClickHouse) {
+    let tables = [
+        "t (n Int32, _forebay UUID) ENGINE = MergeTree",
+        "grouped (n Int32, c UInt64) ENGINE = MergeTree",
+        "summed (n Int32, c UInt64) ENGINE = SummingMergeTree",
+        "spread (n Int32) ENGINE = MergeTree",
+        "ordered (n Int32) ENGINE = MergeTree PARTITION BY n % 3",
+    ];
+    for table in tables {
+        // A target with partitions counts as a hundred tokens.
+        server.query(&format!("CREATE TABLE {table} ORDER BY n {WINDOW}00")).unwrap();
+    }
+    for (target, select) in [
+        ("grouped", "n, count() AS c FROM t GROUP BY n"),
+        ("summed", "n % 10 AS n, sum(c) AS c FROM grouped GROUP BY n"),
+        ("spread", "arrayJoin([n, -n]) AS n FROM t"),
+        ("ordered", "n FROM t ORDER BY n DESC"),
+    ] {
+        server
+            .query(&format!("CREATE MATERIALIZED VIEW {target}_view TO {target} AS SELECT {select}"))
+            .unwrap();
+    }
+    server.query("SYSTEM STOP MERGES").unwrap();
+}
+
+/// Rows of each table of [`with_wide_views`], and parts.
+fn wide(server: &ClickHouse) -> String {
+    let rows = "SELECT (SELECT count() FROM t), (SELECT sum(c) FROM grouped), (SELECT sum(c) FROM summed), (SELECT count() FROM spread), \
+                (SELECT count() FROM ordered)";
+    let parts = "SELECT groupArray(n) FROM (SELECT toUInt32(count()) AS n FROM system.parts WHERE active AND rows > 0 GROUP BY table ORDER BY table)";
+    server.query(rows).unwrap().replace('\t', " ").trim().to_owned()
+        + " "
+        + server.query(parts).unwrap().trim()
+}
+
+/// More groups than the server aggregates in one block.
+#[tokio::test]
+async fn an_insert_costs_one_token_in_the_target_of_a_view_however_many_blocks_its_query_gives_out() {
+    const ROWS: i32 = 150_000;
+    let server = server_or_skip!();
+    with_wide_views(&server).await;
+    let table = open(&server, "t").await;
+    let frame = frames(&table, &[batch(vec![("n", ints(0..ROWS))])]).remove(0);
+    for _ in 0..2 {
+        send(&table, "a", &frame.body).await.unwrap();
+    }
+    // By table: grouped, ordered (three partitions), spread, summed, t.
+    assert_eq!(wide(&server), "150000 150000 150000 300000 150000 [1,3,1,1,1]");
+}
+
+/// Of each setting that decides how a view's query is run, the extremes: the first insert and its resend meet different ones.
+#[tokio::test]
+async fn no_setting_of_a_profile_changes_what_an_insert_writes_to_views_or_how_many_tokens_it_costs() {
+    let server = server_or_skip!();
+    with_wide_views(&server).await;
+    let proxy = FaultProxy::start(&server.url()).unwrap();
+    let extremes: [(&str, &[&str]); 9] = [
+        ("max_block_size", &["1", "7", "1000000000"]),
+        ("min_insert_block_size_rows_for_materialized_views", &["1", "1000000000"]),
+        ("min_insert_block_size_bytes_for_materialized_views", &["1", "100000000000"]),
+        ("max_insert_threads", &["1", "16"]),
+        ("max_threads", &["1", "16"]),
+        ("parallel_view_processing", &["0", "1"]),
+        ("optimize_on_insert", &["0", "1"]),
+        ("group_by_two_level_threshold", &["1"]),
+        ("max_bytes_before_external_group_by", &["1"]),
+    ];
+    let mut inserts = 0;
+    for (name, values) in extremes {
+        for value in values {
+            proxy.profile(&[(name, value)]);
+            let config = TableConfig::new("default", "t");
+            let opened = ClickHouseTable::open(ServerConfig::new(proxy.url()), config, RealTime::shared());
+            let table = opened.await.unwrap_or_else(|faults| panic!("{name}: {faults:?}"));
+            let frame = frames(&table, &[batch(vec![("n", ints(0..1_000))])]).remove(0);
+            let token = format!("{name}-{value}");
+            send(&table, &token, &frame.body).await.unwrap();
+            proxy.profile(&[]);
+            send(&table, &token, &frame.body).await.unwrap();
+            inserts += 1;
+            let rows = inserts * 1_000;
+            let (parts, of_three) = (inserts, inserts * 3);
+            let wanted = format!(
+                "{rows} {rows} {rows} {0} {rows} [{parts},{of_three},{parts},{parts},{parts}]",
+                rows * 2
+            );
+            assert_eq!(wide(&server), wanted, "{name} = {value}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_view_that_fails_leaves_the_effect_unknown() {
     let server = server_or_skip!();

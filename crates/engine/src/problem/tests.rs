@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
 
+use dataflow::SourceError;
+
 use super::*;
 use crate::Status;
 
@@ -35,6 +37,30 @@ fn the_page_of_metrics_has_the_word_of_each_fault_of_an_insert_with_its_state() 
     assert_eq!(rows, known, "left: docs/reference/metrics.md; right: the code");
     let words: BTreeSet<&str> = TableFault::ALL.into_iter().map(TableFault::word).collect();
     assert_eq!(words.len(), TableFault::ALL.len(), "each has a word of its own");
+}
+
+#[test]
+fn a_limit_of_this_process_is_not_taken_for_a_side_that_is_away() {
+    let no_descriptor = std::io::Error::from_raw_os_error(24).to_string();
+    let no_room = std::io::Error::from_raw_os_error(28).to_string();
+    let refused = std::io::Error::from_raw_os_error(111).to_string();
+    for away in [State::ServerAway, State::SourceAway, State::StoreAway] {
+        for words in [&no_descriptor, &no_room] {
+            assert_eq!(away.behind(&format!("no connection: {words}")), State::OwnLimit, "{words}");
+        }
+        assert_eq!(away.behind(&refused), away);
+    }
+    // What the other side answers is its own matter, whatever it quotes.
+    assert_eq!(State::NoSpace.behind(&no_room), State::NoSpace);
+    assert_eq!(State::StoreFull.behind(&no_room), State::StoreFull);
+    // A source that can be asked again ends it, as if it had been away.
+    let status = Status::default();
+    let away = SourceError::new(SourceFault::Away, no_descriptor);
+    status.source_away("orders", &away, 1);
+    let state = || status.snapshot().problems.get("orders").map(|problem| problem.state);
+    assert_eq!((state(), status.source_away_times("orders")), (Some(State::OwnLimit), Some(1)));
+    status.source_is_back("orders");
+    assert_eq!(state(), None);
 }
 
 #[test]

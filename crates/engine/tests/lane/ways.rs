@@ -12,6 +12,7 @@ use dataflow::{
 };
 use engine::problem::{STORE, State};
 use engine::{EngineError, Outcome, Pipeline};
+use protocol::doubt::StopReason;
 use store::{Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
 use tokio::sync::watch;
 
@@ -315,6 +316,7 @@ fn every_state_of_the_store_ends_when_its_way_out_was_taken_and_nothing_is_lost(
 fn every_state_that_is_waited_in_has_a_test_that_takes_its_way_out() {
     let of_its_own = |state| match state {
         State::Access => Some("a_wrong_password_met_while_running_is_a_state_and_passes_with_the_right_one"),
+        State::OwnLimit => Some("a_process_without_descriptors_says_so_and_goes_on_once_its_limit_is_raised"),
         State::TableMissing => {
             Some("a_table_that_goes_missing_while_running_is_a_state_and_passes_when_it_is_back")
         }
@@ -346,6 +348,44 @@ fn every_state_that_is_waited_in_has_a_test_that_takes_its_way_out() {
         | State::StoreAccess
         | State::StoreFull => None,
     };
+    let sources = tests();
+    for state in State::ALL {
+        if let Some(test) = of_its_own(state) {
+            assert!(sources.contains(&format!("fn {test}()")), "{state:?}: there is no test `{test}`");
+        }
+    }
+}
+
+/// Each answer to each question is taken by a test, on the real engine where rows are counted or deleted by hand.
+#[test]
+fn every_question_has_tests_that_take_its_answers() {
+    let sources = tests();
+    for reason in StopReason::ALL {
+        let answered: &[&str] = match reason {
+            StopReason::TableChanged => {
+                &["an_exchanged_table_is_asked_about_once_and_then_takes_all_that_waits"]
+            }
+            StopReason::CannotTell => &[
+                "a_lane_that_cannot_tell_asks_and_goes_on_when_told_that_the_rows_are_there",
+                "a_lane_that_cannot_tell_asks_and_goes_on_when_told_that_they_are_not",
+            ],
+            StopReason::PartPresent => &[
+                "rows_that_others_have_deleted_of_an_insert_in_doubt_stay_away_when_told_so",
+                "rows_that_others_have_deleted_of_an_insert_in_doubt_come_back_when_told_so",
+            ],
+            StopReason::ViewsUnknown => &[
+                "rows_that_the_target_of_a_view_lacks_are_inserted_there_before_they_are_said_to_be_present",
+                "rows_that_the_target_of_a_view_lacks_come_with_all_others_once_they_are_deleted_and_said_to_be_absent",
+            ],
+        };
+        for test in answered {
+            assert!(sources.contains(&format!("fn {test}()")), "{reason:?}: there is no test `{test}`");
+        }
+    }
+}
+
+/// The tests of the engine and of the whole program, as text.
+fn tests() -> String {
     let mut sources = String::new();
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     for folder in ["crates/engine/tests", "crates/engine/tests/lane", "tests/live/tests/live"] {
@@ -356,9 +396,5 @@ fn every_state_that_is_waited_in_has_a_test_that_takes_its_way_out() {
             }
         }
     }
-    for state in State::ALL {
-        if let Some(test) = of_its_own(state) {
-            assert!(sources.contains(&format!("fn {test}()")), "{state:?}: there is no test `{test}`");
-        }
-    }
+    sources
 }

@@ -67,3 +67,20 @@ async fn http_to_another_machine_needs_a_word() {
     let error = store.get(&Key::new("a").expect("a key"), 1).await.expect_err("refused");
     assert!(error.to_string().contains("URL scheme is not allowed"), "{error}");
 }
+
+#[test]
+#[cfg(feature = "s3")]
+fn a_store_on_this_machine_is_never_asked_through_a_proxy() {
+    testkit::assert_this_machine_is_asked_directly(
+        module_path!(),
+        "a_store_on_this_machine_is_never_asked_through_a_proxy",
+        |url| {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            // Only a word lets a key go to another machine in clear.
+            let remote = Remote { endpoint: Some(url.into()), allow_http: true, ..local() };
+            let store = ObjectStorage::new("s3://bucket/x", &remote);
+            let _ = runtime.block_on(store.expect("a store").get(&Key::new("a").expect("a key"), 1));
+        },
+    );
+}

@@ -1,4 +1,5 @@
-//! The question about an insert of which some rows are there: each answer is taken, as docs/design/stop-states.md says, on the real engine.
+//! The questions about rows that are there in part, or that the targets of views may lack: each answer is taken, as docs/design/stop-states.md
+//! says, on the real engine.
 
 use live::pipeline::ended;
 use live::{Case, Feed, Pipeline, Table};
@@ -31,6 +32,8 @@ impl Asked {
         let pipeline = case.pipeline().url(&proxy.url()).sink("timeout: 2s");
         let running = pipeline.run();
         table.wait_for(100);
+        // The answer has come as well: one insert is asked about.
+        wait_until(LONG, "the first rows to be settled", || pipeline.pending_frames() == 0);
         let lost = proxy.add(Rule::next(1, Fault::SwallowAnswer).query(INSERT));
         let shut = proxy.add(Rule::always(Fault::Reset));
         feed.send(ids(100..200));
@@ -87,4 +90,39 @@ fn rows_that_others_have_deleted_of_an_insert_in_doubt_come_back_when_told_so() 
     asked.with_rows_of_the_insert("ALTER TABLE {t} DELETE");
     assert_eq!(asked.table.count(), 100 + OTHERS, "the rest of the insert is gone");
     asked.answer("--absent", 200);
+}
+
+/// A view's target that the insert's rows did not reach: somebody has deleted them there, which looks the same.
+fn views(name: &str) -> Option<(Case, Asked, Table)> {
+    let case = Case::begin(name)?;
+    let target = format!("{name}_target");
+    let view = [
+        format!(
+            "CREATE TABLE {target} (id UInt32) ENGINE = MergeTree ORDER BY id SETTINGS non_replicated_deduplication_window = {WINDOW}"
+        ),
+        format!("CREATE MATERIALIZED VIEW {name}_view TO {target} AS SELECT id FROM {name}"),
+    ];
+    let target = Table::at(&case.server().url(), &target);
+    let lose = |_: &Table| {
+        drop(target.ask("ALTER TABLE {t} DELETE WHERE id BETWEEN 100 AND 199 SETTINGS mutations_sync = 1"));
+    };
+    let asked = Asked::about(&case, "views_unknown", &[&view[0], &view[1]], lose);
+    assert_eq!((asked.table.count(), target.count()), (200 + OTHERS, 100 + OTHERS));
+    Some((case, asked, target))
+}
+
+#[test]
+fn rows_that_the_target_of_a_view_lacks_are_inserted_there_before_they_are_said_to_be_present() {
+    let Some((_case, asked, target)) = views("views_present") else { return };
+    asked.with_rows_of_the_insert("INSERT INTO views_present_target SELECT id FROM {t}");
+    asked.answer("--present", 200);
+    assert_eq!(target.count_and_distinct("id"), (300 + OTHERS, 300 + OTHERS));
+}
+
+#[test]
+fn rows_that_the_target_of_a_view_lacks_come_with_all_others_once_they_are_deleted_and_said_to_be_absent() {
+    let Some((_case, asked, target)) = views("views_absent") else { return };
+    asked.with_rows_of_the_insert("ALTER TABLE {t} DELETE");
+    asked.answer("--absent", 200);
+    assert_eq!(target.count_and_distinct("id"), (300 + OTHERS, 300 + OTHERS));
 }

@@ -11,6 +11,8 @@ use live::{Accounts, Case, PATIENCE, Pipeline};
 use serde_json::Value;
 use testkit::{ClickHouseOptions, HttpClient, Lcg, Process, Spawn, free_port, seed, wait_until};
 
+use super::ways::{PERSON, Shell, has};
+
 /// Lives of the pipeline, and records that come in each.
 const LIVES: u64 = 4;
 const PER_LIFE: u64 = 6_000;
@@ -113,6 +115,25 @@ pub(super) fn start_gateway_of(dir: &Path, file: &str) -> Process {
     let name = file.trim_end_matches(".yaml");
     let spawn = Spawn::new(name, program()).args(["gateway", file]).cwd(dir);
     spawn.env("NO_COLOR", "1").env_remove("FOREBAY_LOG").start(dir).expect("the gateway starts")
+}
+
+#[test]
+fn a_log_that_was_cut_below_a_position_is_read_on_by_the_command_that_is_printed() {
+    let Some(case) = Case::begin("logs_cut") else { return };
+    let (shell, dir, log) = (Shell(&case), case.dir(), "./logs-cut");
+    let table = case.table_called("logs_cut", "id UInt64", "id");
+    shell.pipeline("cut", &format!("{{ log: {{ url: {log} }} }}"), table.name(), "");
+    append(dir, log, 0, 0, &lines(0..100));
+    shell.says("run cut.yaml --drain", 0);
+    append(dir, log, 0, 1, &lines(100..200));
+    let said = shell.says("log truncate ./logs-cut --before 150", 1);
+    has(&said, "consumer `cut` has acknowledged 100 only");
+    shell.says("log truncate ./logs-cut --before 150 --force", 0);
+    let said = shell.says("run cut.yaml --drain", PERSON);
+    has(&said, "position 100 is no longer held");
+    has(&shell.takes(&said, "forebay reset", "cut.yaml"), "from 100 to 150: 50 positions are never read");
+    shell.says("run cut.yaml --drain", 0);
+    assert_eq!(table.count_and_distinct("id"), (150, 150));
 }
 
 fn client(port: u16) -> HttpClient {

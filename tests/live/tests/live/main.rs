@@ -27,8 +27,9 @@
 //! | [`host_logs`]  | files that a gateway follows while they are rotated and it is killed               |
 //! | [`poison`]     | records that are not what they should be, and times                               |
 //! | [`doubts`]     | inserts in doubt: tails that come late, questions and answers                     |
-//! | [`doubts_answered`] | rows that are there in part: each answer taken                                   |
+//! | [`doubts_answered`] | rows that are there in part, or not in a view's target: each answer taken          |
 //! | [`problems`]   | what a running program waits for, as states; tokens that are forgotten too soon  |
+//! | [`users`]      | rights, policies and quotas of the pipeline's user that change while it runs      |
 //! | [`told`]       | what the program says of a run, a check and letters                               |
 //! | [`outages`]    | lost answers, servers that refuse, are away, or lost rows                         |
 //! | [`s3`]         | the store on S3: slow, lossy, away, refusing                                      |
@@ -129,6 +130,7 @@ mod tombstones;
 mod topics;
 mod unnest;
 mod upserts;
+mod users;
 mod verify;
 mod versions;
 mod ways;

@@ -179,3 +179,38 @@ fn a_limit_of_the_size_of_files_is_a_full_store_and_passes_when_it_is_raised() {
     assert_eq!(table.count_and_distinct("id"), (200, 200));
     assert_eq!(pipeline.accounts(), Accounts { read: 200, written: 200, ..Accounts::default() });
 }
+
+/// The number below which the descriptors lie that a process opens.
+fn limit_descriptors_of(process: &Process, files: u64) {
+    let pid = process.pid().to_string();
+    let set = Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={files}:")]).status();
+    assert!(set.expect("util-linux is installed").success());
+}
+
+#[test]
+fn a_process_without_descriptors_says_so_and_goes_on_once_its_limit_is_raised() {
+    let Some(case) = Case::begin("problem_descriptors") else { return };
+    let table = case.table("id UInt32", "id");
+    let (pipeline, feed) = (case.pipeline(), case.feed());
+    feed.send(ids(0..10));
+    let mut running = pipeline.run();
+    table.wait_for(10);
+    // What is open stays so, and nothing else can be opened: no connection to the server, no object of the store, no answer about the status.
+    limit_descriptors_of(&running, 3);
+    feed.send(ids(10..200));
+    wait_until(LONG, "the limit to be named", || {
+        let log = running.stderr().expect("its log");
+        log.lines().any(|line| line.contains("own_limit") && line.contains("default.problem_descriptors"))
+    });
+    let log = running.stderr().expect("its log");
+    assert!(log.contains("`ulimit -n`") && !log.contains("server_away"), "{log}");
+    assert!(running.is_running().expect("its state"), "it waits");
+    limit_descriptors_of(&running, 1_024);
+    table.wait_for(200);
+    wait_until(LONG, "the problems to end", || {
+        pipeline.live().is_some_and(|live| live["problems"] == json!([]))
+    });
+    term(running);
+    assert_eq!(table.count_and_distinct("id"), (200, 200));
+    assert_eq!(pipeline.accounts(), Accounts { read: 200, written: 200, ..Accounts::default() });
+}

@@ -71,6 +71,12 @@ fn mended_records_are_replayed_into_a_running_pipeline_once() {
     let listed = lines(&pipeline.dead_letters("list", &["--json", "--where", "message LIKE '%1009%'"]));
     assert_eq!(listed.len(), 1, "{listed:?}");
     assert_eq!(listed[0]["raw"], record(9, 1_009));
+    // A condition is SQL of whoever wrote it: it is run where nothing can be changed.
+    for (readonly, letters) in [(1, bad + 1), (0, 0)] {
+        let condition = format!("getSetting('readonly') = {readonly}");
+        let listed = lines(&pipeline.dead_letters("list", &["--json", "--where", &condition]));
+        assert_eq!(listed.len(), letters as usize, "readonly = {readonly}");
+    }
     let malformed = lines(&pipeline.dead_letters("list", &["--reason", "malformed", "--json"]));
     let id = malformed[0]["id"].as_str().expect("a name");
     let shown = pipeline.dead_letters("show", &[id]);

@@ -190,6 +190,54 @@ fn every_way_out_of_a_reset_and_a_delete_is_one() {
     has(&shell.says("list one.yaml", 0), "no pipeline in this store");
 }
 
+/// The files below a folder, with what is in them.
+fn contents(folder: &std::path::Path) -> std::collections::BTreeMap<std::path::PathBuf, Vec<u8>> {
+    let mut all = std::collections::BTreeMap::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            all.extend(contents(&path));
+        } else {
+            all.insert(path.clone(), std::fs::read(&path).expect("a file"));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_store_of_an_earlier_format_is_refused_by_its_name_and_nothing_in_it_is_touched() {
+    let Some(case) = Case::begin("ways_format") else { return };
+    let (shell, table) = (Shell(&case), case.table_called("ways_format", "id UInt64", "id"));
+    shell.write("events.jsonl", &lines(0..100));
+    shell.pipeline("one", FILE, "ways_format", "");
+    shell.says("run one.yaml --drain", 0);
+    for record in std::fs::read_dir(case.dir().join("data/one/lane-0/journal")).expect("a journal") {
+        let path = record.expect("a record").path();
+        let mut bytes = std::fs::read(&path).expect("a record");
+        assert!(bytes.starts_with(b"FBJ5"), "the test knows the present format");
+        bytes[3] = b'4';
+        std::fs::write(&path, bytes).expect("it is ours");
+    }
+    shell.write("events.jsonl", &lines(0..130));
+    let before = contents(&case.dir().join("data"));
+    for line in ["run one.yaml --drain", "check one.yaml --connect"] {
+        let (code, said) = shell.run(line);
+        assert_ne!(code, 0, "{line}: {said}");
+        has(&said, "has format `FBJ4`, and this program reads `FBJ5`: an earlier program wrote this store");
+        has(&said, "Finish with that program: `forebay run FILE --drain`");
+        if line.starts_with("run") {
+            assert_eq!(code, PERSON, "{said}");
+        }
+    }
+    assert!(contents(&case.dir().join("data")) == before, "something in the store was changed");
+    assert_eq!(table.count(), 100);
+    // The way out, once that program has delivered what it had sealed: an empty store, and what came since.
+    shell.edit("one", "store: ./data", "store: ./fresh");
+    shell.write("events.jsonl", &lines(100..130));
+    shell.says("run one.yaml --drain --into-filled-table", 0);
+    assert_eq!(table.count_and_distinct("id"), (130, 130));
+}
+
 #[test]
 fn what_is_sealed_is_delivered_before_a_pipeline_is_moved_reset_or_deleted() {
     let Some(mut case) = Case::with_own_server("ways_sealed", ClickHouseOptions::default()) else { return };
