@@ -147,7 +147,7 @@ pub async fn ranges_lie_within_the_object(store: Arc<dyn Store>) {
     );
     for range in [0..11, 10..11, 11..11, 0..u64::MAX, u64::MAX..u64::MAX, 7..3] {
         let error = store.get_range(&key, range.clone()).await.expect_err("outside");
-        assert_eq!(error.kind, ErrorKind::OutOfRange, "{range:?}");
+        assert_eq!(error.kind, ErrorKind::OutOfRange, "{range:?}: {error}");
     }
     assert_eq!(
         store.get_range(&Key::new("absent").expect("a key"), 0..1).await.expect("absent is no error"),

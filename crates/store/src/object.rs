@@ -69,6 +69,8 @@ pub struct ObjectStorage {
     root: Prefix,
     url: String,
     requests: Arc<Semaphore>,
+    /// The service compares versions, and takes no ETag for them.
+    by_version: bool,
 }
 
 impl ObjectStorage {
@@ -117,6 +119,8 @@ impl ObjectStorage {
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let mode = match expected {
             None => PutMode::Create,
+            // A tag that this service never gave names no value of it.
+            Some(Tag { version, .. }) if self.by_version && version.is_empty() => return Ok(None),
             Some(Tag { e_tag, version }) => {
                 PutMode::Update(UpdateVersion { e_tag: text(e_tag), version: text(version) })
             }
@@ -330,7 +334,9 @@ impl Store for ObjectStorage {
             let page = page.map_err(|e| Answer::of(&e).into_error(Operation::List, prefix.as_str(), e))?;
             let keys = page.result.objects.into_iter().filter_map(|object| {
                 let key = Key::new(object.location.as_ref().strip_prefix(&root)?).ok()?;
-                Some(Entry { key, size_bytes: object.size })
+                // Azure's services that do not know `startFrom` list from the beginning, whatever is asked for.
+                let is_behind = after.is_none_or(|after| key > *after);
+                is_behind.then_some(Entry { key, size_bytes: object.size })
             });
             entries.extend(keys.take(limit));
             page_token = page.page_token;

@@ -338,6 +338,34 @@ async fn a_list_goes_over_pages_and_passes_by_what_is_no_key() {
     }
 }
 
+/// As services of Azure's interface do that do not know where a list is to begin.
+#[tokio::test]
+async fn a_service_that_lists_from_the_beginning_whatever_is_asked_for_repeats_no_name() {
+    let Some((_s3, proxy)) = world() else { return };
+    let url = format!("s3://{}/early", S3::BUCKET);
+    let store = ObjectStorage::new(&url, &remote(&proxy.url())).expect("a store");
+    let content = |name: u8| {
+        format!(
+            "<Contents><Key>early/many/{name}</Key><LastModified>2026-01-01T00:00:00Z</LastModified><Size>1</Size></Contents>"
+        )
+    };
+    let contents: String = (1..=4).map(content).collect();
+    let page = format!("<ListBucketResult><IsTruncated>false</IsTruncated>{contents}</ListBucketResult>");
+    proxy.add(Rule::always(Fault::Answer(Answer::new(200, &page))).method("GET"));
+    let prefix = Prefix::new("many").expect("a prefix");
+    let listed = |after: Option<&'static str>| {
+        let store = &store;
+        let prefix = &prefix;
+        async move {
+            let entries = store.list(prefix, after.map(key).as_ref(), 3).await.expect("lists");
+            entries.into_iter().map(|entry| entry.key.as_str().to_owned()).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(listed(None).await, ["many/1", "many/2", "many/3"]);
+    assert_eq!(listed(Some("many/3")).await, ["many/4"]);
+    assert!(listed(Some("many/4")).await.is_empty(), "the list has an end");
+}
+
 #[tokio::test]
 async fn a_gateway_that_dies_in_between_is_met_again_on_new_connections() {
     let Some((mut s3, _)) = world() else { return };

@@ -9,6 +9,7 @@
 //! | [`ClickHouse`] | ClickHouse's engine behind HTTP; queries and inserts; kill, restart on the same data  |
 //! | [`Process`]    | any child: log files, signals, exit with CPU seconds and peak memory                 |
 //! | [`S3`]         | an S3 gateway (versitygw) with a bucket; kill, restart on the same objects           |
+//! | [`Gcs`], [`Azure`] | Google's and Microsoft's object storage (fake-gcs-server, Azurite), if `scripts/setup clouds` installed them |
 //! | [`Registry`]   | a schema registry (Apicurio); pause and resume                                       |
 //! | [`Pulsar`]     | a standalone Pulsar; topics; kill, pause, restart on the same data                    |
 //! | [`Postgres`]   | a PostgreSQL server; statements; stop, kill, pause, restart on the same data          |
@@ -24,10 +25,12 @@
 // The seam for time and spawning belongs to the engine's code path; this crate watches real processes by the real clock.
 #![allow(clippy::disallowed_methods)]
 
+mod azure;
 mod clickhouse;
 mod dir;
 mod environment;
 mod fuzz;
+mod gcs;
 mod http;
 mod kafka;
 mod memory;
@@ -41,10 +44,12 @@ mod s3;
 mod services;
 mod wait;
 
+pub use azure::Azure;
 pub use clickhouse::{ClickHouse, ClickHouseOptions};
 pub use dir::{TestDir, workspace_dir};
 pub use environment::assert_this_machine_is_asked_directly;
 pub use fuzz::Fuzz;
+pub use gcs::Gcs;
 pub use http::{HttpClient, HttpError, HttpResponse};
 pub use kafka::{Credentials, Kafka, KafkaOptions, SCRAM_SHA_512_SESSION, Security, TopicDescription};
 pub use memory::{CountingAllocator, peak_bytes};

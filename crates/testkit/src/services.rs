@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use crate::{clickhouse, kafka, postgres, pulsar, registry, s3};
+use crate::{azure, clickhouse, gcs, kafka, postgres, pulsar, registry, s3};
 
 /// A service that tests may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,10 @@ pub enum Service {
     Pulsar,
     /// A PostgreSQL: its programs in `.cache/postgres`.
     Postgres,
+    /// Google Cloud Storage: fake-gcs-server behind the XML API, in `.cache/gcs`.
+    Gcs,
+    /// Azure Blob Storage: `node`, and Azurite in `.cache/azurite`.
+    Azure,
 }
 
 /// Whether all `services` can be started here. If not, says `SKIPPED: why` and answers false; the test then returns.
@@ -37,6 +41,8 @@ pub fn available(services: &[Service]) -> bool {
             Service::Registry => registry::missing(),
             Service::Pulsar => pulsar::missing(),
             Service::Postgres => postgres::missing(),
+            Service::Gcs => gcs::missing(),
+            Service::Azure => azure::missing(),
         };
         if let Some(missing) = missing {
             if std::env::var("CI").is_ok_and(|ci| ci == "true") {

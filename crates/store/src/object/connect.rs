@@ -7,8 +7,8 @@
 //! | scheme | feature | environment                                                        |
 //! |--------|---------|--------------------------------------------------------------------|
 //! | `s3`   | `s3`    | `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`, web identity, containers' and instances' roles |
-//! | `gs`   | `gcs`   | `GOOGLE_APPLICATION_CREDENTIALS`, `GOOGLE_SERVICE_ACCOUNT`, the metadata server |
-//! | `az`   | `azure` | `AZURE_STORAGE_ACCOUNT_NAME`, `AZURE_STORAGE_ACCOUNT_KEY`, workload and managed identity |
+//! | `gs`   | `gcs`   | `GOOGLE_APPLICATION_CREDENTIALS`, `GOOGLE_SERVICE_ACCOUNT`, `GOOGLE_BASE_URL`, the metadata server |
+//! | `az`   | `azure` | `AZURE_STORAGE_ACCOUNT_NAME`, `AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_ENDPOINT`, workload and managed identity |
 
 use std::sync::Arc;
 
@@ -66,6 +66,7 @@ impl<'a> Place<'a> {
             root: self.root.clone(),
             url: format!("{}://{}{slash}{root}", self.scheme, self.bucket),
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
+            by_version: self.scheme == "gs",
         }
     }
 
@@ -143,7 +144,7 @@ fn s3(place: &Place, remote: &Remote) -> Result<ObjectStorage, StoreError> {
 #[cfg(feature = "gcs")]
 fn gcs(place: &Place, remote: &Remote) -> Result<ObjectStorage, StoreError> {
     use object_store::ClientOptions;
-    use object_store::gcp::GoogleCloudStorageBuilder;
+    use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
     let mut builder = GoogleCloudStorageBuilder::from_env()
         .with_bucket_name(place.bucket)
         .with_retry(once())
@@ -153,16 +154,17 @@ fn gcs(place: &Place, remote: &Remote) -> Result<ObjectStorage, StoreError> {
     }
     if let Some(endpoint) = &remote.endpoint {
         builder = builder.with_base_url(endpoint);
-        if remote.allow_http || is_loopback(endpoint) {
-            builder = builder.with_client_options(ClientOptions::new().with_allow_http(true));
-        }
+    }
+    let endpoint = builder.get_config_value(&GoogleConfigKey::BaseUrl);
+    if remote.allow_http || endpoint.is_some_and(|endpoint| is_loopback(&endpoint)) {
+        builder = builder.with_client_options(ClientOptions::new().with_allow_http(true));
     }
     builder.build().map(|store| place.store(store)).map_err(|error| place.refuse(&error))
 }
 
 #[cfg(feature = "azure")]
 fn azure(place: &Place, remote: &Remote) -> Result<ObjectStorage, StoreError> {
-    use object_store::azure::MicrosoftAzureBuilder;
+    use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
     let mut builder = MicrosoftAzureBuilder::from_env()
         .with_container_name(place.bucket)
         .with_retry(once())
@@ -175,9 +177,10 @@ fn azure(place: &Place, remote: &Remote) -> Result<ObjectStorage, StoreError> {
     }
     if let Some(endpoint) = &remote.endpoint {
         builder = builder.with_endpoint(endpoint.clone());
-        if remote.allow_http || is_loopback(endpoint) {
-            builder = builder.with_allow_http(true);
-        }
+    }
+    let endpoint = builder.get_config_value(&AzureConfigKey::Endpoint);
+    if remote.allow_http || endpoint.is_some_and(|endpoint| is_loopback(&endpoint)) {
+        builder = builder.with_allow_http(true);
     }
     builder.build().map(|store| place.store(store)).map_err(|error| place.refuse(&error))
 }

@@ -169,6 +169,16 @@ fn bounded(body: HttpResponseBody, bytes_max: usize) -> HttpResponseBody {
     }))
 }
 
+/// Whether an answer has a range that ends before it begins, as Azurite's has to one that begins at the end of an object. Azure refuses it.
+fn is_empty_range(answer: &HttpResponse) -> bool {
+    let range = answer.headers().get("content-range").and_then(|range| range.to_str().ok());
+    let ends = range.and_then(|range| range.strip_prefix("bytes ")?.split_once('/')?.0.split_once('-'));
+    ends.is_some_and(|(first, last)| match (first.parse::<u64>(), last.parse::<u64>()) {
+        (Ok(first), Ok(last)) => last < first,
+        _ => false,
+    })
+}
+
 /// The first bytes of a body. What cannot be read is left out: the status is what counts.
 async fn beginning(body: HttpResponseBody, bytes_max: usize) -> Vec<u8> {
     let (mut pieces, mut read) = (body.bytes_stream(), Vec::new());
@@ -182,8 +192,11 @@ async fn beginning(body: HttpResponseBody, bytes_max: usize) -> Vec<u8> {
 #[async_trait]
 impl HttpService for Wire {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        // Deletes cannot be marked, and nothing but objects is deleted.
-        let is_told = request.extensions().get::<Told>().is_some() || request.method().as_str() == "DELETE";
+        // Deletes cannot be marked, and nothing but objects is deleted: one by one, or by Azure in a batch of one.
+        let is_batch =
+            request.uri().query().is_some_and(|query| query.split('&').any(|part| part == "comp=batch"));
+        let is_told =
+            request.extensions().get::<Told>().is_some() || request.method().as_str() == "DELETE" || is_batch;
         let body_bytes = request.body().content_length() as u64;
         let deadline = ANSWER_MAX + Duration::from_millis(body_bytes * 1_000 / RATE_BYTES_MIN);
         let late = || HttpError::new(HttpErrorKind::Timeout, Late(deadline));
@@ -193,6 +206,10 @@ impl HttpService for Wire {
         let answer = answered.map_err(|_| late())??;
         let status = answer.status();
         if status.is_success() && is_object {
+            if is_empty_range(&answer) {
+                let body = "an empty range, for one that begins at the end of the object".to_owned();
+                return Err(HttpError::new(HttpErrorKind::Unknown, Refusal { status: 416, body }));
+            }
             return Ok(answer);
         }
         if !is_told || status.is_success() {

@@ -41,7 +41,7 @@ fn append(dir: &Path, log: &str, partition: u32, number: u64, lines: &str) {
 }
 
 /// What `forebay log ls LOG --json` says of a partition.
-fn listed(dir: &Path, log: &str, partition: usize) -> Value {
+pub(super) fn listed(dir: &Path, log: &str, partition: usize) -> Value {
     let output = Command::new(program()).args(["log", "ls", log, "--json"]).current_dir(dir).output();
     let output = output.expect("the program starts");
     let listed: Value = serde_json::from_slice(&output.stdout).expect("JSON");

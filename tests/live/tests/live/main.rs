@@ -24,6 +24,8 @@
 //! | [`keys`]       | keys and nested values that other programs took apart or glued together wrongly    |
 //! | [`logs`]       | logs as sources, and the gateway that fills them, with kills of all that take part |
 //! | [`logs_s3`]    | the same with the log on S3, lost answers and a second gateway                      |
+//! | [`logs_clouds`] | logs on Google's and Microsoft's object storage; on request |
+//! | [`gateway_kills`] | gateway, pipelines, ClickHouse and store die at random and together; two gateways of one log |
 //! | [`host_logs`]  | files that a gateway follows while they are rotated and it is killed               |
 //! | [`poison`]     | records that are not what they should be, and times                               |
 //! | [`doubts`]     | inserts in doubt: tails that come late, questions and answers                     |
@@ -84,6 +86,7 @@ mod doubts;
 mod doubts_answered;
 mod faults;
 mod fencing;
+mod gateway_kills;
 mod glassflow;
 mod glassflow_joins;
 mod guide;
@@ -97,6 +100,7 @@ mod keys;
 mod kill;
 mod listening;
 mod logs;
+mod logs_clouds;
 mod logs_s3;
 mod lookups;
 mod lookups_by_key;

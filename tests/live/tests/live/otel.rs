@@ -48,7 +48,7 @@ pub(super) fn sdk(args: &[&str]) -> Command {
 }
 
 /// A pipeline from a stream of the gateway's into tables of the case's database.
-fn from(case: &Case, signal: &str, sinks: &[String]) -> Pipeline {
+pub(super) fn from(case: &Case, signal: &str, sinks: &[String]) -> Pipeline {
     let pipeline = Pipeline::new(case, &format!("{}_{signal}", case.name()))
         .input_of(
             "events",

@@ -52,6 +52,12 @@ pub(super) fn send(feed: &Feed, requests: &[Request]) {
 pub fn tables(case: &Case, args: &[&str]) -> Table {
     let database = Table::at(&case.server().url(), case.name());
     database.ask("CREATE DATABASE {t}");
+    make(&database, case, args);
+    database
+}
+
+/// Runs the statements of the program in the case's database.
+fn make(database: &Table, case: &Case, args: &[&str]) {
     let mut command = Command::new(live::case::binary().expect("the program was built"));
     let output = command.arg("otel-tables").args(args).args(["--database", case.name()]).output();
     let statements =
@@ -59,7 +65,6 @@ pub fn tables(case: &Case, args: &[&str]) -> Table {
     for statement in statements.split(';').filter(|statement| !statement.trim().is_empty()) {
         database.ask(statement);
     }
-    database
 }
 
 /// What a column looks like in the corpus.
@@ -221,25 +226,37 @@ fn hex(bytes: &[u8]) -> String {
 fn spans_of_a_topic_fill_the_exporters_table_and_its_view() {
     let Some(case) = Case::begin("otlp_traces") else { return };
     let database = tables(&case, &["traces"]);
-    let requests = requests("traces");
-    send(&case.feed(), &requests);
-    into(&case, "otlp_traces", "otel_traces").drain();
-    let rows: Vec<Value> = requests.iter().flat_map(|request| request.rows.clone()).collect();
-    compare(&database, &case, "otel_traces", &rows);
+    spans(&case, &database);
     let ids = |from: &str| {
         database.value(&format!("SELECT uniqExact(TraceId) FROM {{t}}.{from} WHERE TraceId != ''"))
     };
     assert_eq!(ids("otel_traces_trace_id_ts"), ids("otel_traces"));
 }
 
+/// Sends the corpus's spans and compares the table with them; gives their rows.
+fn spans(case: &Case, database: &Table) -> Vec<Value> {
+    let requests = requests("traces");
+    send(&case.feed(), &requests);
+    into(case, "otlp_traces", "otel_traces").drain();
+    let rows: Vec<Value> = requests.iter().flat_map(|request| request.rows.clone()).collect();
+    compare(database, case, "otel_traces", &rows);
+    rows
+}
+
 #[test]
 fn points_of_all_five_kinds_fill_a_table_each() {
     let Some(case) = Case::begin("otlp_metrics") else { return };
     let database = tables(&case, &["metrics"]);
+    points(&case, &database);
+}
+
+const KINDS: [&str; 5] = ["gauge", "sum", "histogram", "exponential_histogram", "summary"];
+
+/// Sends the corpus's points and compares the tables with them; gives their rows.
+fn points(case: &Case, database: &Table) -> Vec<Value> {
     let requests = requests("metrics");
     send(&case.feed(), &requests);
-    let kinds = ["gauge", "sum", "histogram", "exponential_histogram", "summary"];
-    let pipeline = kinds.iter().fold(
+    let pipeline = KINDS.iter().fold(
         case.pipeline().format("otlp_metrics").field("MetricType: String").batch("{ age: 100ms }"),
         |pipeline, kind| {
             let table = format!("database: {}, table: otel_metrics_{kind}", case.name());
@@ -248,11 +265,75 @@ fn points_of_all_five_kinds_fill_a_table_each() {
     );
     pipeline.drain();
     let rows: Vec<Value> = requests.iter().flat_map(|request| request.rows.clone()).collect();
-    for kind in kinds {
+    for kind in KINDS {
         let of_kind: Vec<Value> = rows.iter().filter(|row| row["MetricType"] == kind).cloned().collect();
         assert!(!of_kind.is_empty(), "no {kind} in the corpus");
-        compare(&database, &case, &format!("otel_metrics_{kind}"), &of_kind);
+        compare(database, case, &format!("otel_metrics_{kind}"), &of_kind);
     }
     let records = &pipeline.status()["records"];
     assert_eq!((&records["written"], &records["dead_letters"]), (&json!(rows.len()), &json!(0)));
+    rows
+}
+
+/// What the exporter's tables have no column for is in the columns that `--complete` adds, also where the exporter's tables are in use.
+#[test]
+fn complete_tables_hold_every_field_of_the_corpus() {
+    let Some(case) = Case::begin("otlp_complete_logs") else { return };
+    let database = tables(&case, &["logs"]);
+    make(&database, &case, &["logs", "--complete", "--clickstack"]);
+    let requests = requests("logs");
+    send(&case.feed(), &requests);
+    into(&case, "otlp_logs", "otel_logs").drain();
+    let rows: Vec<Value> = requests.iter().flat_map(|request| request.rows.clone()).collect();
+    compare(&database, &case, "otel_logs", &rows);
+    has_columns(&database, &case, "otel_logs", &rows, &[]);
+    // What earlier dashboards of ClickStack search by; the pipeline fills it as the server would.
+    let other = "SELECT countIf(TimestampTime != toDateTime(Timestamp)) FROM {t}.otel_logs";
+    assert_eq!(database.value(other), "0");
+
+    let Some(case) = Case::begin("otlp_complete_traces") else { return };
+    let database = tables(&case, &["traces"]);
+    // As the exporter inserts: by names, before and after.
+    let exporters = "INSERT INTO {t}.otel_traces (Timestamp, TraceId, `Events.Timestamp`, `Events.Name`, `Events.Attributes`, `Links.TraceId`, \
+                     `Links.SpanId`, `Links.TraceState`, `Links.Attributes`) \
+                     VALUES (1, 'exporter', [1, 2], ['a', 'b'], [map(), map()], ['l'], ['s'], [''], [map()])";
+    database.ask(exporters);
+    make(&database, &case, &["traces", "--complete"]);
+    // Another row: the table remembers the first one's insert.
+    database.ask(&exporters.replace("'exporter'", "'exporter again'"));
+    let found = "SELECT `Events.DroppedAttrCount`, `Links.Flags`, ScopeSchemaUrl FROM {t}.otel_traces";
+    assert_eq!(database.ask(found).trim_end_matches('\n'), "[0,0]\t[0]\t\n[0,0]\t[0]\t");
+    database.ask("TRUNCATE TABLE {t}.otel_traces");
+    // The flags of a span hold those of its trace.
+    has_columns(&database, &case, "otel_traces", &spans(&case, &database), &["TraceFlags"]);
+
+    let Some(case) = Case::begin("otlp_complete_metrics") else { return };
+    let database = tables(&case, &["metrics", "--complete"]);
+    let rows = points(&case, &database);
+    for kind in KINDS {
+        let of_kind: Vec<Value> = rows.iter().filter(|row| row["MetricType"] == kind).cloned().collect();
+        has_columns(&database, &case, &format!("otel_metrics_{kind}"), &of_kind, &["MetricType"]);
+    }
+}
+
+/// Every field that the rows have is a column, but for `others`, which say nothing that is not elsewhere.
+#[track_caller]
+fn has_columns(database: &Table, case: &Case, table: &str, rows: &[Value], others: &[&str]) {
+    let columns = database.ask(&format!(
+        "SELECT name FROM system.columns WHERE database = '{}' AND table = '{table}'",
+        case.name()
+    ));
+    let columns: Vec<&str> = columns.lines().collect();
+    for row in rows {
+        for (field, value) in row.as_object().expect("a row") {
+            // What another kind of metric has is the default here.
+            let is_default =
+                [json!(null), json!(0), json!(false), json!([]), json!(""), json!("0".repeat(16))];
+            let has_none = is_default.contains(value) || others.contains(&field.as_str());
+            assert!(
+                has_none || columns.contains(&field.as_str()),
+                "`{table}` has no `{field}`, which is {value}"
+            );
+        }
+    }
 }
