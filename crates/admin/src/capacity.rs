@@ -348,8 +348,12 @@ fn kept(pipeline: &Pipeline, at: usize, load: Load, known: &Coefficients) -> Opt
     if let Some(window) = &step.window {
         let keys = windows::open_keys(window, load.keys, load.rate);
         let memory = window.memory.bytes as f64;
-        let is_in_memory = window.gap.is_some() || window.emit.is_some();
-        let spilled = |bytes| (!is_in_memory).then(|| spilled_pair(bytes));
+        // The blocks of sessions are smaller, so their index is larger.
+        let of_pair = |bytes: f64| match window.gap {
+            Some(_) => Spilled { memory_bytes: bytes / 100.0, ..spilled_pair(bytes) },
+            None => spilled_pair(bytes),
+        };
+        let spilled = |bytes: f64| window.emit.is_none().then(|| of_pair(bytes));
         if let Some(measured) = known.measured_bytes_a_key(kind) {
             return plain(keys, measured, memory, spilled(measured));
         }

@@ -231,7 +231,7 @@ impl Aggregates {
 
     /// Whether open windows can be in files.
     pub fn can_spill(self) -> bool {
-        self.emits.is_none() && !matches!(self.windows, Kind::Sessions { .. })
+        self.emits.is_none()
     }
 
     /// The table of late records, the `table`th of the pipeline: its place on the server, and what fills it.

@@ -8,6 +8,7 @@ mod words;
 
 use crate::drive::{Report, run};
 use crate::plan::{Fault, Plan};
+use crate::results::Aggregates;
 
 /// A way to break the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +75,9 @@ pub enum Variant {
     PieceUnsealed,
     SessionsTorn,
     SessionsLateAlone,
+    SweepUnsealed,
+    SweptUnsealed,
+    SessionsInFilesUnseen,
     JoinReleasedEarly,
     JoinUnsealed,
     JoinReleasedUncounted,
@@ -117,7 +121,7 @@ pub enum Variant {
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 100] = [
+    pub const ALL: [Self; 103] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -179,6 +183,9 @@ impl Variant {
         Self::PieceUnsealed,
         Self::SessionsTorn,
         Self::SessionsLateAlone,
+        Self::SweepUnsealed,
+        Self::SweptUnsealed,
+        Self::SessionsInFilesUnseen,
         Self::JoinReleasedEarly,
         Self::JoinUnsealed,
         Self::JoinReleasedUncounted,
@@ -246,6 +253,9 @@ impl Variant {
             self,
             Self::FreezeUnsealed
                 | Self::PieceUnsealed
+                | Self::SweepUnsealed
+                | Self::SweptUnsealed
+                | Self::SessionsInFilesUnseen
                 | Self::VersionsInFilesForgotten
                 | Self::BehindNotHeldBack
                 | Self::ClosedBehindTooEarly
@@ -274,6 +284,13 @@ impl Variant {
             | Self::LateRowsOfOthers => Plan::emitted(seed),
             Self::FreezeUnsealed | Self::PieceUnsealed => Plan::spilled(seed),
             Self::SessionsTorn | Self::SessionsLateAlone => Plan::of_sessions(seed),
+            Self::SweepUnsealed | Self::SweptUnsealed => Plan::of_sessions(seed),
+            // With a table of late records their rows would tell at once.
+            Self::SessionsInFilesUnseen => {
+                let plan = Plan::of_sessions(seed);
+                let aggregates = plan.aggregates.map(|of| Aggregates { beside: None, ..of });
+                Plan { aggregates, ..plan }
+            }
             Self::JoinReleasedEarly
             | Self::JoinUnsealed
             | Self::JoinReleasedUncounted

@@ -245,6 +245,31 @@ impl Groups {
         self.accumulators.merge(&later.accumulators, &moves);
     }
 
+    /// Takes groups of others in: each pair is a group there, and the one here, which [`find`](Self::find) has given.
+    pub fn merge_moves(&mut self, others: &Self, moves: &[(u32, u32)]) {
+        self.grow();
+        for (from, to) in moves {
+            let count = others.counts[*from as usize];
+            self.counts[*to as usize] += count;
+            self.rows += count;
+        }
+        self.accumulators.merge(&others.accumulators, moves);
+    }
+
+    /// Takes what `others` keep in, under keys that are none of these yet: of each its key, its number there, and its rows.
+    pub fn take_as(&mut self, others: &Accumulators, all: impl Iterator<Item = (Vec<u8>, u32, u64)>) {
+        let mut moves = Vec::new();
+        for (key, from, rows) in all {
+            let to = self.find(&key);
+            grow_to(&mut self.counts, self.len, 0);
+            self.counts[to as usize] = rows;
+            self.rows += rows;
+            moves.push((from, to));
+        }
+        self.grow();
+        self.accumulators.merge(others, &moves);
+    }
+
     /// Behind which of the groups, which are sorted by key, a key ends.
     pub fn end_of(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.len);

@@ -8,7 +8,7 @@
 //! Floats are keys as numbers: -0 is 0, and every NaN the same.
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use dataflow::{Column, Schema};
+use dataflow::{Column, ColumnType, Schema};
 
 use super::values::{self, Form, Store, Values, canonical};
 
@@ -70,6 +70,16 @@ impl Keys {
         let width = |column: &KeyColumn| Some(column.form.width()? + usize::from(column.is_nullable));
         let stride = columns.iter().map(width).sum();
         Some(Self { columns, stride })
+    }
+
+    /// The same keys, each with the bounds of a session behind it: two numbers of eight bytes.
+    pub fn with_span(&self) -> Self {
+        let bound = |name: &str| {
+            let column = Column::new(name, ColumnType::Int64);
+            KeyColumn { column, form: Form::Int, is_nullable: false }
+        };
+        let columns = self.columns.iter().cloned().chain(["first", "last"].map(bound)).collect();
+        Self { columns, stride: self.stride.map(|stride| stride + 16) }
     }
 
     /// The columns.

@@ -36,6 +36,8 @@
 //! | `groups`      | from a key to its aggregates                         |
 //! | `accumulator` | one aggregate of every group                         |
 //! | [`spilled`]   | panes in files, and how their results leave          |
+//! | `sessions::runs` | the same of sessions                              |
+//! | `in_files`    | one of these two                                     |
 //! | `results`     | from closed windows to rows                          |
 //! | `key`         | the bytes of keys                                    |
 //! | `index`       | from a hash to an entry                              |
@@ -46,14 +48,15 @@
 //! **State.** The decode job makes the aggregates of each batch; the lane merges them into those of the seal under way (`fresh`), and a seal merges
 //! those into all others (`base`). The delta is `fresh`: a start merges the deltas in the same order, and has the same sums, bit for bit.
 //! When open windows take more than the step's [memory](Window::with_memory), the earliest panes are [spilled](spilled) to files, and the results of their
-//! windows leave in pieces, over several seals. Sessions, and windows with results before they are closed, are in memory alone: the step ends the run,
-//! and says what to do.
+//! windows leave in pieces, over several seals. Windows with results before they are closed are in memory alone: the step ends the run, and says what
+//! to do.
 
 mod accumulator;
 pub mod aggregate;
 mod emit;
 mod encoding;
 mod groups;
+mod in_files;
 mod index;
 mod key;
 mod kinds;
@@ -83,6 +86,7 @@ use crate::ConfigError;
 use crate::runs::FileEntry;
 pub use aggregate::{Aggregate, Function};
 pub use emit::{Clock, Emit, PANES_MAX as EMIT_PANES_MAX};
+use in_files::{InFiles, Marks};
 use kinds::Spans;
 pub use kinds::{SIZE_MAX, Windows};
 use open::{Open, Taken};
@@ -90,7 +94,8 @@ use partial::Partial;
 use plan::Plan;
 pub use plan::{COLUMNS_MAX, END, START, WindowConfig};
 use results::Closed;
-use spilled::{Left, Marks, Piece, Sizes, Spilled};
+use sessions::runs;
+use spilled::{Left, Piece, Sizes};
 
 const NAME: &str = "window";
 
@@ -105,7 +110,9 @@ pub struct Window {
     /// What came since the last.
     fresh: Open,
     /// What has left memory of what earlier seals brought.
-    spilled: Spilled,
+    in_files: InFiles,
+    /// Whether nothing has come since it was last told the time.
+    is_quiet: bool,
     watermark_ms: i64,
     /// The delta of the seal under way, made when its watermark was known.
     delta: Bytes,
@@ -130,7 +137,8 @@ impl Window {
         Ok(Self {
             base: Open::new(&plan),
             fresh: Open::new(&plan),
-            spilled: Spilled::new(Sizes::new(MEMORY_DEFAULT, plan.spans.panes())),
+            in_files: InFiles::new(&plan, Sizes::new(MEMORY_DEFAULT, plan.spans.panes())),
+            is_quiet: false,
             plan,
             watermark_ms: TIME_UNKNOWN_MS,
             delta: Bytes::new(),
@@ -152,7 +160,7 @@ impl Window {
     /// Spills at these sizes: for tests and measurements.
     #[must_use]
     pub fn with_sizes(mut self, sizes: Sizes) -> Self {
-        self.spilled.sizes = sizes;
+        self.in_files = InFiles::new(&self.plan, sizes);
         self
     }
 
@@ -203,24 +211,23 @@ impl Window {
     /// # Errors
     /// When they take too much and cannot be frozen.
     fn make_room(&mut self) -> Result<Vec<i64>, OperatorError> {
-        let (bytes, open_max) = (self.base.memory_bytes(), self.spilled.sizes.open_bytes);
-        let panes = self.base.panes().filter(|_| self.plan.can_spill());
-        let Some(panes) = panes else {
+        if !self.plan.can_spill() {
             self.check_memory()?;
             return Ok(Vec::new());
-        };
+        }
+        let (bytes, open_max) = (self.base.memory_bytes(), self.in_files.sizes().open_bytes);
         // While a spill is on its way, the engine waits for it before there is twice as much.
-        if bytes <= open_max || self.spilled.has_unwritten() {
+        if bytes <= open_max || self.in_files.has_unwritten() {
             return Ok(Vec::new());
         }
         let (mut frozen, mut left) = (Vec::new(), bytes);
-        for (pane, groups) in &panes.panes {
+        for (pane, pane_bytes) in self.base.sizes() {
             if left <= open_max / 2 {
                 break;
             }
-            if !self.spilled.is_full(&self.plan, *pane) {
-                left = left.saturating_sub(groups.memory_bytes() as u64);
-                frozen.push(*pane);
+            if !self.in_files.is_full(&self.plan, pane) {
+                left = left.saturating_sub(pane_bytes);
+                frozen.push(pane);
             }
         }
         self.freeze(&frozen);
@@ -232,22 +239,95 @@ impl Window {
 
     /// Panes begin anew in memory.
     fn freeze(&mut self, frozen: &[i64]) {
-        if let Some(panes) = self.base.panes() {
-            panes.freeze(frozen, &mut self.spilled);
-        }
+        self.base.freeze(frozen, &mut self.in_files, self.watermark_ms);
     }
 
     /// Lets the results of windows out that are at hand.
-    fn let_out(&mut self) -> Result<(Vec<Output>, Vec<Left>), OperatorError> {
-        let (mut outputs, mut all_left) = (Vec::new(), Vec::new());
-        for Piece { end, groups, released, after, is_last } in self.spilled.take_ready() {
-            let bounds = (self.plan.spans.start_of(end), end);
-            outputs.push(self.plan.results(&Closed::of_window(bounds, &groups, released))?);
-            let left = Left { end, after, rows: released, is_last };
-            self.spilled.left(&self.plan, &left).map_err(|error| failed(error.to_string()))?;
-            all_left.push(left);
+    fn let_out(&mut self) -> Result<(Vec<Output>, Marks), OperatorError> {
+        let (mut outputs, mut marks) = (Vec::new(), Marks::none(&self.plan));
+        let wrong = |error: StateError| failed(error.to_string());
+        match (&mut self.in_files, &mut marks) {
+            (InFiles::Panes(spilled), Marks::Panes(marks)) => {
+                for Piece { end, groups, released, after, is_last } in spilled.take_ready() {
+                    let bounds = (self.plan.spans.start_of(end), end);
+                    outputs.push(self.plan.results(&Closed::of_window(bounds, &groups, released))?);
+                    let left = Left { end, after, rows: released, is_last };
+                    spilled.left(&self.plan, &left).map_err(wrong)?;
+                    marks.left.push(left);
+                }
+            }
+            (InFiles::Sessions(runs), Marks::Sessions(marks)) => {
+                for piece in runs.take_ready() {
+                    if piece.groups.len() > 0 {
+                        outputs.push(self.plan.results(&sessions::closed(&self.plan, &piece))?);
+                    }
+                    let rows = piece.groups.rows();
+                    let runs::Piece { pane, after, is_last, is_empty, .. } = piece;
+                    let left = runs::Left { pane, after, rows, is_last, is_empty };
+                    runs.left(&left).map_err(wrong)?;
+                    marks.left.push(left);
+                }
+                marks.cuts = runs.take_cuts();
+            }
+            _ => unreachable!("a step keeps its kind of windows"),
         }
-        Ok((outputs, all_left))
+        self.cut(&marks);
+        Ok((outputs, marks))
+    }
+
+    /// Keeps sessions that are closed apart from what comes with the seal.
+    fn cut(&mut self, marks: &Marks) {
+        let (InFiles::Sessions(runs), Open::Sessions(base), Marks::Sessions(marks)) =
+            (&mut self.in_files, &mut self.base, marks)
+        else {
+            return;
+        };
+        for (pane, cuts) in &marks.cuts {
+            if base.has_any(*pane, cuts)
+                && let Some(sessions) = base.take_pane(*pane)
+            {
+                runs.freeze(*pane, sessions, self.watermark_ms);
+            }
+            runs.put_cuts(*pane, cuts.clone());
+        }
+        if !marks.left.is_empty() {
+            runs.forget_empty();
+            base.forget_ends();
+        }
+    }
+
+    /// Begins the sweeps of sessions that are due.
+    fn sweep_due(&mut self, is_idle: bool, marks: &mut Marks) {
+        if let (InFiles::Sessions(runs), Open::Sessions(base), Marks::Sessions(marks)) =
+            (&mut self.in_files, &self.base, marks)
+        {
+            runs.sealed(&self.plan, self.watermark_ms, |pane| base.lasts(pane));
+            marks.swept = runs.due(&self.plan, self.watermark_ms, is_idle);
+            let swept = marks.swept.clone();
+            self.sweep(&swept);
+        }
+    }
+
+    /// Sweeps of these panes begin.
+    fn sweep(&mut self, panes: &[i64]) {
+        self.freeze(panes);
+        if let InFiles::Sessions(runs) = &mut self.in_files {
+            panes.iter().for_each(|pane| runs.sweep(*pane, self.watermark_ms));
+        }
+    }
+
+    /// Whether no records come.
+    fn is_idle(&self) -> bool {
+        self.is_quiet && self.fresh.is_empty()
+    }
+
+    /// What a batch asks of what is in files, beside what it brings.
+    fn look(&self, batch: Batch, mut partial: Box<Partial>) -> Result<Probed, OperatorError> {
+        let mut reads = Vec::new();
+        if let InFiles::Sessions(runs) = &self.in_files {
+            (partial.look, reads) = runs.look(&self.plan, &batch, self.watermark_ms).map_err(failed)?;
+        }
+        Ok(Probed { batch, reads, scratch: Some(partial) })
     }
 
     fn check_memory(&self) -> Result<(), OperatorError> {
@@ -289,19 +369,36 @@ impl Operator for Window {
     }
 
     fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {
-        let scratch = self.plan.apply(&batch)?;
-        Ok(Probed { batch, reads: Vec::new(), scratch: Some(scratch) })
+        let partial = Partial::of(&self.plan, &batch).map_err(failed)?;
+        self.look(batch, Box::new(partial))
     }
 
-    fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
+    fn probe_ahead(
+        &mut self,
+        _input: usize,
+        batch: Batch,
+        scratch: Box<dyn std::any::Any + Send>,
+    ) -> Result<Probed, OperatorError> {
+        let partial = scratch.downcast::<Partial>();
+        self.look(
+            batch,
+            partial.map_err(|_| failed("a batch came with the work of another step".to_owned()))?,
+        )
+    }
+
+    fn finish(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
         let partial = probed.scratch.and_then(|scratch| scratch.downcast::<Partial>().ok());
         let Some(partial) = partial else {
             return Err(failed("a batch came to `finish` that `probe` of this step has not seen".to_owned()));
         };
-        let Partial { parts, rejects } = *partial;
+        let Partial { parts, rejects, mut look } = *partial;
+        if let InFiles::Sessions(runs) = &self.in_files {
+            runs.found(&mut look, answers).map_err(|error| failed(error.to_string()))?;
+        }
         let before = (&self.base, self.watermark_ms);
         let came = probed.batch;
-        let taken = self.fresh.take(&self.plan, before, &came, parts).map_err(failed)?;
+        let in_files = (&mut self.in_files, &look);
+        let taken = self.fresh.take(&self.plan, before, &came, parts, in_files).map_err(failed)?;
         let Taken { absorbed, late, .. } = taken;
         let batch = Batch {
             items: Vec::new(),
@@ -324,8 +421,8 @@ impl Operator for Window {
         let plan = self.plan.clone();
         let mut fresh = std::mem::replace(&mut self.fresh, Open::new(&plan));
         self.delta = Bytes::new();
-        let (mut outputs, left) = self.let_out()?;
-        let mut marks = Marks { left, frozen: Vec::new() };
+        let is_idle = self.is_quiet && fresh.is_empty();
+        let (mut outputs, mut marks) = self.let_out()?;
         let is_early = self.is_early(watermark_ms);
         // Without rows and time the wall clock alone lets something out.
         let fires = || is_early && !self.base.firing(&plan, watermark_ms, true).is_empty();
@@ -337,7 +434,7 @@ impl Operator for Window {
             if is_early {
                 self.fired_at_ms = self.now_ms;
             }
-            let has_spilled = !self.spilled.is_empty();
+            let has_spilled = !self.in_files.is_empty();
             let delta = state::begin_delta(&plan, watermark_ms, &fresh, has_spilled);
             self.base.merge(&plan, fresh);
             let between = (self.watermark_ms, watermark_ms);
@@ -346,18 +443,20 @@ impl Operator for Window {
                 outputs.push(plan.results(&closed)?);
                 Ok(())
             };
-            self.base.close(&plan, between, &mut self.spilled, &mut each)?;
+            self.base.close(&plan, between, &mut self.in_files, &mut each)?;
             for end in self.base.firing(&plan, watermark_ms, is_early) {
                 self.base.fire(&plan, end, &mut each)?;
             }
-            marks.frozen = self.make_room()?;
-            self.delta = state::finish_delta(delta, &marks, has_spilled);
+            self.sweep_due(is_idle, &mut marks);
+            *marks.frozen() = self.make_room()?;
+            self.delta = state::finish_delta(&plan, delta, &marks, has_spilled);
         } else {
             // What was too much while another spill was on its way leaves memory now. A start must know of it.
-            marks.frozen = self.make_room()?;
+            self.sweep_due(is_idle, &mut marks);
+            *marks.frozen() = self.make_room()?;
             if !marks.is_empty() {
                 let delta = state::begin_delta(&plan, watermark_ms, &fresh, true);
-                self.delta = state::finish_delta(delta, &marks, true);
+                self.delta = state::finish_delta(&plan, delta, &marks, true);
             }
         }
         Ok(outputs)
@@ -366,27 +465,30 @@ impl Operator for Window {
     fn watermark_behind(&self, watermark_ms: i64) -> i64 {
         // Windows that end later are still open, and a result has the time of its window's last millisecond.
         let behind_ms = watermark_ms.saturating_sub(self.plan.lateness_ms);
-        match self.spilled.held_back(&self.plan, (self.watermark_ms, watermark_ms)) {
-            Some(end) => behind_ms.min(end - 1),
-            None => behind_ms,
-        }
+        let held_ms = self.in_files.held_back(&self.plan, (self.watermark_ms, watermark_ms));
+        held_ms.map_or(behind_ms, |held_ms| behind_ms.min(held_ms))
     }
 
     fn is_releasing(&self) -> bool {
-        self.spilled.is_leaving()
+        let may_sweep = || match &self.in_files {
+            InFiles::Sessions(runs) => runs.is_due(&self.plan, self.watermark_ms, self.fresh.is_empty()),
+            InFiles::Panes(_) => false,
+        };
+        self.in_files.is_leaving() || may_sweep()
     }
 
     fn is_due(&self, watermark_ms: i64) -> bool {
         let between = (self.watermark_ms, watermark_ms);
         let is_early = self.is_early(watermark_ms);
-        self.base.is_due(&self.plan, between)
-            || self.spilled.is_due(&self.plan, between)
-            || self.fresh.is_due(&self.plan, between)
+        self.base.is_due(&self.plan, between, &self.in_files)
+            || self.in_files.is_due(&self.plan, between, self.is_idle())
+            || self.fresh.is_due(&self.plan, between, &self.in_files)
             || !self.base.firing(&self.plan, watermark_ms, is_early).is_empty()
     }
 
     fn at(&mut self, wall_ms: i64) {
         self.now_ms = wall_ms;
+        self.is_quiet = self.fresh.is_empty();
         if self.fired_at_ms == TIME_UNKNOWN_MS {
             self.fired_at_ms = wall_ms;
         }
@@ -397,7 +499,7 @@ impl Operator for Window {
     }
 
     fn close(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
-        let spilled_end = self.spilled.last_pane().map(|pane| self.plan.spans.last_end(pane));
+        let spilled_end = self.in_files.last_end(&self.plan);
         let last_end = self.base.last_end(&self.plan).max(self.fresh.last_end(&self.plan)).max(spilled_end);
         let closing = last_end.map(|end| end.saturating_add(self.plan.lateness_ms));
         self.advance(closing.map_or(watermark_ms, |closing| closing.max(watermark_ms)))
@@ -431,27 +533,27 @@ impl State for Window {
 
     fn snapshot(&self) -> Bytes {
         assert!(self.fresh.is_empty(), "a snapshot is taken right after a seal");
-        state::snapshot(&self.plan, self.watermark_ms, &self.base, &self.spilled)
+        state::snapshot(&self.plan, self.watermark_ms, &self.base, &self.in_files)
     }
 
     fn files(&self) -> Vec<StateFile> {
-        self.spilled.files()
+        self.in_files.files()
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {
-        (self.watermark_ms, self.base, self.spilled) =
-            state::parse_snapshot(snapshot, &self.plan, self.spilled.sizes)?;
+        (self.watermark_ms, self.base, self.in_files) =
+            state::parse_snapshot(snapshot, &self.plan, self.in_files.sizes())?;
         (self.fresh, self.delta) = (Open::new(&self.plan), Bytes::new());
         let footer = |file: &FileEntry| StateRead {
             object: file.object.as_str().into(),
             offset: file.footer_at,
             len: u32::try_from(file.len - file.footer_at).expect("bounded when it was read"),
         };
-        Ok(self.spilled.opening().iter().map(footer).collect())
+        Ok(self.in_files.opening().iter().map(footer).collect())
     }
 
     fn open(&mut self, bytes: &[u8]) -> Result<(), StateError> {
-        self.spilled.open_file(&self.plan, bytes)
+        self.in_files.open_file(&self.plan, bytes)
     }
 
     fn apply(&mut self, delta: &[u8]) -> Result<(), StateError> {
@@ -460,32 +562,45 @@ impl State for Window {
         }
         let (watermark_ms, later, marks) = state::parse_delta(delta, &self.plan)?;
         let plan = self.plan.clone();
-        marks.left.iter().try_for_each(|left| self.spilled.left(&plan, left))?;
+        match (&mut self.in_files, &marks) {
+            (InFiles::Panes(spilled), Marks::Panes(marks)) => {
+                marks.left.iter().try_for_each(|left| spilled.left(&plan, left))?;
+            }
+            (InFiles::Sessions(runs), Marks::Sessions(marks)) => {
+                marks.left.iter().try_for_each(|left| runs.left(left))?;
+            }
+            _ => unreachable!("a step keeps its kind of windows"),
+        }
+        self.cut(&marks);
         self.base.merge(&plan, later);
         let between = (self.watermark_ms, self.watermark_ms.max(watermark_ms));
         self.watermark_ms = between.1;
-        let Ok(()) = self.base.close(&plan, between, &mut self.spilled, |_| Ok::<(), Infallible>(()));
+        let Ok(()) = self.base.close(&plan, between, &mut self.in_files, |_| Ok::<(), Infallible>(()));
         let is_early = self.base.is_early();
         let firing = self.base.firing(&plan, between.1, is_early);
         firing.into_iter().for_each(|end| self.base.fired(&plan, end));
-        self.freeze(&marks.frozen);
+        if let Marks::Sessions(marks) = &marks {
+            self.sweep(&marks.swept);
+        }
+        let mut marks = marks;
+        self.freeze(marks.frozen());
         Ok(())
     }
 
     fn work(&mut self) -> Option<Box<dyn StateWork>> {
-        self.spilled.work(&self.plan)
+        self.in_files.work(&self.plan)
     }
 
     fn adopt(&mut self, work: Box<dyn StateWork>) -> Result<(), StateError> {
-        self.spilled.adopt(work)
+        self.in_files.adopt(work)
     }
 
     fn is_crowded(&self) -> bool {
-        self.spilled.is_spilling() && self.base.memory_bytes() > self.spilled.sizes.open_bytes
+        self.in_files.is_spilling() && self.base.memory_bytes() > self.in_files.sizes().open_bytes
     }
 
     fn held(&self) -> u64 {
-        self.base.rows() + self.fresh.rows() + self.spilled.rows()
+        self.base.rows() + self.fresh.rows() + self.in_files.rows()
     }
 
     fn unsealed_bytes(&self) -> u64 {
@@ -493,15 +608,15 @@ impl State for Window {
     }
 
     fn entries(&self) -> u64 {
-        self.base.entries() + self.fresh.entries() + self.spilled.entries()
+        self.base.entries() + self.fresh.entries() + self.in_files.entries()
     }
 
     fn spilled_entries(&self) -> u64 {
-        self.spilled.entries_in_files()
+        self.in_files.entries_in_files()
     }
 
     fn memory_bytes(&self) -> u64 {
-        self.base.memory_bytes() + self.fresh.memory_bytes() + self.spilled.memory_bytes()
+        self.base.memory_bytes() + self.fresh.memory_bytes() + self.in_files.memory_bytes()
     }
 }
 

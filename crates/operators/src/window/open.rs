@@ -8,13 +8,14 @@ use std::convert::Infallible;
 use dataflow::{Batch, StateError};
 
 use super::encoding::Reader;
+use super::in_files::InFiles;
 use super::kinds::Spans;
 use super::panes::Panes;
 use super::partial::Parts;
 use super::plan::Plan;
 use super::results::Closed;
 use super::sessions::ByKey;
-use super::spilled::Spilled;
+use super::sessions::runs::Look;
 
 /// The windows that are open.
 pub(super) enum Open {
@@ -52,10 +53,11 @@ impl Open {
         (base, watermark_ms): (&Self, i64),
         batch: &Batch,
         parts: Parts,
+        (in_files, look): (&mut InFiles, &Look),
     ) -> Result<Taken, String> {
         let mut taken = Taken::default();
-        match (self, base, parts) {
-            (Self::Panes(own), _, Parts::Panes(parts)) => {
+        match (self, base, parts, in_files) {
+            (Self::Panes(own), _, Parts::Panes(parts), _) => {
                 for (pane, groups) in parts {
                     if plan.is_closed(plan.spans.last_end(pane), watermark_ms) {
                         taken.late += groups.rows();
@@ -65,8 +67,8 @@ impl Open {
                     own.add(pane, groups);
                 }
             }
-            (Self::Sessions(own), Self::Sessions(base), Parts::Sessions(parts)) => {
-                taken = own.take(plan, (base, watermark_ms), batch, parts)?;
+            (Self::Sessions(own), Self::Sessions(base), Parts::Sessions(parts), InFiles::Sessions(runs)) => {
+                taken = own.take(plan, (base, watermark_ms), batch, parts, (runs, look))?;
             }
             _ => unreachable!("a step keeps its kind of windows"),
         }
@@ -82,7 +84,8 @@ impl Open {
         }
     }
 
-    /// Closes the windows that the second watermark closes and the first does not; hands them to `each`, or to those that [leave](super::spilled).
+    /// Closes the windows that the second watermark closes and the first does not; hands them to `each`, or to those that leave
+    /// from [files](super::in_files).
     ///
     /// # Errors
     /// What `each` returns.
@@ -90,12 +93,13 @@ impl Open {
         &mut self,
         plan: &Plan,
         between: (i64, i64),
-        spilled: &mut Spilled,
+        in_files: &mut InFiles,
         each: impl FnMut(Closed<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        match self {
-            Self::Panes(own) => own.close(plan, between, spilled, each),
-            Self::Sessions(own) => own.close(plan, between.1, each),
+        match (self, in_files) {
+            (Self::Panes(own), InFiles::Panes(spilled)) => own.close(plan, between, spilled, each),
+            (Self::Sessions(own), InFiles::Sessions(runs)) => own.close(plan, between.1, runs, each),
+            _ => unreachable!("a step keeps its kind of windows"),
         }
     }
 
@@ -193,19 +197,37 @@ impl Open {
         }
     }
 
-    /// The panes, of windows that are made of them.
-    pub fn panes(&mut self) -> Option<&mut Panes> {
+    /// The memory of each pane, the earliest first.
+    pub fn sizes(&self) -> Vec<(i64, u64)> {
         match self {
-            Self::Panes(own) => Some(own),
-            Self::Sessions(_) => None,
+            Self::Panes(own) => {
+                own.panes.iter().map(|(pane, groups)| (*pane, groups.memory_bytes() as u64)).collect()
+            }
+            Self::Sessions(own) => own.sizes(),
+        }
+    }
+
+    /// Panes begin anew in memory; all that this watermark closes has left memory.
+    pub fn freeze(&mut self, panes: &[i64], in_files: &mut InFiles, watermark_ms: i64) {
+        match (self, in_files) {
+            (Self::Panes(own), InFiles::Panes(spilled)) => own.freeze(panes, spilled),
+            (Self::Sessions(own), InFiles::Sessions(runs)) => {
+                for pane in panes {
+                    if let Some(sessions) = own.take_pane(*pane) {
+                        runs.freeze(*pane, sessions, watermark_ms);
+                    }
+                }
+            }
+            _ => unreachable!("a step keeps its kind of windows"),
         }
     }
 
     /// Whether that would close any, or may.
-    pub fn is_due(&self, plan: &Plan, between: (i64, i64)) -> bool {
-        match self {
-            Self::Panes(own) => own.is_due(plan, between),
-            Self::Sessions(own) => own.is_due(plan, between.1),
+    pub fn is_due(&self, plan: &Plan, between: (i64, i64), in_files: &InFiles) -> bool {
+        match (self, in_files) {
+            (Self::Panes(own), _) => own.is_due(plan, between),
+            (Self::Sessions(own), InFiles::Sessions(runs)) => own.is_due(plan, between.1, runs),
+            _ => unreachable!("a step keeps its kind of windows"),
         }
     }
 

@@ -15,6 +15,7 @@ use super::key::Encoded;
 use super::kinds::Spans;
 use super::plan::Plan;
 use super::sessions::Sessions;
+use super::sessions::runs::Look;
 
 /// Parts of a batch whose rows stay where they are: to move them costs about as much as to convert the columns of a few more.
 const PARTS_TOGETHER: usize = 4;
@@ -25,6 +26,8 @@ pub(super) struct Partial {
     pub parts: Parts,
     /// Rows without a usable time.
     pub rejects: Vec<Reject>,
+    /// What it asks of sessions in files: said in the lane.
+    pub look: Look,
 }
 
 /// What a batch brings, by pane, the earliest first.
@@ -60,7 +63,7 @@ impl Partial {
                 Parts::Panes(parts.iter().map(of).collect::<Result<_, String>>()?)
             }
         };
-        Ok(Self { parts, rejects })
+        Ok(Self { parts, rejects, look: Look::default() })
     }
 }
 

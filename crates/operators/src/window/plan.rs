@@ -41,6 +41,7 @@ pub struct WindowConfig {
 }
 
 /// What the step is, apart from its state.
+#[derive(Clone)]
 pub(super) struct Plan {
     pub input: Schema,
     pub keys: Keys,
@@ -156,9 +157,19 @@ impl Plan {
         self.emit.is_some_and(|firing| firing.has_sign)
     }
 
-    /// Whether panes may be spilled to files: where there are panes, and each window has one result.
+    /// Whether open windows may be spilled to files: where each has one result.
     pub fn can_spill(&self) -> bool {
-        !matches!(self.spans, Spans::Session { .. }) && self.emit.is_none()
+        self.emit.is_none()
+    }
+
+    /// Whether windows are sessions.
+    pub fn has_sessions(&self) -> bool {
+        matches!(self.spans, Spans::Session { .. })
+    }
+
+    /// The same with the bounds of a session behind each key: what files of sessions are read and written by.
+    pub fn with_span(&self) -> Self {
+        Self { keys: self.keys.with_span(), ..self.clone() }
     }
 
     /// Whether this watermark closes the windows that end then.

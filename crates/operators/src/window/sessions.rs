@@ -16,13 +16,15 @@
 //! depend on their order.
 
 mod chains;
+pub(super) mod runs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use dataflow::{Batch, StateError};
 
 use super::accumulator::{Accumulators, Rows};
 use super::encoding::{Reader, damaged, put_len};
+use super::groups::Groups;
 use super::key::Encoded;
 use super::kinds::Spans;
 use super::open::Taken;
@@ -30,6 +32,7 @@ use super::partial::deal;
 use super::plan::Plan;
 use super::results::{Closed, Versions};
 use chains::{Chains, Joined, Span};
+use runs::{Look, Runs};
 
 /// Numbers at the least before they are given anew.
 const NUMBERS_MIN: usize = 1024;
@@ -129,6 +132,75 @@ impl Sessions {
     fn memory_bytes(&self) -> usize {
         self.chains.memory_bytes() + self.accumulators.memory_bytes()
     }
+
+    fn rows(&self) -> u64 {
+        self.chains.rows()
+    }
+
+    /// How many are open.
+    fn len(&self) -> u64 {
+        self.chains.open().count() as u64
+    }
+
+    /// The least and the greatest last record of all; `None` if there is no session.
+    fn lasts(&self) -> Option<(i64, i64)> {
+        let lasts = self.chains.open().map(|number| self.chains.span(number).last).map(|last| (last, last));
+        lasts.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// The numbers of all, by their keys in a run.
+    pub fn sorted(&self) -> Vec<u32> {
+        let mut numbers: Vec<u32> = self.chains.open().collect();
+        let bounds = |number: u32| {
+            let span = self.chains.span(number);
+            [span.first.to_le_bytes(), span.last.to_le_bytes()]
+        };
+        numbers.sort_unstable_by(|a, b| {
+            let by_key = self.chains.key_of(*a).cmp(self.chains.key_of(*b));
+            by_key.then_with(|| bounds(*a).cmp(&bounds(*b)))
+        });
+        numbers
+    }
+
+    /// Some of them as groups by their keys and bounds, for a run; `plan` has the keys of runs.
+    pub fn entries(&self, plan: &Plan, numbers: &[u32]) -> Groups {
+        let mut entries = Groups::new(&plan.keys, &plan.aggregates);
+        let entry = |number: &u32| {
+            let key = runs::entry(self.chains.key_of(*number), self.chains.span(*number));
+            (key, *number, self.chains.rows_of(*number))
+        };
+        entries.take_as(&self.accumulators, numbers.iter().map(entry));
+        entries
+    }
+
+    /// Writes all of them.
+    fn write(&self, plan: &Plan, to: &mut Vec<u8>) {
+        let open: Vec<u32> = self.chains.open().collect();
+        self.chains.write(&plan.keys, &open, to);
+        self.picked(plan, &open).write(to);
+    }
+
+    /// Reads what was written, of a pane.
+    ///
+    /// # Errors
+    /// When two sessions of a key are one, one is not of its time, or the aggregates cannot be those of so many rows.
+    fn read(plan: &Plan, pane: i64, from: &mut Reader<'_>) -> Result<Self, StateError> {
+        let mut sessions = Self::new(plan);
+        let within = pane..plan.spans.last_end(pane);
+        for (key, span, rows) in Chains::read(&plan.keys, from)? {
+            let key = sessions.chains.key(key);
+            let is_one =
+                span.first <= span.last && within.contains(&span.first) && within.contains(&span.last);
+            let rows_after = sessions.chains.rows().checked_add(rows).filter(|rows| *rows <= ROWS_MAX);
+            if !is_one || rows == 0 || rows_after.is_none() || sessions.chains.is_near(key, span, gap(plan)) {
+                return Err(damaged("has a session that cannot be"));
+            }
+            sessions.chains.add(key, span, rows);
+        }
+        let counts: Vec<u64> = sessions.chains.open().map(|number| sessions.chains.rows_of(number)).collect();
+        sessions.accumulators.read(from, &counts)?;
+        Ok(sessions)
+    }
 }
 
 fn gap(plan: &Plan) -> i64 {
@@ -143,6 +215,22 @@ fn end(plan: &Plan, pane: i64, last: i64) -> i64 {
     (last + gap(plan)).min(plan.spans.last_end(pane))
 }
 
+/// The sessions of a piece that leaves.
+pub(super) fn closed<'a>(plan: &Plan, piece: &'a runs::Piece) -> Closed<'a> {
+    let groups = &piece.groups;
+    let sessions = || piece.sessions();
+    Closed {
+        keys: sessions().map(|(key, ..)| key).collect(),
+        starts: sessions().map(|(_, first, _)| first).collect(),
+        ends: sessions().map(|(.., last)| end(plan, piece.pane, last)).collect(),
+        counts: &groups.counts,
+        accumulators: &groups.accumulators,
+        released: groups.rows(),
+        versions: Versions::Same(0),
+        are_taken_back: false,
+    }
+}
+
 /// Sessions by the start of the time that ends all of them.
 #[derive(Default)]
 pub(super) struct ByKey {
@@ -152,7 +240,7 @@ pub(super) struct ByKey {
 }
 
 impl ByKey {
-    /// Takes what a batch brought in; `base` is what was there at the last seal.
+    /// Takes what a batch brought in; `base` is what was there at the last seal, with what is in runs, of which the batch has had a look.
     ///
     /// # Errors
     /// When a column is missing or of another form.
@@ -162,13 +250,18 @@ impl ByKey {
         (base, watermark_ms): (&Self, i64),
         batch: &Batch,
         parts: Vec<(i64, Sessions)>,
+        (runs, look): (&mut Runs, &Look),
     ) -> Result<Taken, String> {
         let may_be_late = parts.iter().any(|(pane, sessions)| {
             let first = |number: u32| sessions.chains.span(number).first;
-            sessions.chains.open().any(|number| plan.is_closed(end(plan, *pane, first(number)), watermark_ms))
+            let is_one = |first: i64| {
+                plan.is_closed(end(plan, *pane, first), watermark_ms)
+                    || runs.is_suspect(plan, *pane, first, watermark_ms)
+            };
+            sessions.chains.open().any(|number| is_one(first(number)))
         });
         if may_be_late {
-            return self.take_each(plan, (base, watermark_ms), batch);
+            return self.take_each(plan, (base, watermark_ms), batch, (runs, look));
         }
         let mut taken = Taken::default();
         for (pane, sessions) in parts {
@@ -184,6 +277,7 @@ impl ByKey {
         plan: &Plan,
         (base, watermark_ms): (&Self, i64),
         batch: &Batch,
+        (runs, look): (&mut Runs, &Look),
     ) -> Result<Taken, String> {
         let (keys, gap) = (plan.keys.encode(&batch.rows)?, gap(plan));
         let mut taken = Taken::default();
@@ -191,14 +285,31 @@ impl ByKey {
             let before = base.panes.get(&part.pane);
             let own = self.panes.entry(part.pane).or_insert_with(|| Sessions::new(plan));
             let (mut rows, mut of, mut joined) = (Vec::new(), Vec::new(), Joined::default());
+            let mut known = HashMap::new();
             for row in part.rows {
                 let (key, time) = (keys.get(row as usize), batch.times_ms[row as usize]);
                 let span = Span { first: time, last: time };
-                let joins = || {
-                    let before = before.is_some_and(|before| before.chains.has_near(key, span, gap));
-                    before || own.chains.has_near(key, span, gap)
+                let is_closed = plan.is_closed(end(plan, part.pane, time), watermark_ms);
+                let is_near_new = || own.chains.has_near(key, span, gap);
+                let is_late = if runs.is_suspect(plan, part.pane, time, watermark_ms) {
+                    let known = known.entry(key).or_insert_with(|| {
+                        let base = before.into_iter().flat_map(|before| before.chains.spans_of(key));
+                        runs.known(plan, (part.pane, key), watermark_ms, look, base)
+                    });
+                    let is_near = |other: &Span| other.is_near(span, gap);
+                    let is_late = is_closed && !is_near_new() && !known.open.iter().any(is_near);
+                    let apart =
+                        known.closed.iter().filter(|other| is_near(other)).map(|other| other.last).max();
+                    if let Some(last) = apart.filter(|_| !is_late) {
+                        known.closed.retain(|other| other.last > last);
+                        runs.cut(part.pane, key, last);
+                    }
+                    is_late
+                } else {
+                    let is_near_old = || before.is_some_and(|before| before.chains.has_near(key, span, gap));
+                    is_closed && !is_near_old() && !is_near_new()
                 };
-                if plan.is_closed(end(plan, part.pane, time), watermark_ms) && !joins() {
+                if is_late {
                     taken.late += 1;
                     taken.late_rows.push(row);
                     continue;
@@ -217,6 +328,35 @@ impl ByKey {
         Ok(taken)
     }
 
+    /// Panes with runs are others now: when the first session ends is not known.
+    pub fn forget_ends(&mut self) {
+        self.first_end = None;
+    }
+
+    /// Takes the sessions of a pane out.
+    pub fn take_pane(&mut self, pane: i64) -> Option<Sessions> {
+        self.first_end = None;
+        self.panes.remove(&pane)
+    }
+
+    /// Whether a pane has a session of one of these keys that ends up to its time.
+    pub fn has_any(&self, pane: i64, cuts: &BTreeMap<Vec<u8>, i64>) -> bool {
+        let has = |sessions: &Sessions| {
+            cuts.iter().any(|(key, last)| sessions.chains.spans_of(key).any(|span| span.last <= *last))
+        };
+        self.panes.get(&pane).is_some_and(has)
+    }
+
+    /// The least and the greatest last record of a pane's sessions.
+    pub fn lasts(&self, pane: i64) -> Option<(i64, i64)> {
+        self.panes.get(&pane)?.lasts()
+    }
+
+    /// The memory of each pane, the earliest first.
+    pub fn sizes(&self) -> Vec<(i64, u64)> {
+        self.panes.iter().map(|(pane, sessions)| (*pane, sessions.memory_bytes() as u64)).collect()
+    }
+
     fn add(&mut self, plan: &Plan, pane: i64, later: Sessions) {
         self.first_end = None;
         match self.panes.get_mut(&pane) {
@@ -232,7 +372,7 @@ impl ByKey {
         later.panes.into_iter().for_each(|(pane, sessions)| self.add(plan, pane, sessions));
     }
 
-    /// Closes the sessions that this watermark closes, and hands them to `each`.
+    /// Closes the sessions that this watermark closes, but for those of panes with runs, and hands them to `each`.
     ///
     /// # Errors
     /// What `each` returns.
@@ -240,13 +380,14 @@ impl ByKey {
         &mut self,
         plan: &Plan,
         watermark_ms: i64,
+        runs: &Runs,
         mut each: impl FnMut(Closed<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if !self.is_due(plan, watermark_ms) {
+        if !self.is_due(plan, watermark_ms, runs) {
             return Ok(());
         }
         let mut first_end = i64::MAX;
-        for (pane, sessions) in &mut self.panes {
+        for (pane, sessions) in self.panes.iter_mut().filter(|(pane, _)| !runs.has(**pane)) {
             let end = |number: u32| end(plan, *pane, sessions.chains.span(number).last);
             let (closed, open): (Vec<u32>, Vec<u32>) =
                 sessions.chains.open().partition(|number| plan.is_closed(end(*number), watermark_ms));
@@ -273,12 +414,12 @@ impl ByKey {
         Ok(())
     }
 
-    /// Whether this watermark may close any.
-    pub fn is_due(&self, plan: &Plan, watermark_ms: i64) -> bool {
+    /// Whether this watermark may close any, but for those of panes with runs.
+    pub fn is_due(&self, plan: &Plan, watermark_ms: i64, runs: &Runs) -> bool {
         if let Some(first_end) = self.first_end {
             return plan.is_closed(first_end, watermark_ms);
         }
-        self.panes.iter().any(|(pane, sessions)| {
+        self.panes.iter().filter(|(pane, _)| !runs.has(**pane)).any(|(pane, sessions)| {
             let end = |number: u32| end(plan, *pane, sessions.chains.span(number).last);
             sessions.chains.open().any(|number| plan.is_closed(end(number), watermark_ms))
         })
@@ -313,9 +454,7 @@ impl ByKey {
         put_len(to, self.panes.len());
         for (pane, sessions) in &self.panes {
             to.extend_from_slice(&pane.to_le_bytes());
-            let open: Vec<u32> = sessions.chains.open().collect();
-            sessions.chains.write(&plan.keys, &open, to);
-            sessions.picked(plan, &open).write(to);
+            sessions.write(plan, to);
         }
     }
 
@@ -331,25 +470,7 @@ impl ByKey {
             if plan.pane_of(pane) != Some(pane) || own.panes.contains_key(&pane) {
                 return Err(wrong());
             }
-            let mut sessions = Sessions::new(plan);
-            let within = pane..plan.spans.last_end(pane);
-            for (key, span, rows) in Chains::read(&plan.keys, from)? {
-                let key = sessions.chains.key(key);
-                let is_one =
-                    span.first <= span.last && within.contains(&span.first) && within.contains(&span.last);
-                let rows_after = sessions.chains.rows().checked_add(rows).filter(|rows| *rows <= ROWS_MAX);
-                if !is_one
-                    || rows == 0
-                    || rows_after.is_none()
-                    || sessions.chains.is_near(key, span, gap(plan))
-                {
-                    return Err(wrong());
-                }
-                sessions.chains.add(key, span, rows);
-            }
-            let counts: Vec<u64> =
-                sessions.chains.open().map(|number| sessions.chains.rows_of(number)).collect();
-            sessions.accumulators.read(from, &counts)?;
+            let sessions = Sessions::read(plan, pane, from)?;
             own.panes.insert(pane, sessions);
         }
         Ok(own)

@@ -7,7 +7,7 @@
 //! | field      | bytes | meaning                                                                        |
 //! |------------|-------|--------------------------------------------------------------------------------|
 //! | magic      | 4     | `FBWN`                                                                         |
-//! | version    | 2     | 3; 5 of a snapshot with spilled panes, and of a delta of a step that has any; 6 of the first delta of a step with results before windows close |
+//! | version    | 2     | 3; 5 of a snapshot with spilled panes, and of a delta of a step that has any; 6 of the first delta of a step with results before windows close; 7 in place of 5 of sessions |
 //! | kind       | 1     | 1 snapshot: what the windows hold; 2 delta: what one seal brought into them    |
 //! | –          | 1     | 0                                                                              |
 //! | shape      | 4     | length; then the step's settings in words                                      |
@@ -16,7 +16,7 @@
 //! | firing     |       | of a snapshot of a step with results before windows close: see below           |
 //! | early      | 1     | of a delta of such a step: 1 if every open window has results with it          |
 //! | before     | 8     | of version 6: the number behind which that of the seal is                      |
-//! | spilled    |       | of version 5: what `spilled::marks` writes                                     |
+//! | spilled    |       | of version 5: what `spilled::marks` writes; of version 7: what `sessions::runs::marks` does |
 //! | checksum   | 8     | XXH3-64 of all before it                                                       |
 //!
 //! | firing     | bytes   | meaning                                                                      |
@@ -42,14 +42,18 @@ use dataflow::StateError;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::encoding::{Reader, damaged, put_len};
+use super::in_files::{InFiles, Marks};
 use super::open::Open;
 use super::plan::Plan;
-use super::spilled::{Marks, Sizes, Spilled};
+use super::spilled::Sizes;
 
 const MAGIC: [u8; 4] = *b"FBWN";
 
-/// The newest version that is read: that of a first delta, which says where the numbers of seals begin.
-pub const VERSION: u16 = 6;
+/// The newest version that is read: that of states with sessions in files.
+pub const VERSION: u16 = 7;
+
+/// That of a first delta, which says where the numbers of seals begin.
+const VERSION_WITH_NUMBER: u16 = 6;
 
 /// That of states with spilled panes. Version 4 had them in another form.
 const VERSION_WITH_FILES: u16 = 5;
@@ -69,15 +73,15 @@ pub enum Kind {
 }
 
 /// A snapshot of these windows.
-pub(super) fn snapshot(plan: &Plan, watermark_ms: i64, open: &Open, spilled: &Spilled) -> Bytes {
+pub(super) fn snapshot(plan: &Plan, watermark_ms: i64, open: &Open, in_files: &InFiles) -> Bytes {
     let mut to = head(Kind::Snapshot, plan, watermark_ms);
     open.write(plan, watermark_ms, false, &mut to);
     if plan.emit.is_some() {
         open.write_firing(plan, &mut to);
     }
-    if !spilled.is_empty() {
-        set_version(&mut to, VERSION_WITH_FILES);
-        spilled.write(&mut to);
+    if !in_files.is_empty() {
+        set_version(&mut to, version_with_files(plan));
+        in_files.write(plan, &mut to);
     }
     finish(to)
 }
@@ -91,7 +95,7 @@ pub(super) fn begin_delta(plan: &Plan, watermark_ms: i64, fresh: &Open, has_spil
         to.push(u8::from(fresh.is_early()));
         // Such a step has no spilled panes, whose deltas are of another version.
         if fresh.seals() != 0 {
-            set_version(&mut to, VERSION);
+            set_version(&mut to, VERSION_WITH_NUMBER);
             to.extend_from_slice(&fresh.seals().to_le_bytes());
         }
     }
@@ -99,9 +103,9 @@ pub(super) fn begin_delta(plan: &Plan, watermark_ms: i64, fresh: &Open, has_spil
 }
 
 /// Ends it; `has_spilled` if any pane has generations, for then closed ones may be in it.
-pub(super) fn finish_delta(mut to: Vec<u8>, marks: &Marks, has_spilled: bool) -> Bytes {
+pub(super) fn finish_delta(plan: &Plan, mut to: Vec<u8>, marks: &Marks, has_spilled: bool) -> Bytes {
     if has_spilled || !marks.is_empty() {
-        set_version(&mut to, VERSION_WITH_FILES);
+        set_version(&mut to, version_with_files(plan));
         marks.write(&mut to);
     }
     finish(to)
@@ -119,6 +123,11 @@ fn head(kind: Kind, plan: &Plan, watermark_ms: i64) -> Vec<u8> {
     to
 }
 
+/// That of states of which something is in files.
+fn version_with_files(plan: &Plan) -> u16 {
+    if plan.has_sessions() { VERSION } else { VERSION_WITH_FILES }
+}
+
 fn set_version(to: &mut [u8], version: u16) {
     to[MAGIC.len()..MAGIC.len() + 2].copy_from_slice(&version.to_le_bytes());
 }
@@ -129,7 +138,7 @@ fn finish(mut to: Vec<u8>) -> Bytes {
     to.into()
 }
 
-/// A snapshot as it is read: the watermark of its seal, the windows, and the panes that are spilled.
+/// A snapshot as it is read: the watermark of its seal, the windows, and what is in files.
 ///
 /// # Errors
 /// When the bytes are damaged, too new, of the other kind, or of a step with other settings.
@@ -137,19 +146,19 @@ pub(super) fn parse_snapshot(
     bytes: &[u8],
     plan: &Plan,
     sizes: Sizes,
-) -> Result<(i64, Open, Spilled), StateError> {
+) -> Result<(i64, Open, InFiles), StateError> {
     let (mut from, version) = parse(bytes, Kind::Snapshot, plan)?;
     let watermark_ms = i64::from_le_bytes(from.array()?);
     let mut open = Open::read(plan, watermark_ms, false, &mut from)?;
     if plan.emit.is_some() {
         open.read_firing(plan, &mut from)?;
     }
-    let spilled = match version == VERSION_WITH_FILES {
-        true => Spilled::read(plan, sizes, watermark_ms, &mut from)?,
-        false => Spilled::new(sizes),
+    let in_files = match version == version_with_files(plan) {
+        true => InFiles::read(plan, sizes, watermark_ms, &mut from)?,
+        false => InFiles::new(plan, sizes),
     };
     check_end(&from)?;
-    Ok((watermark_ms, open, spilled))
+    Ok((watermark_ms, open, in_files))
 }
 
 /// A delta as it is read.
@@ -158,16 +167,16 @@ pub(super) fn parse_snapshot(
 /// As [`parse_snapshot`].
 pub(super) fn parse_delta(bytes: &[u8], plan: &Plan) -> Result<(i64, Open, Marks), StateError> {
     let (mut from, version) = parse(bytes, Kind::Delta, plan)?;
-    let has_marks = version == VERSION_WITH_FILES;
+    let has_marks = version == version_with_files(plan);
     let watermark_ms = i64::from_le_bytes(from.array()?);
     let mut open = Open::read(plan, watermark_ms, has_marks, &mut from)?;
     if plan.emit.is_some() {
         open.set_early(from.take(1)? == [1]);
-        if version == VERSION {
+        if version == VERSION_WITH_NUMBER {
             open.set_seals(u64::from_le_bytes(from.array()?));
         }
     }
-    let marks = if has_marks { Marks::read(plan, &mut from)? } else { Marks::default() };
+    let marks = if has_marks { Marks::read(plan, &mut from)? } else { Marks::none(plan) };
     check_end(&from)?;
     Ok((watermark_ms, open, marks))
 }
@@ -191,7 +200,7 @@ fn parse<'a>(bytes: &'a [u8], kind: Kind, plan: &Plan) -> Result<(Reader<'a>, u1
     if version > VERSION {
         return Err(StateError::TooNew { found: version, known: VERSION });
     }
-    if ![VERSION_WITHOUT_FILES, VERSION_WITH_FILES, VERSION].contains(&version) {
+    if ![VERSION_WITHOUT_FILES, VERSION_WITH_FILES, VERSION_WITH_NUMBER, VERSION].contains(&version) {
         let way_out = "only an older program can continue with it; this one needs a new name for the pipeline, under which it reads its source from the start"
             .to_owned();
         let words = |version: u16| format!("version `{version}` of the state of a window");

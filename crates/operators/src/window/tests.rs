@@ -12,7 +12,7 @@ use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{Batch, Column, ColumnType, Operator, Output, Partition, Reason, Schema, State, StateError};
 
-use super::{Aggregate, Function, Window, WindowConfig, Windows};
+use super::{Aggregate, Clock, Emit, Function, Window, WindowConfig, Windows};
 
 mod emits;
 mod extremes;
@@ -397,9 +397,9 @@ fn a_state_of_other_settings_is_refused_with_both() {
 
 #[test]
 fn open_windows_that_cannot_be_spilled_end_the_run_beyond_the_memory_and_say_what_to_do() {
-    let size = Duration::from_millis(SIZE as u64);
-    let config = WindowConfig { windows: Windows::Session { gap: size, max: size }, ..config(0) };
-    let mut step = Window::new(&schema(), &config).unwrap().with_memory(5_000);
+    let (clock, version) = (Clock::EventTime, Some("version".to_owned()));
+    let emit = Some(Emit { early: None, clock, updates: true, version, sign: None });
+    let mut step = Window::new(&schema(), &WindowConfig { emit, ..config(0) }).unwrap().with_memory(5_000);
     put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 10)]));
     cut(&mut step, 0);
     let rows: Vec<Row> = (0..100).map(|at| (Some("a"), Some(1), 0.0, at * SIZE)).collect();

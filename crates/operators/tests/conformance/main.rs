@@ -220,9 +220,10 @@ fn windows_in_files() {
         read_bytes: 400,
         generations_max: 50,
     };
-    for windows in &KINDS[..3] {
-        let new = move || window_of(*windows, ms(50), None).with_sizes(sizes);
-        run(&Of { leaves_later: true, ..of_window(new) });
+    for windows in KINDS {
+        let new = move || window_of(windows, ms(50), None).with_sizes(sizes);
+        let keeps_order = matches!(windows, Windows::Session { .. });
+        run(&Of { leaves_later: true, keeps_order, ..of_window(new) });
     }
 }
 

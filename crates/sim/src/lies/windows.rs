@@ -35,6 +35,8 @@ pub struct LyingWindow {
     has_moved: bool,
     /// Whether it lets anything out.
     has_released: bool,
+    /// Rows of the batch under way that were taken for late.
+    late: u64,
 }
 
 impl LyingWindow {
@@ -50,6 +52,7 @@ impl LyingWindow {
             has_records: false,
             has_moved: false,
             has_released: false,
+            late: 0,
         }
     }
 
@@ -136,7 +139,10 @@ impl Operator for LyingWindow {
         self.inner.ahead()
     }
 
-    fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {
+    fn probe(&mut self, mut batch: Batch) -> Result<Probed, OperatorError> {
+        if self.variant == Variant::SessionsInFilesUnseen {
+            (batch, self.late) = self.without_late(&batch);
+        }
         self.inner.probe(batch)
     }
 
@@ -146,7 +152,10 @@ impl Operator for LyingWindow {
         batch: Batch,
         scratch: Box<dyn Any + Send>,
     ) -> Result<Probed, OperatorError> {
-        self.inner.probe_ahead(input, batch, scratch)
+        match self.variant {
+            Variant::SessionsInFilesUnseen => self.probe(batch),
+            _ => self.inner.probe_ahead(input, batch, scratch),
+        }
     }
 
     fn finish(&mut self, probed: Probed, answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
@@ -158,6 +167,7 @@ impl Operator for LyingWindow {
             return Ok(Output { late: output.late + late, ..output });
         }
         let mut output = self.inner.finish(probed, answers)?;
+        output.late += std::mem::take(&mut self.late);
         self.has_records |= output.absorbed > 0;
         match self.variant {
             Variant::LateRowNowhere => lose_one(&mut output),
@@ -221,8 +231,8 @@ impl State for LyingWindow {
         let delta = self.inner.seal(watermark_ms);
         let has_nothing_new = !std::mem::take(&mut self.has_records) && !self.has_moved;
         let is_lost = match self.variant {
-            Variant::FreezeUnsealed => has_nothing_new && !self.has_released,
-            Variant::PieceUnsealed => has_nothing_new && self.has_released,
+            Variant::FreezeUnsealed | Variant::SweepUnsealed => has_nothing_new && !self.has_released,
+            Variant::PieceUnsealed | Variant::SweptUnsealed => has_nothing_new && self.has_released,
             _ => false,
         };
         if is_lost { Bytes::new() } else { delta }

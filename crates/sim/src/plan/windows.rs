@@ -92,6 +92,10 @@ impl Plan {
             *before = Some(record.time_ms);
         }
         plan.partition_by_key();
+        // From numbers of its own, so that all else of a seed is what it was.
+        let mut random = Random::new(seed, 29);
+        let spills = random.percent(40);
+        plan.aggregates = plan.aggregates.map(|of| Aggregates { spills, ..of });
         plan
     }
 

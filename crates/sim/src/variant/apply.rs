@@ -103,7 +103,10 @@ impl Variant {
             | Self::FreezeUnsealed
             | Self::PieceUnsealed
             | Self::SessionsTorn
-            | Self::SessionsLateAlone => self.apply_to_window(&mut pipeline, world),
+            | Self::SessionsLateAlone
+            | Self::SweepUnsealed
+            | Self::SweptUnsealed
+            | Self::SessionsInFilesUnseen => self.apply_to_window(&mut pipeline, world),
             Self::VersionsInFilesForgotten => {
                 if let Some(joins) = world.plan.joins.filter(|joins| joins.is_temporal) {
                     pipeline.steps[0] =

@@ -193,6 +193,21 @@ impl Variant {
                 "a record that a session of it alone would be closed for is late, whatever it could join",
                 20,
             ),
+            Self::SweepUnsealed => (
+                "sweep-unsealed",
+                "a seal without records begins a sweep of sessions in files, and its delta does not say so",
+                60,
+            ),
+            Self::SweptUnsealed => (
+                "swept-unsealed",
+                "a seal without records lets sessions out of files, and its delta does not say so",
+                60,
+            ),
+            Self::SessionsInFilesUnseen => (
+                "sessions-in-files-unseen",
+                "a record that is late alone does not ask what files have of its key",
+                60,
+            ),
             Self::JoinReleasedEarly => (
                 "join-released-early",
                 "a row of a join is released by a watermark that is ahead of the sealed one",

@@ -22,7 +22,7 @@ pub(super) struct Span {
 
 impl Span {
     /// Whether records of the two are closer than the gap.
-    fn is_near(self, other: Self, gap: i64) -> bool {
+    pub fn is_near(self, other: Self, gap: i64) -> bool {
         self.first < other.last + gap && other.first < self.last + gap
     }
 }
@@ -164,6 +164,14 @@ impl Chains {
     pub fn has_near(&self, key: &[u8], span: Span, gap: i64) -> bool {
         let number = self.keys.lookup(key);
         number.is_some_and(|number| self.is_near(number, span, gap))
+    }
+
+    /// The sessions of a key, in no order.
+    pub fn spans_of(&self, key: &[u8]) -> impl Iterator<Item = Span> + use<'_> {
+        let session = |entry: u32| entry.checked_sub(NONE + 1);
+        let first = self.keys.lookup(key).and_then(|key| session(self.heads[key as usize]));
+        let of_key = std::iter::successors(first, move |number| session(self.next[*number as usize]));
+        of_key.map(|number| self.span(number))
     }
 
     /// Forgets a session.

@@ -79,7 +79,7 @@ impl Section {
     }
 
     /// Every section of a file.
-    pub(super) fn all(file: &Arc<File>) -> Vec<Self> {
+    pub(in crate::window) fn all(file: &Arc<File>) -> Vec<Self> {
         let mut begin = 0;
         let section = |(_, end): &(i64, u32)| {
             let blocks = std::mem::replace(&mut begin, *end)..*end;
@@ -176,7 +176,12 @@ impl File {
     ///
     /// # Errors
     /// When the bytes are damaged.
-    pub(super) fn groups(&self, plan: &Plan, block: u32, bytes: &[u8]) -> Result<Groups, StateError> {
+    pub(in crate::window) fn groups(
+        &self,
+        plan: &Plan,
+        block: u32,
+        bytes: &[u8],
+    ) -> Result<Groups, StateError> {
         let body = checked_block(bytes, block).map_err(|what| self.damaged_block(block, &what))?;
         let mut from = Reader(body);
         let groups = Groups::read(&plan.keys, &plan.aggregates, &mut from)?;
@@ -226,7 +231,7 @@ pub fn verify(object: &str, bytes: &[u8]) -> Result<u64, StateError> {
 }
 
 /// A file under construction.
-pub(super) struct Builder {
+pub(in crate::window) struct Builder {
     bytes: Vec<u8>,
     sections: Vec<(i64, u32)>,
     blocks: Vec<Block>,

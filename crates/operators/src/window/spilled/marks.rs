@@ -16,7 +16,7 @@
 //! | generations | 4    | how many; of each its number 8, and 0 and its groups as in a pane, or 1, rows 8, groups 8, and how many sections 4: of each the number of its file 4, its first block 4 and the one behind its last 4 |
 //! | leaving    | 4     | windows that are closed and not out; of each its end 8, the number below which generations are its own 8, rows that were released 8, 1 if a piece is out 1, and the key as above |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use dataflow::StateError;
 
@@ -85,12 +85,17 @@ impl Marks {
     }
 }
 
-fn put_key(to: &mut Vec<u8>, key: &[u8]) {
+/// Writes a key behind its length.
+pub(in crate::window) fn put_key(to: &mut Vec<u8>, key: &[u8]) {
     put_len(to, key.len());
     to.extend_from_slice(key);
 }
 
-fn read_key(plan: &Plan, from: &mut Reader<'_>) -> Result<Vec<u8>, StateError> {
+/// Reads it.
+///
+/// # Errors
+/// When it is none.
+pub(in crate::window) fn read_key(plan: &Plan, from: &mut Reader<'_>) -> Result<Vec<u8>, StateError> {
     let len = from.len()?;
     let key = from.take(len)?;
     match plan.keys.is_key(key) {
@@ -158,15 +163,7 @@ impl Spilled {
         from: &mut Reader<'_>,
     ) -> Result<Self, StateError> {
         let mut spilled = Self::new(sizes);
-        for _ in 0..from.len()? {
-            let len = usize::from(u16::from_le_bytes(from.array()?));
-            let object = String::from_utf8(from.take(len)?.to_vec()).map_err(|_| damaged("names no file"))?;
-            let [len, footer_at, sum] = [from.array()?, from.array()?, from.array()?].map(u64::from_le_bytes);
-            if footer_at >= len || len - footer_at > FOOTER_BYTES_MAX {
-                return Err(damaged("names a file whose footer cannot be"));
-            }
-            spilled.opening.push_back(FileEntry { object, len, footer_at, sum });
-        }
+        spilled.opening = read_files(from)?;
         spilled.next = u64::from_le_bytes(from.array()?);
         for _ in 0..from.len()? {
             let pane = i64::from_le_bytes(from.array()?);
@@ -204,6 +201,24 @@ impl Spilled {
         }
         Ok(spilled)
     }
+}
+
+/// Reads the files that a snapshot names.
+///
+/// # Errors
+/// When one cannot be.
+pub(in crate::window) fn read_files(from: &mut Reader<'_>) -> Result<VecDeque<FileEntry>, StateError> {
+    let mut files = VecDeque::new();
+    for _ in 0..from.len()? {
+        let len = usize::from(u16::from_le_bytes(from.array()?));
+        let object = String::from_utf8(from.take(len)?.to_vec()).map_err(|_| damaged("names no file"))?;
+        let [len, footer_at, sum] = [from.array()?, from.array()?, from.array()?].map(u64::from_le_bytes);
+        if footer_at >= len || len - footer_at > FOOTER_BYTES_MAX {
+            return Err(damaged("names a file whose footer cannot be"));
+        }
+        files.push_back(FileEntry { object, len, footer_at, sum });
+    }
+    Ok(files)
 }
 
 fn read_leaving(plan: &Plan, from: &mut Reader<'_>) -> Result<Leaving, StateError> {

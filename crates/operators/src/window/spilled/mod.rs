@@ -24,7 +24,7 @@
 pub mod file;
 pub(super) mod marks;
 mod merge;
-mod spill;
+pub(super) mod spill;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use crate::runs::FileEntry;
 use file::{File, Section};
 pub(super) use marks::{Left, Marks};
 use merge::{Leave, Merger};
-use spill::Spill;
+use spill::{Frozen, Spill};
 
 /// Bytes of the blocks that a window has in memory while it leaves: more only if it has more than 4,096 generations.
 const BLOCKS_BYTES: usize = 16 << 20;
@@ -331,9 +331,10 @@ impl Spilled {
             let each = self.panes.iter().flat_map(|(pane, generations)| {
                 generations.iter().enumerate().map(|(place, one)| (*pane, place, one))
             });
-            let frozen: Vec<(i64, usize, Arc<Groups>)> =
-                each.filter_map(|(pane, place, one)| Some((pane, place, one.in_memory()?.clone()))).collect();
-            return Some(Box::new(Spill::new(plan.clone(), self.sizes, frozen)));
+            let frozen = each.filter_map(|(pane, place, one)| {
+                Some((pane, place, Frozen::Groups(one.in_memory()?.clone())))
+            });
+            return Some(Box::new(Spill::new(plan.clone(), self.sizes, frozen.collect())));
         }
         if self.is_merging || self.ready.len() >= READY_MAX {
             return None;

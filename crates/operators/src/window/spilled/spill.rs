@@ -15,16 +15,27 @@ use super::file::{Builder, File, Section};
 use crate::window::encoding::damaged;
 use crate::window::groups::Groups;
 use crate::window::plan::Plan;
+use crate::window::sessions::Sessions;
+
+/// Sessions that become groups at once: no more of them are in memory twice.
+const SESSIONS_AT_ONCE: usize = 1 << 14;
 
 /// The pane of a generation, its place there, and where it is now.
-pub(super) type Made = (i64, usize, Vec<Section>);
+pub(in crate::window) type Made = (i64, usize, Vec<Section>);
+
+/// What is on its way to files.
+pub(in crate::window) enum Frozen {
+    Groups(Arc<Groups>),
+    /// Sessions, which become groups by their keys and bounds.
+    Sessions(Arc<Sessions>),
+}
 
 /// Generations on their way to files.
-pub(super) struct Spill {
+pub(in crate::window) struct Spill {
     plan: Arc<Plan>,
     sizes: Sizes,
     /// By pane and place.
-    left: VecDeque<(i64, usize, Arc<Groups>)>,
+    left: VecDeque<(i64, usize, Frozen)>,
     /// The groups of the first that are still to be written, by key.
     order: Vec<u32>,
     written: usize,
@@ -36,7 +47,7 @@ pub(super) struct Spill {
 
 impl Spill {
     /// Of these generations.
-    pub fn new(plan: Arc<Plan>, sizes: Sizes, left: Vec<(i64, usize, Arc<Groups>)>) -> Self {
+    pub fn new(plan: Arc<Plan>, sizes: Sizes, left: Vec<(i64, usize, Frozen)>) -> Self {
         Self {
             plan,
             sizes,
@@ -57,16 +68,16 @@ impl Spill {
     /// Writes the next file.
     fn file(&mut self) -> Need {
         let (mut builder, mut of) = (Builder::new(), Vec::new());
-        while let Some((pane, place, groups)) = self.left.front() {
+        while let Some((pane, place, frozen)) = self.left.front() {
             if self.order.is_empty() {
-                self.order = sorted(groups);
+                self.order = frozen.sorted();
                 self.made.push((*pane, *place, Vec::new()));
             }
             builder.section(*pane);
             of.push(self.made.len() - 1);
             while self.written < self.order.len() && builder.len() < self.sizes.file_bytes {
                 let order = &self.order[self.written..];
-                self.written += builder.block(&self.plan, groups, order, self.sizes.block_bytes);
+                self.written += frozen.write(&self.plan, self.sizes, order, &mut builder);
             }
             if self.written < self.order.len() {
                 break;
@@ -87,8 +98,34 @@ impl Spill {
     }
 }
 
+impl Frozen {
+    /// The numbers of all, by key.
+    fn sorted(&self) -> Vec<u32> {
+        match self {
+            Self::Groups(groups) => sorted(groups),
+            Self::Sessions(sessions) => sessions.sorted(),
+        }
+    }
+
+    /// Writes a block, or some, of the first of those that are left. How many it took.
+    fn write(&self, plan: &Plan, sizes: Sizes, order: &[u32], builder: &mut Builder) -> usize {
+        match self {
+            Self::Groups(groups) => builder.block(plan, groups, order, sizes.block_bytes),
+            Self::Sessions(sessions) => {
+                let few = &order[..order.len().min(SESSIONS_AT_ONCE)];
+                let groups = sessions.entries(plan, few);
+                let (all, mut taken): (Vec<u32>, usize) = ((0..few.len() as u32).collect(), 0);
+                while taken < few.len() && builder.len() < sizes.file_bytes {
+                    taken += builder.block(plan, &groups, &all[taken..], sizes.block_bytes);
+                }
+                taken
+            }
+        }
+    }
+}
+
 /// The numbers of groups by key.
-fn sorted(groups: &Groups) -> Vec<u32> {
+pub(in crate::window) fn sorted(groups: &Groups) -> Vec<u32> {
     // Most keys differ in their first bytes, which are at hand here.
     let first = |key: &[u8]| {
         let mut bytes = [0; 8];

@@ -83,6 +83,53 @@ fn deltas_and_snapshots_of_spilled_panes_keep_their_golden_bytes() {
     assert_eq!(golden, [hex(&delta), hex(&snapshot)]);
 }
 
+fn sessions_config() -> WindowConfig {
+    let windows = Windows::Session { gap: Duration::from_millis(100), max: Duration::from_secs(10) };
+    WindowConfig { windows, ..others(0) }
+}
+
+/// A step of sessions of which some are in files and leave, one is apart, one is frozen, and one is in memory; its last deltas and its snapshot.
+fn sessions_in_files() -> (Window, Vec<bytes::Bytes>, bytes::Bytes) {
+    let mut bench = Bench::begin(sessions_config(), Sizes { piece_bytes: 1, ..TINY });
+    bench.put(batch(&[(Some("a"), Some(5), 1.5, 10), (Some("bc"), Some(7), 3.0, 30)]));
+    bench.cut(20);
+    bench.work(100);
+    bench.cut(109);
+    bench.cut(110);
+    // Apart from the first of its key, which is closed and has not left.
+    bench.put(batch(&[(Some("a"), Some(6), 1.5, 109)]));
+    bench.cut(120);
+    bench.work(100);
+    bench.put(batch(&[(Some("d"), Some(6), 1.5, 140)]));
+    bench.cut(140);
+    bench.work(2);
+    bench.put(batch(&[(Some("e"), Some(6), 1.5, 140)]));
+    bench.cut(141);
+    let snapshot = bench.step.snapshot();
+    (bench.step, bench.deltas, snapshot)
+}
+
+#[test]
+fn deltas_and_snapshots_of_sessions_in_files_keep_their_golden_bytes() {
+    let (_, deltas, snapshot) = sessions_in_files();
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let written: Vec<String> = deltas.iter().chain([&snapshot]).map(|bytes| hex(bytes)).collect();
+    if std::env::var_os("FOREBAY_TEST_WRITE").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/window/state/sessions.txt");
+        std::fs::write(path, format!("{}\n", written.join("\n"))).unwrap();
+    }
+    assert_eq!(include_str!("sessions.txt").lines().collect::<Vec<_>>(), written);
+}
+
+#[test]
+fn fuzz_state_of_sessions_in_files() {
+    let (_, deltas, snapshot) = sessions_in_files();
+    let examples: Vec<Vec<u8>> = deltas.iter().chain([&snapshot]).map(|bytes| bytes.to_vec()).collect();
+    fuzz_of("state of sessions in files", &examples, || {
+        Window::new(&schema(), &sessions_config()).unwrap().with_sizes(TINY)
+    });
+}
+
 /// A step with results before its windows close, its first delta and its snapshot.
 fn early() -> (Window, bytes::Bytes, bytes::Bytes) {
     let mut step = early_step();

@@ -229,8 +229,8 @@ pub struct WindowStep {
     #[schemars(extend("minProperties" = 1, "maxProperties" = 64, "x-why" = "each is kept for every key of every open window"))]
     pub aggregates: Pairs,
 
-    /// Memory for open windows. Beyond it the earliest are written to files in the store; with `emit`, and of sessions, the pipeline stops, and says
-    /// so. Taken from the pipeline's `memory`, at most a quarter of it.
+    /// Memory for open windows. Beyond it the earliest are written to files in the store; with `emit` the pipeline stops, and says so.
+    /// Taken from the pipeline's `memory`, at most a quarter of it.
     #[serde(default = "default_window_memory")]
     #[schemars(extend(
         "x-least" = "1MiB", "x-most" = "24GiB",
