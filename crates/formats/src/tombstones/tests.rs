@@ -26,8 +26,11 @@ fn of_json(columns: &[&str], is_text: bool, key: &[&str], times: &[&str]) -> Wit
     WithTombstones::new(json(schema), keys, &names(times)).expect("columns that a key fills")
 }
 
+/// The key and the body of a record.
+type Record<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+
 /// The rows and the rejects of records with these keys and bodies, at positions from 10 and times from 1000.
-fn read(decoder: &WithTombstones, records: &[(Option<&[u8]>, Option<&[u8]>)]) -> (Vec<String>, Vec<String>) {
+fn read(decoder: &WithTombstones, records: &[Record<'_>]) -> (Vec<String>, Vec<String>) {
     let mut builder = BlockBuilder::new(Partition::new("events", 0), 10);
     for (n, (key, body)) in records.iter().enumerate() {
         builder.push(10 + n as u64, 1_000 + n as i64, *body);

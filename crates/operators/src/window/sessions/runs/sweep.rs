@@ -22,6 +22,9 @@ use crate::window::spilled::Sizes;
 use crate::window::spilled::file::{Builder, File, Section};
 use crate::window::spilled::spill::sorted;
 
+/// Parts of a block, each with the place of its session: of those that leave, and of those that stay open.
+type Moves = [Vec<(u32, u32)>; 2];
+
 /// Results of a piece at the most: they are rows of one batch.
 const PIECE_ROWS_MAX: usize = 1 << 20;
 
@@ -194,7 +197,7 @@ impl Merger {
         let ends =
             self.cursors.iter().filter(|cursor| cursor.has_more()).filter_map(|cursor| cursor.last_key());
         let bound: Option<Vec<u8>> = ends.min().map(<[u8]>::to_vec);
-        let mut moves: Vec<Vec<[Vec<(u32, u32)>; 2]>> =
+        let mut moves: Vec<Vec<Moves>> =
             self.cursors.iter().map(|cursor| vec![Default::default(); cursor.at_hand.len()]).collect();
         let (mut parts, mut is_moved) = (Vec::<Part>::new(), false);
         loop {
@@ -228,13 +231,7 @@ impl Merger {
     }
 
     /// Says where the parts of a key go: to results, or to what stays open.
-    fn put(
-        &mut self,
-        key: &[u8],
-        parts: &[Part],
-        piece: &mut Groups,
-        moves: &mut [Vec<[Vec<(u32, u32)>; 2]>],
-    ) {
+    fn put(&mut self, key: &[u8], parts: &[Part], piece: &mut Groups, moves: &mut [Vec<Moves>]) {
         let has_left = self.is_out || self.left.as_ref().is_some_and(|left| key <= &left[..]);
         for (whole, is_closed) in self.sessions(key, parts) {
             if is_closed && has_left {
