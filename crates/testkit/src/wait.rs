@@ -12,6 +12,16 @@ use crate::process::without_forks;
 /// The pause between two checks of a condition: short against every wait of a test, long against the cost of a look.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
+/// The pause once a condition has not held for [`SOON`]: a look is often a query, and five tests that look every 10 ms kept a server busy with three quarters
+/// of a core.
+const LOOK_LATER_EVERY: Duration = Duration::from_millis(50);
+const SOON: Duration = Duration::from_millis(250);
+
+/// Waits for the next look of a wait that began at `start`.
+fn pause(start: Instant) {
+    std::thread::sleep(if start.elapsed() < SOON { LOOK_EVERY } else { LOOK_LATER_EVERY });
+}
+
 /// Ports are taken from here. It ends below the range that Linux gives to outgoing connections (32768 and up), because a
 /// client that keeps dialling a dead service on such a port ends up connected to itself, and the service cannot return.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
@@ -31,7 +41,7 @@ pub fn wait_until(deadline: Duration, what: &str, mut condition: impl FnMut() ->
             }
             panic!("waited {:.1} s in vain for {what}", start.elapsed().as_secs_f64());
         }
-        std::thread::sleep(LOOK_EVERY);
+        pause(start);
     }
 }
 
@@ -45,7 +55,7 @@ pub(crate) fn poll<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) -
         if start.elapsed() >= deadline {
             return look();
         }
-        std::thread::sleep(LOOK_EVERY);
+        pause(start);
     }
 }
 
