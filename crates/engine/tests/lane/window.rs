@@ -103,11 +103,15 @@ pub fn window(keyed: &Schema) -> Window {
 }
 
 fn of_windows(keyed: &Schema, windows: Windows) -> Window {
+    of_config(keyed, windows, None)
+}
+
+fn of_config(keyed: &Schema, windows: Windows, emit: Option<Emit>) -> Window {
     let config = WindowConfig {
         key: vec!["key".to_owned()],
         windows,
         lateness: Duration::ZERO,
-        emit: None,
+        emit,
         aggregates: vec![
             Aggregate::new("n", Function::Count, None),
             Aggregate::new("total", Function::Sum, Some("id")),
@@ -318,9 +322,16 @@ fn windows_beyond_the_memory_end_the_run_before_anything_of_the_batch_is_sealed(
         bench.push((0..100).map(|n| n * SIZE_MS));
         let (_stop, asked) = watch::channel(false);
         // The same windows, but of a kind that is not spilled.
-        let size = Duration::from_millis(SIZE_MS);
+        let windows = || Windows::Tumbling { size: Duration::from_millis(SIZE_MS) };
+        let emit = || Emit {
+            early: None,
+            clock: Clock::EventTime,
+            updates: true,
+            version: Some("v".to_owned()),
+            sign: None,
+        };
         let kept = |memory| {
-            let step = of_windows(&columns().1, Windows::Session { gap: size, max: size });
+            let step = of_config(&columns().1, windows(), Some(emit()));
             with_step(&bench, true, step.with_memory(memory))
         };
         let error = engine::run(kept(1_000), asked).await.expect_err("too little");
