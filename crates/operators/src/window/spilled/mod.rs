@@ -18,9 +18,11 @@
 //! |----------|----------------------------------------------------|
 //! | [`file`] | the bytes of a file, its index, and all checks     |
 //! | `spill`  | from frozen generations to files                   |
+//! | [`ahead`] | which blocks of files are read next               |
 //! | `merge`  | from the files of a pane to pieces of its results  |
 //! | `marks`  | what deltas and snapshots say of all that          |
 
+pub mod ahead;
 pub mod file;
 pub(super) mod marks;
 mod merge;

@@ -19,6 +19,7 @@ use crate::window::plan::Plan;
 use crate::window::sessions::chains::Span;
 use crate::window::sessions::{end, gap};
 use crate::window::spilled::Sizes;
+use crate::window::spilled::ahead::{Ahead, Reading, answered, need};
 use crate::window::spilled::file::{Builder, File, Section};
 use crate::window::spilled::spill::sorted;
 
@@ -27,9 +28,6 @@ type Moves = [Vec<(u32, u32)>; 2];
 
 /// Results of a piece at the most: they are rows of one batch.
 const PIECE_ROWS_MAX: usize = 1 << 20;
-
-/// Blocks that must be read, and the number of their run.
-type Reading = (usize, Arc<File>, std::ops::Range<u32>);
 
 /// What stays open behind a sweep.
 #[derive(Default)]
@@ -43,10 +41,8 @@ pub(super) struct Made {
 
 /// One run as it is read.
 struct Cursor {
-    /// Blocks that were not read yet, by key.
-    blocks: VecDeque<(Arc<File>, u32)>,
-    /// Blocks that were read and not decoded yet.
-    read: VecDeque<(Arc<File>, u32, Vec<u8>)>,
+    /// The blocks behind those at hand.
+    blocks: Ahead,
     /// Blocks at hand, and of each the first part that is not taken yet.
     at_hand: VecDeque<(Groups, usize)>,
     /// Whether another block is needed though one is at hand: its last key may go on there.
@@ -55,35 +51,11 @@ struct Cursor {
 
 impl Cursor {
     fn new(sections: &[Section]) -> Self {
-        let each = |section: &Section| {
-            let file = section.file.clone();
-            section.blocks.clone().map(move |block| (file.clone(), block))
-        };
-        let blocks = sections.iter().flat_map(each).collect();
-        Self { blocks, read: VecDeque::new(), at_hand: VecDeque::new(), wants_more: false }
-    }
-
-    /// Whether blocks follow those at hand.
-    fn has_more(&self) -> bool {
-        !self.blocks.is_empty() || !self.read.is_empty()
+        Self { blocks: Ahead::new(sections), at_hand: VecDeque::new(), wants_more: false }
     }
 
     fn needs_block(&self) -> bool {
         self.at_hand.is_empty() || self.wants_more
-    }
-
-    /// What must be read to go on, up to so many bytes.
-    fn ahead(&self, bytes: usize) -> Option<(Arc<File>, std::ops::Range<u32>)> {
-        let (file, first) = self.blocks.front().filter(|_| self.needs_block() && self.read.is_empty())?;
-        let (mut end, mut sum) = (*first, 0);
-        for (other, block) in &self.blocks {
-            sum += file.block_bytes(*block);
-            if !Arc::ptr_eq(file, other) || *block != end || (sum > bytes && end > *first) {
-                break;
-            }
-            end += 1;
-        }
-        Some((file.clone(), *first..end))
     }
 
     /// The key of the next part.
@@ -182,20 +154,25 @@ impl Merger {
         let mut reads = Vec::new();
         for (number, cursor) in self.cursors.iter_mut().enumerate() {
             if cursor.needs_block()
-                && let Some((file, block, bytes)) = cursor.read.pop_front()
+                && let Some((file, block, bytes)) = cursor.blocks.take()
             {
                 cursor.at_hand.push_back((file.groups(&self.plan, block, &bytes)?, 0));
                 cursor.wants_more = false;
             }
-            reads.extend(cursor.ahead(each_bytes).map(|(file, blocks)| (number, file, blocks)));
+            if cursor.needs_block() {
+                reads.extend(cursor.blocks.wanted(each_bytes).map(|(file, blocks)| (number, file, blocks)));
+            }
         }
         Ok(reads)
     }
 
     /// Puts together all keys before the least that ends what is at hand of a run with more.
     fn merge(&mut self, piece: &mut Groups) -> u64 {
-        let ends =
-            self.cursors.iter().filter(|cursor| cursor.has_more()).filter_map(|cursor| cursor.last_key());
+        let ends = self
+            .cursors
+            .iter()
+            .filter(|cursor| cursor.blocks.has_more())
+            .filter_map(|cursor| cursor.last_key());
         let bound: Option<Vec<u8>> = ends.min().map(<[u8]>::to_vec);
         let mut moves: Vec<Vec<Moves>> =
             self.cursors.iter().map(|cursor| vec![Default::default(); cursor.at_hand.len()]).collect();
@@ -216,7 +193,7 @@ impl Merger {
         }
         if !is_moved && let Some(bound) = bound {
             for cursor in &mut self.cursors {
-                cursor.wants_more |= cursor.has_more() && cursor.last_key() == Some(&bound[..]);
+                cursor.wants_more |= cursor.blocks.has_more() && cursor.last_key() == Some(&bound[..]);
             }
         }
         let before = piece.rows();
@@ -299,7 +276,7 @@ impl Merger {
     }
 
     fn is_merged(&self) -> bool {
-        self.cursors.iter().all(|cursor| cursor.at_hand.is_empty() && !cursor.has_more())
+        self.cursors.iter().all(|cursor| cursor.at_hand.is_empty() && !cursor.blocks.has_more())
     }
 
     fn is_done(&self) -> bool {
@@ -319,9 +296,8 @@ impl Merger {
     /// Memory held in bytes.
     pub fn memory_bytes(&self) -> usize {
         let of = |cursor: &Cursor| {
-            cursor.read.iter().map(|(.., bytes)| bytes.len()).sum::<usize>()
+            cursor.blocks.memory_bytes()
                 + cursor.at_hand.iter().map(|(groups, _)| groups.memory_bytes()).sum::<usize>()
-                + cursor.blocks.len() * size_of::<(Arc<File>, u32)>()
         };
         self.cursors.iter().map(of).sum::<usize>() + self.open.memory_bytes()
     }
@@ -353,20 +329,8 @@ impl SweepWork {
 
     /// Takes what was read to its runs.
     fn given(&mut self, answers: Vec<Vec<u8>>) -> Result<(), StateError> {
-        let reading = std::mem::take(&mut self.reading);
-        if reading.len() != answers.len() {
-            return Err(damaged("is read with answers that were not asked for"));
-        }
-        for ((number, file, blocks), answer) in reading.into_iter().zip(answers) {
-            let cursor = &mut self.merger.cursors[number];
-            let mut rest = &answer[..];
-            for block in blocks {
-                let own = rest.split_at_checked(file.block_bytes(block));
-                let (own, others) = own.ok_or_else(|| damaged("is in a file that ends early"))?;
-                cursor.blocks.pop_front();
-                cursor.read.push_back((file.clone(), block, own.to_vec()));
-                rest = others;
-            }
+        for ((number, file, blocks), answer) in answered(std::mem::take(&mut self.reading), answers)? {
+            self.merger.cursors[number].blocks.give(&file, blocks, &answer)?;
         }
         Ok(())
     }
@@ -400,9 +364,7 @@ impl StateWork for SweepWork {
             }
             self.reading = self.merger.load()?;
             if !self.reading.is_empty() {
-                let read =
-                    |(_, file, blocks): &(usize, Arc<File>, std::ops::Range<u32>)| file.read(blocks.clone());
-                return Ok(Need::Read(self.reading.iter().map(read).collect()));
+                return Ok(need(&self.reading));
             }
             self.merger.merge(&mut self.piece);
         }
