@@ -100,11 +100,24 @@ impl Pipeline {
         tables.map(|table| table["frames_pending"].as_u64().expect("a number of frames")).sum()
     }
 
-    /// Records that the broker holds and that were not sealed.
+    /// Records that the broker holds and that were not sealed. Asks until the broker has told all its ends: a busy one does not within the few
+    /// seconds that `status` waits.
+    ///
+    /// # Panics
+    /// When it never does.
+    #[track_caller]
     pub fn lag(&self) -> u64 {
-        let status = self.status();
-        let partitions = status["partitions"].as_array().into_iter().flatten();
-        partitions.map(|partition| partition["lag"].as_u64().expect("a lag")).sum()
+        let lag = || -> Option<u64> {
+            let status = self.status();
+            let partitions = status["partitions"].as_array()?;
+            partitions.iter().map(|partition| partition["lag"].as_u64()).sum()
+        };
+        let mut found = None;
+        wait_until(END_MAX, "the broker to tell its ends", || {
+            found = lag();
+            found.is_some()
+        });
+        found.expect("it was waited for")
     }
 }
 

@@ -41,6 +41,9 @@ const BLOCK: u64 = 200;
 const STEP_MS: u64 = 7;
 const DEVICES: u64 = 40;
 const CURRENCIES: u64 = 20;
+/// A setting of an input: the watermark waits for a partition however long a busy machine takes to bring a broker back, for else the records of one partition
+/// are late behind those of another.
+const NEVER_IDLE: &str = ", idle_after: 1h";
 /// What is read behind all others, in milliseconds after the last.
 const CLOSING_MS: u64 = 60_000;
 
@@ -233,7 +236,9 @@ fn survive(
     println!("{deaths:?} with {} records in {:?}", records.len(), begun.elapsed());
     assert_eq!((deaths.program, deaths.server, deaths.broker), (lives, server_kills, 1));
     assert!(deaths.with_progress * 2 >= lives, "{deaths:?}: lives must seal something");
-    assert!(deaths.in_the_middle * 2 >= lives, "{deaths:?}: kills must land in the middle of the work");
+    // Of a few kills each may come when all was sealed.
+    let are_many = lives >= KILLS_IN_FULL;
+    assert!(!are_many || deaths.in_the_middle * 2 >= lives, "{deaths:?}: kills must land in the middle of the work");
     deaths
 }
 
@@ -302,7 +307,7 @@ fn windows_survive(scale: Scale, case: &mut Case, broker: &mut dyn Broker, sourc
     );
     let pipeline = |name: &str, step: &str| {
         Pipeline::new(case, name)
-            .input_of("readings", &format!("{{ {source}, fields: {FIELDS} }}"))
+            .input_of("readings", &format!("{{ {source}, fields: {FIELDS}{NEVER_IDLE} }}"))
             .step("filter: state = 'good'")
             .step(step)
             .batch("{ rows: 2000, age: 100ms }")
@@ -464,11 +469,15 @@ fn kill_test_a_temporal_join_is_exact_whatever_dies() {
     );
     let pipeline = case
         .pipeline()
-        .input("orders", "orders", ", time: at, fields: { order_id: UInt64, currency: String, at: DateTime64(3) }")
+        .input(
+            "orders",
+            "orders",
+            &format!(", time: at, fields: {{ order_id: UInt64, currency: String, at: DateTime64(3) }}{NEVER_IDLE}"),
+        )
         .input(
             "rates",
             "rates",
-            ", time: at, fields: { op: String, currency: String, rate: Int32, at: DateTime64(3) }",
+            &format!(", time: at, fields: {{ op: String, currency: String, rate: Int32, at: DateTime64(3) }}{NEVER_IDLE}"),
         )
         .step(
             "join: { left: orders, right: rates, on: [currency], as_of: orders, deleted: \"op = 'd'\", kind: left, lateness: 2s, \

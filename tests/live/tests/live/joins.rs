@@ -261,12 +261,12 @@ pub fn two_topics(case: &Case, name: &str) -> TwoTopics {
         .input(
             "orders",
             &topics[0],
-            ", time: at, fields: { order_id: UInt64, country: LowCardinality(String), at: DateTime64(3) }",
+            ", time: at, idle_after: 1h, fields: { order_id: UInt64, country: LowCardinality(String), at: DateTime64(3) }",
         )
         .input(
             "payments",
             &topics[1],
-            ", time: at, fields: { payment_id: UInt64, order: UInt64, at: DateTime64(3) }",
+            ", time: at, idle_after: 1h, fields: { payment_id: UInt64, order: UInt64, at: DateTime64(3) }",
         )
         .step("{ from: payments, dedup: { key: [payment_id], window: 1h } }")
         .step("{ from: orders, filter: \"country <> 'test'\" }")
