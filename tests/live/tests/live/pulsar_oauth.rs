@@ -7,7 +7,7 @@ use live::pipeline::{ended, term};
 use live::{Case, Pipeline};
 use sources::pulsar::produce::{Compression, Outgoing, Producer};
 use sources::pulsar::{PulsarOptions, Token};
-use testkit::{Pulsar, Service, available};
+use testkit::{Pulsar, Service, available, wait_until};
 
 use super::pulsar::clock;
 
@@ -92,7 +92,8 @@ fn tokens_of_an_issuer_are_renewed_and_waited_for_while_it_is_away() {
         std::thread::sleep(Duration::from_secs(2));
     }
     assert!(issuer.given().len() >= 3, "{} tokens in three lives", issuer.given().len());
-    assert_eq!(pipeline.problem("events"), None);
+    // On a busy machine one of them may have run out before the next came.
+    wait_until(live::PATIENCE, "nothing to be wrong", || pipeline.problem("events").is_none());
 
     issuer.set(Mood::Away);
     let words = pipeline.wait_for_problem("events", "source_away").to_string();

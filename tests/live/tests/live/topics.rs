@@ -260,7 +260,7 @@ fn a_broker_that_dies_and_comes_back_is_waited_for() {
     kafka.restart().expect("the broker to come back");
     feed.spread(ids(50..200));
     table.wait_for(200);
-    assert_eq!(pipeline.problem("source"), None, "it has ended");
+    wait_until(LONG, "the problem to end", || pipeline.problem("source").is_none());
     live::pipeline::term(running);
     assert_eq!(table.count_and_distinct("id"), (200, 200));
     let accounts = Accounts { read: 250, written: 200, duplicates: 50, ..Accounts::default() };
