@@ -166,6 +166,8 @@ fn a_person_is_asked(case: &Case, fault: Fault, verdict: &str) {
     let pipeline = case.pipeline().url(&proxy.url()).sink("timeout: 2s");
     let running = pipeline.run();
     table.wait_for(100);
+    // The answer has come as well: one insert is asked about.
+    wait_until(LONG, "the first rows to be settled", || pipeline.pending_frames() == 0);
     let lost = proxy.add(Rule::next(1, fault).query(INSERT));
     let shut = proxy.add(Rule::always(Fault::Reset));
     feed.send(ids(100..200));
