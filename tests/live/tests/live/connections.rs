@@ -191,25 +191,36 @@ async fn newcomer(port: u16, over: Arc<AtomicBool>) -> (usize, Duration) {
     (count, longest)
 }
 
-/// One connection more than there may be is told so.
-async fn one_too_many(port: u16) {
-    let mut held = Vec::new();
-    for _ in 0..=2 * SPARE {
+/// One connection more than there may be is told so; no more than `spare` are served before.
+async fn one_too_many(port: u16, spare: usize) {
+    let (mut held, begun) = (Vec::new(), Instant::now());
+    while begun.elapsed() < PATIENCE {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
         let mut answer = Vec::new();
         let read = tokio::time::timeout(Duration::from_millis(200), stream.read_to_end(&mut answer)).await;
-        if let Ok(Ok(_)) = read {
+        if matches!(read, Ok(Ok(1..))) {
             let answer = String::from_utf8_lossy(&answer).into_owned();
             assert!(
                 answer.starts_with("HTTP/1.1 503") && answer.contains("too many connections"),
                 "{answer}"
             );
-            assert!(held.len() <= SPARE, "{}", held.len());
             return;
         }
-        held.push(stream);
+        // On a busy machine the words may come later than that: only who is served has a place.
+        if is_served(&mut stream).await {
+            held.push(stream);
+            assert!(held.len() <= spare, "{} connections more than there may be", held.len());
+        }
     }
-    panic!("{} connections more than there may be", held.len());
+    panic!("nobody was told so; {} were served", held.len());
+}
+
+/// Whether a request on this connection is answered as one should be.
+async fn is_served(stream: &mut TcpStream) -> bool {
+    let mut piece = [0; 4096];
+    let asked = stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    let read = tokio::time::timeout(PATIENCE, stream.read(&mut piece)).await.expect("an answer or an end");
+    asked.is_ok() && read.is_ok_and(|read| piece[..read].starts_with(b"HTTP/1.1 200"))
 }
 
 /// Everything that the clients do; what to print.
@@ -236,7 +247,9 @@ async fn visit(port: u16, idle: usize, active: usize) -> String {
     over.store(true, Ordering::Release);
     let (visits, longest) = newcomer.await.expect("the newcomer");
     assert!(visits > 0);
-    one_too_many(port).await;
+    // Where the senders take so long, the first have rested for too long by now.
+    let is_slow = resting.first().is_some_and(|(_, since)| since.elapsed() >= REST_MAX);
+    one_too_many(port, if is_slow { idle + SPARE } else { SPARE }).await;
     let mut rested = 0;
     for (client, since) in &mut resting {
         if since.elapsed() < REST_MAX {
@@ -244,8 +257,8 @@ async fn visit(port: u16, idle: usize, active: usize) -> String {
             rested += 1;
         }
     }
-    // Many take so long to open that the first have rested for too long by then.
-    assert!(rested == idle || rested > 0 && idle > FEW.0, "{rested} of {idle} rested and were served again");
+    let is_slow = resting.first().is_some_and(|(_, since)| since.elapsed() >= REST_MAX);
+    assert!(rested == idle || is_slow, "{rested} of {idle} rested and were served again");
     assert_eq!(senders.len(), active);
     format!(
         "{idle} connections opened in {:.1} s, {rested} of them rested and were served again; {active} senders took {:.1} s for {} requests of {RECORDS} records in {} \

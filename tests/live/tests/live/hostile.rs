@@ -49,8 +49,24 @@ impl Target {
         stream
     }
 
+    /// Writes what the gateway does not put up with until it closes the connection.
+    fn is_closed(&self, what: &str, first: &[u8], reads: bool, next: impl FnMut(u32) -> Vec<u8>) {
+        assert_eq!(self.flood_for(PATIENCE, first, reads, next), Ended::Closed, "{what}");
+    }
+
+    /// Writes what may go on for ever, for a while.
+    fn flood(&self, first: &[u8], reads: bool, next: impl FnMut(u32) -> Vec<u8>) {
+        self.flood_for(ATTACK, first, reads, next);
+    }
+
     /// Writes `first`, then what `next` makes, until the connection ends or time runs out; reads answers only if `reads`.
-    fn flood(&self, first: &[u8], reads: bool, mut next: impl FnMut(u32) -> Vec<u8>) -> Ended {
+    fn flood_for(
+        &self,
+        time_max: Duration,
+        first: &[u8],
+        reads: bool,
+        mut next: impl FnMut(u32) -> Vec<u8>,
+    ) -> Ended {
         let mut stream = self.connect();
         let begun = Instant::now();
         let mut answer = vec![0; 64 << 10];
@@ -67,7 +83,7 @@ impl Target {
                     Err(_) => return Ended::Closed,
                 }
             }
-            if begun.elapsed() > ATTACK {
+            if begun.elapsed() > time_max {
                 return Ended::Open;
             }
             bytes = next(turn);
@@ -134,7 +150,7 @@ fn http2(target: &mut Target) {
         (0..100).flat_map(one).collect()
     };
     for reads in [true, false] {
-        assert_eq!(target.flood(&opening(), reads, reset), Ended::Closed, "resets");
+        target.is_closed("resets", &opening(), reads, reset);
     }
     // Streams that make the gateway reset them.
     let refused = |turn| {
@@ -144,12 +160,12 @@ fn http2(target: &mut Target) {
         };
         (0..100).flat_map(one).collect()
     };
-    assert_eq!(target.flood(&opening(), true, refused), Ended::Closed, "resets of the gateway");
+    target.is_closed("resets of the gateway", &opening(), true, refused);
     // A head without an end.
     let filler: Vec<u8> = [0x00, 0x01, b'x', 0x7f, 0x81, 0x7d].into_iter().chain([b'v'; 16_000]).collect();
     let begin = [opening(), frame(HEADERS, 0, 1, &head)].concat();
     let more = |_| frame(CONTINUATION, 0, 1, &filler);
-    assert_eq!(target.flood(&begin, false, more), Ended::Closed, "a head without an end");
+    target.is_closed("a head without an end", &begin, false, more);
     // Frames that ask for an answer, which is never read, and frames that say nothing.
     let pings = |_| frame(PING, 0, 0, &[7; 8]).repeat(1_000);
     target.flood(&opening(), false, pings);
@@ -177,7 +193,7 @@ fn http1(target: &mut Target) {
     // Heads that never end, in one piece and a byte at a time.
     let field = |_| b"X-Filler: v\r\n".repeat(1_000);
     let begin = b"POST /v1/streams/orders HTTP/1.1\r\nHost: 127.0.0.1\r\n";
-    assert_eq!(target.flood(begin, true, field), Ended::Closed, "a head without an end");
+    target.is_closed("a head without an end", begin, true, field);
     let mut slow: Vec<TcpStream> = (0..200).map(|_| target.connect()).collect();
     for byte in begin {
         slow.iter_mut().for_each(|stream| assert!(wrote(stream, &[*byte])));
