@@ -23,6 +23,9 @@ const EARLY_EVERY: u64 = 5;
 /// Answers of the store that are lost at the least.
 const LOST_MIN: u64 = 3;
 
+/// One record in so many of a life's comes just before its end.
+const HELD_BACK: u64 = 10;
+
 /// Records are released in steps of this length.
 const STEP_MS: u64 = 20;
 
@@ -186,12 +189,15 @@ impl Lives<'_> {
             }
             let is_early = kill % EARLY_EVERY == EARLY_EVERY - 1;
             let life_ms = if is_early { 0..400 } else { 600..3_000 };
-            self.flow(life_ms, records * (kill + 1) / (self.kills + 1));
+            let share = records / (self.kills + 1);
+            self.flow(life_ms, share * (kill + 1) - share / HELD_BACK);
             if !is_early {
                 // A start on a slow store or a busy machine may take longer than such a life; one that seals nothing shows nothing.
                 let has_sealed =
                     |status: &serde_json::Value| status["sealed"]["read"].as_u64() > Some(read_before);
                 pipeline.wait_for_live("this life to seal something", has_sealed);
+                // Meanwhile all of it may have been sealed: the kill is to come while records flow.
+                self.flow(0..40, share * (kill + 1));
             }
             if !process.is_running().expect("its state") {
                 panic!("the program ended by itself:\n{}", process.stderr().expect("its log"));

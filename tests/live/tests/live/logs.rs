@@ -248,6 +248,7 @@ fn kill_test_every_record_that_a_gateway_answered_is_in_the_table_once() {
                 }
             }
         }
+        wait_until(PATIENCE, "a request to be sent twice", || sent.repeats.load(Ordering::Relaxed) > 0);
         over.store(true, Ordering::Release);
         senders.into_iter().map(|sender| sender.join().expect("a sender")).sum()
     });

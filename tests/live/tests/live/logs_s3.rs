@@ -176,6 +176,8 @@ fn kill_test_every_record_that_a_gateway_on_s3_answered_is_in_the_table_once() {
                 }
             }
         }
+        let repeats = || sent.repeats.load(Ordering::Relaxed);
+        wait_until(PATIENCE, "answers to be lost", || store.proxy().fired(lost) >= LOST_MIN && repeats() > 0);
         over.store(true, Ordering::Release);
         senders.into_iter().map(|sender| sender.join().expect("a sender")).sum()
     });
