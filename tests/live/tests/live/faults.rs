@@ -129,7 +129,7 @@ fn fault_08_two_duplicates_in_one_batch_leave_one_row() {
     // All of them are one record block, one batch and one insert.
     case.feed().send((0..300).map(|n| json!({ "id": n % 100, "copy": n / 100 }).to_string()));
     let table = case.table("id UInt8, copy UInt8", "id");
-    let pipeline = case.pipeline().dedup("id", None).batch("{ rows: 100000, age: 1s }");
+    let pipeline = case.pipeline().dedup("id", None).batch("{ rows: 100000, age: 10m }");
     pipeline.drain();
     assert_eq!(table.count_and_distinct("id"), (100, 100));
     assert_eq!(table.value("SELECT max(copy) FROM {t}"), "0");

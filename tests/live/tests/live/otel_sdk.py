@@ -88,10 +88,10 @@ def encrypted(url, ca, headers, cert=None, key=None):
     batch = memory.get_finished_logs()
     with grpc.secure_channel(url.removeprefix("https://"), credentials) as channel:
         try:
-            LogsServiceStub(channel).Export(encode_logs(batch), metadata=metadata, timeout=10)
+            LogsServiceStub(channel).Export(encode_logs(batch), metadata=metadata, timeout=60)
         except grpc.RpcError as error:
             return print(error.code().name)
-    to = _log_exporter.OTLPLogExporter(endpoint=url, credentials=credentials, headers=metadata, timeout=10)
+    to = _log_exporter.OTLPLogExporter(endpoint=url, credentials=credentials, headers=metadata, timeout=60)
     print("ok" if to.export(batch) == LogRecordExportResult.SUCCESS else "failed")
 
 
@@ -343,4 +343,4 @@ if __name__ == "__main__":
         protocol, urls = sys.argv[2], sys.argv[3:]
         of_all = Resource(RESOURCE, RESOURCE_URL)
         for signal, url in zip((logs, traces, metrics), urls):
-            signal(of_all, exporter(protocol, signal.__name__, url))
+            signal(of_all, exporter(protocol, signal.__name__, url, timeout=60))

@@ -25,7 +25,7 @@ impl Shell<'_> {
     pub(super) fn pipeline(&self, name: &str, source: &str, table: &str, more: &str) {
         let url = self.0.server().url();
         let text = format!(
-            "pipeline: {name}\nstore: ./data\nsource: {source}\nsink: {{ clickhouse: {{ url: \"{url}\", table: {table}, timeout: 2s }} }}\n\
+            "pipeline: {name}\nstore: ./data\nsource: {source}\nsink: {{ clickhouse: {{ url: \"{url}\", table: {table} }} }}\n\
              http: {{ listen: none }}\n{more}"
         );
         self.write(&format!("{name}.yaml"), &text);
