@@ -12,8 +12,9 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A process that runs answers at once, however busy its lane is.
-const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
+/// A process that runs answers at once, however busy its lane is; a machine that is too busy gets more. `reset` and others take one that does not answer for
+/// none, and end it. Only where a connection is taken and nothing comes is so long waited.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// A thousand partitions are 100 kB.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
