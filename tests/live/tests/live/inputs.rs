@@ -315,8 +315,8 @@ fn a_window_aggregates_the_rows_of_both_inputs_each_by_its_own_time() {
     let (one, two) = ("inputs_window_one", "inputs_window_two");
     let pipeline = case
         .pipeline()
-        .input("one", one, ", time: at, fields: { device: String, at: DateTime64(3), amount: Int32 }")
-        .input("two", two, ", time: seen, fields: { device: String, seen: DateTime64(3), amount: Int64 }")
+        .input("one", one, ", time: at, idle_after: 1h, fields: { device: String, at: DateTime64(3), amount: Int32 }")
+        .input("two", two, ", time: seen, idle_after: 1h, fields: { device: String, seen: DateTime64(3), amount: Int64 }")
         .step("window: { key: [device], size: 10s, lateness: 2s, aggregates: { n: count(), total: sum(amount) } }");
     let mut random = Lcg::new(seed());
     let feeds = [one, two].map(|topic| Feed::new(case.kafka(), topic));

@@ -31,11 +31,11 @@ fn versions_of_five_times_the_memory_are_right_to_the_last_one_whatever_is_kille
     let topics = ["joins_temporal_orders", "joins_temporal_customers"];
     let pipeline = case
         .pipeline()
-        .input("orders", topics[0], ", time: at, fields: { order_id: UInt64, customer: UInt64, at: DateTime64(3) }")
+        .input("orders", topics[0], ", time: at, idle_after: 1h, fields: { order_id: UInt64, customer: UInt64, at: DateTime64(3) }")
         .input(
             "customers",
             topics[1],
-            ", time: at, fields: { op: String, customer: UInt64, version: UInt64, text: String, at: DateTime64(3) }",
+            ", time: at, idle_after: 1h, fields: { op: String, customer: UInt64, version: UInt64, text: String, at: DateTime64(3) }",
         )
         .step(
             "join: { left: orders, right: customers, on: [customer], as_of: orders, deleted: \"op = 'd'\", kind: left, lateness: 2s, \

@@ -149,11 +149,11 @@ fn a_record_without_a_body_ends_its_version_in_a_temporal_join_whatever_is_kille
     let topics = ["tombstones_join_orders", "tombstones_join_rates"];
     let pipeline = case
         .pipeline()
-        .input("orders", topics[0], ", time: at, fields: { order_id: UInt64, currency: String, at: DateTime64(3) }")
+        .input("orders", topics[0], ", time: at, idle_after: 1h, fields: { order_id: UInt64, currency: String, at: DateTime64(3) }")
         .input(
             "rates",
             topics[1],
-            ", time: at, fields: { currency: String, rate: Int64, at: DateTime64(3) }, tombstones: { key: [currency], format: json, timestamp: [at] }",
+            ", time: at, idle_after: 1h, fields: { currency: String, rate: Int64, at: DateTime64(3) }, tombstones: { key: [currency], format: json, timestamp: [at] }",
         )
         .step(
             "join: { left: orders, right: rates, on: [currency], as_of: orders, deleted: _tombstone, kind: left, lateness: 2s, \
