@@ -26,6 +26,7 @@ mod engine;
 mod literal;
 mod memory;
 pub mod read;
+mod rights;
 pub mod sight;
 mod upsert;
 mod views;
@@ -258,7 +259,9 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     let upsert = upsert::check(table, &engine, &schema, config, &mut faults);
     // Of two rows with the same version of their own the one stays that was inserted last.
     order_dependent |= upsert.as_ref().is_some_and(|places| places.version.is_some());
-    check_policies(config, &facts.server, provenance || !unique_key.is_empty(), &mut faults);
+    let can_be_found = provenance || !unique_key.is_empty();
+    check_policies(config, &facts.server, can_be_found, &mut faults);
+    rights::check(config, &facts.server, can_be_found, &mut faults, &mut notes);
     note_what_is_not_counted(&facts.server, &places, &mut notes);
     if !provenance {
         columns::note_what_cannot_be_found(&engine, &unique_key, config, &mut notes);

@@ -5,6 +5,7 @@
 //! an answer that was lost on its way is not taken for "nothing".
 
 mod first;
+mod rights;
 mod shape;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,11 +14,11 @@ use dataflow::{Remedy, TableFault};
 use futures::future::{join, join3, try_join_all};
 use serde::de::DeserializeOwned;
 
+pub use self::rights::Lacking;
 pub use self::shape::{ColumnRow, Hashes, Policy, Server, TableRow, View};
 use super::{ASYNC_INSERT, Engine, Facts, Fault, VERSION_MIN};
 use crate::client::{Client, QueryError};
 use crate::config::TableConfig;
-use crate::response::limits;
 use crate::settings::{Known, Of, Shown};
 use crate::types;
 
@@ -26,6 +27,8 @@ const VIEWS_MAX: usize = 64;
 /// New connections made to see whether several servers answer: with two behind a balancer that takes turns or draws lots, one
 /// in sixteen goes unseen, and the next start sees it.
 const NODE_PROBES: usize = 5;
+/// How often they are made at the most, if all that differs is the table.
+const NODE_ROUNDS: u32 = 3;
 
 /// Characters shown of an answer that is no version: enough to tell whose it is.
 const VERSION_CHARS_MAX: usize = 100;
@@ -82,11 +85,12 @@ pub async fn facts(client: &Client, config: &TableConfig) -> Result<Facts, Fault
     let server = Server { known, policies: policies?, ..server? };
     let Some((table, dependencies)) = table? else {
         let has_database = has_database(&ask, &config.database).await?;
-        let may_create = config.create.is_none() || may_create(&ask, config).await?;
+        let may_create = config.create.is_none() || rights::may_create(&ask, config).await?;
         let (views, nodes) = (Vec::new(), Vec::new());
         return Ok(Facts { server, table: None, has_database, may_create, views, nodes });
     };
-    let views = views(&ask, dependencies).await?;
+    let (views, lacking) = join(views(&ask, dependencies), rights::lacking(&ask, config, &table)).await;
+    let (views, server) = (views?, Server { lacking: lacking?, ..server });
     let is_replicated =
         |table: &TableRow| Engine::read(&table.engine, &table.engine_full).is_ok_and(|e| e.replicated);
     let targets = views.iter().filter_map(|view| view.target.as_ref());
@@ -203,6 +207,7 @@ async fn server(ask: &Asker<'_>, version: (u32, u32)) -> Result<Server, Fault> {
         hashes: hashes?,
         counts_async: asyncs?.is_some(),
         policies: Vec::new(),
+        lacking: Lacking::default(),
     })
 }
 
@@ -264,21 +269,6 @@ async fn has_database(ask: &Asker<'_>, name: &str) -> Result<bool, Fault> {
     let sql = "SELECT count() FROM system.databases WHERE name = {database:String}";
     let count: Option<(u64,)> = ask.one_if_allowed(sql, &[("database", name)]).await?;
     Ok(count.is_none_or(|(count,)| count > 0))
-}
-
-/// Whether this user may make the table. A server that cannot say so is asked by the statement itself.
-async fn may_create(ask: &Asker<'_>, config: &TableConfig) -> Result<bool, Fault> {
-    // It takes no FORMAT.
-    let sql = format!("CHECK GRANT CREATE TABLE ON {}", config.quoted());
-    // With it off nothing counts as granted. Whoever has it off may not name it, and is told so.
-    let settings = [borrowed(&ask.settings), vec![("allow_ddl", "1")]].concat();
-    match ask.client.query(&sql, &settings, &[]).await {
-        Ok(answer) => Ok(answer.trim() != "0"),
-        Err(error) if limits::limit(error.code, &error.message).is_some() => Err(error.into()),
-        // Servers before 24.10 do not know the statement.
-        Err(error) if error.remedy == Remedy::Stop => Ok(true),
-        Err(error) => Err(error.into()),
-    }
 }
 
 async fn columns(ask: &Asker<'_>, params: &[(&str, &str)]) -> Result<Vec<ColumnRow>, Fault> {
@@ -393,10 +383,27 @@ async fn nodes(ask: &Asker<'_>, config: &TableConfig) -> Result<Vec<String>, Fau
     let params = [("database", config.database.as_str()), ("table", config.table.as_str())];
     let sql = "SELECT toString(serverUUID()), hostName(), (SELECT groupArray(concat(toString(uuid), ' ', toString(data_paths))) \
                FROM system.tables WHERE database = {database:String} AND name = {table:String})";
-    let probes =
-        (0..NODE_PROBES).map(|_| fresh.one::<(String, String, Vec<String>)>(sql, &settings, &params));
-    let rows = try_join_all(probes).await.map_err(|e| Fault { remedy: Remedy::Resend, ..Fault::from(e) })?;
-    Ok(rows.into_iter().map(|(uuid, host, tables)| format!("{uuid} {host} {}", tables.join(" "))).collect())
+    let mut round = 1;
+    let nodes = loop {
+        let probes = (0..NODE_PROBES).map(|_| fresh.one::<Node>(sql, &settings, &params));
+        let nodes = try_join_all(probes).await;
+        let nodes = nodes.map_err(|e| Fault { remedy: Remedy::Resend, ..Fault::from(e) })?;
+        if round == NODE_ROUNDS || !differ_in_the_table_alone(&nodes) {
+            break nodes;
+        }
+        round += 1;
+    };
+    Ok(nodes.into_iter().map(|(uuid, host, tables)| format!("{uuid} {host} {}", tables.join(" "))).collect())
+}
+
+/// The identity of a server, its host, and the identity of the table there.
+type Node = (String, String, Vec<String>);
+
+/// True if these may be one server, on which another table got the name meanwhile (`EXCHANGE TABLES`, `RENAME`): they are asked again, and copies of a machine,
+/// which call themselves the same, differ again.
+fn differ_in_the_table_alone(nodes: &[Node]) -> bool {
+    nodes.windows(2).all(|two| (&two[0].0, &two[0].1) == (&two[1].0, &two[1].1))
+        && nodes.windows(2).any(|two| two[0].2 != two[1].2)
 }
 
 #[cfg(test)]

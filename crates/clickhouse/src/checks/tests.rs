@@ -23,7 +23,7 @@ fn table(engine: &str, engine_full: &str) -> TableRow {
     }
 }
 
-fn plain() -> TableRow {
+pub(super) fn plain() -> TableRow {
     table(
         "MergeTree",
         "MergeTree ORDER BY n SETTINGS index_granularity = 8192, non_replicated_deduplication_window = 100",

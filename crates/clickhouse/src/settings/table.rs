@@ -321,4 +321,5 @@ sent, and the message contains the statement that fixes it.
 | `system.server_settings` | `insert_deduplication_version` | never: `compatible_double_hashes` counts every insert as two tokens. If it cannot be read, two are assumed |
 | `system.events` | `AsyncInsertQuery` | never: each asynchronous insert of others counts as a token. If it cannot be read, a block counts as 450 of them, which is the default of `async_insert_max_query_number` |
 | `system.row_policies`, if the user has `SHOW ROW POLICIES` | policies on the table | one may hide rows from the user: a probe would call them absent. Without the grant Forebay cannot see it: do not put one on that user |
+| `CHECK GRANT`, which servers know from 24.10 on | the rights on the table | the user may not insert into the columns that inserts name. One that may not read the columns by which rows are looked for is reported at the start |
 ";

@@ -10,6 +10,8 @@ use live::{Accounts, Case, PATIENCE, Pipeline, Table};
 use serde_json::json;
 use testkit::{ClickHouseOptions, wait_until};
 
+use super::ways::PERSON;
+
 const ALL: &str = "<access_management>1</access_management>";
 const NO_PROFILE: &str = "";
 
@@ -79,6 +81,56 @@ fn what_is_taken_from_the_user_of_a_running_pipeline_is_told_and_costs_no_row_on
     term(running);
     assert_eq!(table.count_and_distinct("id"), (200, 200));
     assert_eq!(pipeline.accounts(), Accounts { read: 200, written: 200, ..Accounts::default() });
+}
+
+/// The users of this engine are changed as above; the dead letters' table needs the same rights.
+#[test]
+fn rights_that_are_missing_are_told_by_the_check_and_the_start_with_their_grants() {
+    let Some(mut case) = Case::with_users("users_rights", ClickHouseOptions::default().user(ALL)) else {
+        return;
+    };
+    let table = case.table("id UInt32", "id");
+    let pipeline = case.pipeline();
+    case.feed().send(ids(0..10));
+    pipeline.drain();
+    let mut sent = 10;
+    let mut becomes = |grants: &[&str]| {
+        let queries: Vec<String> = grants.iter().map(|grant| format!("<query>{grant}</query>")).collect();
+        case.feed().send(ids(sent..sent + 10));
+        sent += 10;
+        case.own_server().set_user(&format!("<grants>{}</grants>", queries.concat()));
+        case.own_server().restart().expect("it starts");
+    };
+    let letters = "GRANT SELECT, INSERT ON default.users_rights_rejected";
+    let others = "GRANT SELECT ON system.*";
+
+    becomes(&["GRANT SELECT ON *.*", letters]);
+    let why = "user `default` may not insert into table `default.users_rights`: it is necessary to have the grant INSERT on its columns; \
+               fix it with: GRANT INSERT ON `default`.`users_rights` TO `default`";
+    pipeline.tool_fails(&["check"], &["--connect"], PERSON, why);
+    pipeline.tool_fails(&["run"], &["--drain"], PERSON, why);
+
+    // Rows arrive all the same.
+    becomes(&["GRANT INSERT ON *.*", letters, others]);
+    let note = "To avoid this: `GRANT SELECT ON `default`.`users_rights` TO `default``";
+    for command in [["check", "--connect"], ["run", "--drain"]] {
+        let output = pipeline.run_tool(&command[..1], &command[1..]).success().expect("it is a note");
+        let said = output.stdout + &output.stderr;
+        assert!(said.contains(note), "{said}");
+        assert_eq!(said.matches("GRANT SELECT ON").count(), 1, "{said}");
+    }
+
+    // As much as it needs is enough.
+    let columns = "GRANT INSERT(id, _forebay), SELECT(_forebay) ON default.users_rights";
+    becomes(&[columns, letters, others]);
+    for command in [["check", "--connect"], ["run", "--drain"]] {
+        let output = pipeline.run_tool(&command[..1], &command[1..]).success().expect("all is well");
+        let said = output.stdout + &output.stderr;
+        assert!(!said.contains("GRANT"), "{said}");
+    }
+    case.own_server().set_user(ALL);
+    case.own_server().restart().expect("it starts");
+    assert_eq!(table.count_and_distinct("id"), (40, 40));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Owns what follows from one of these values alone: whether a policy may hide rows, how many tokens a block may cost, what tells two tables of one name
 //! apart. Does not own the statements (`checks::read`) or the judgement (`checks`).
 
+use super::rights::Lacking;
 use crate::checks::Place;
 use crate::settings::Known;
 use crate::types::identifier;
@@ -28,6 +29,8 @@ pub struct Server {
     pub counts_async: bool,
     /// Row policies on the table; none if this user may not see them.
     pub policies: Vec<Policy>,
+    /// What this user may not do with the table.
+    pub lacking: Lacking,
 }
 
 /// A row policy on the table.

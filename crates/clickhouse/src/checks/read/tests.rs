@@ -1,5 +1,8 @@
 #![allow(clippy::disallowed_methods, reason = "a scripted server runs in real time")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -7,9 +10,8 @@ use super::*;
 use crate::config::ServerConfig;
 use crate::testing::RealTime;
 
-/// A server on which a table comes to be after its columns were asked for the first time.
-async fn serve(listener: TcpListener) {
-    let mut columns_asked = 0;
+/// A server that answers each question as told.
+async fn serve(listener: TcpListener, mut answer: impl FnMut(&str) -> String) {
     loop {
         let (mut socket, _) = listener.accept().await.unwrap();
         let mut seen = String::new();
@@ -18,29 +20,61 @@ async fn serve(listener: TcpListener) {
             let len = socket.read(&mut piece).await.unwrap();
             seen.push_str(&String::from_utf8_lossy(&piece[..len]));
         }
-        let body = if seen.contains("FROM system.tables") {
-            "[[[\"MergeTree\",\"\",\"\",\"\",\"\",\"\",\"\",[],[]]]]\n"
-        } else {
-            columns_asked += 1;
-            if columns_asked == 1 { "[[]]\n" } else { "[[[1,\"id\",\"UInt64\",\"\",\"\"]]]\n" }
-        };
+        let body = answer(&seen);
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
         socket.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
     }
 }
 
-#[tokio::test]
-async fn a_table_that_another_process_makes_meanwhile_has_its_columns() {
+/// A client of such a server.
+async fn client(answer: impl FnMut(&str) -> String + Send + 'static) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let server = tokio::spawn(serve(listener));
-    let client = Client::new(ServerConfig::new(url), RealTime::shared()).unwrap();
+    tokio::spawn(serve(listener, answer));
+    Client::new(ServerConfig::new(url), RealTime::shared()).unwrap()
+}
+
+#[tokio::test]
+async fn a_table_that_another_process_makes_meanwhile_has_its_columns() {
+    let mut columns_asked = 0;
+    let client = client(move |asked| {
+        if asked.contains("FROM system.tables") {
+            return "[[[\"MergeTree\",\"\",\"\",\"\",\"\",\"\",\"\",[],[]]]]\n".into();
+        }
+        // It comes to be after its columns were asked for the first time.
+        columns_asked += 1;
+        if columns_asked == 1 { "[[]]\n".into() } else { "[[[1,\"id\",\"UInt64\",\"\",\"\"]]]\n".into() }
+    });
+    let client = client.await;
     let (found, _) = table(&Asker { client: &client, settings: Vec::new() }, "default", "events")
         .await
         .unwrap()
         .expect("it is there");
     assert_eq!(found.columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["id"]);
-    server.abort();
+}
+
+/// How many servers are met where the probe of this number sees this server and table, and how many probes that takes.
+async fn met(seen: fn(usize) -> (&'static str, &'static str)) -> (usize, usize) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let number = asked.clone();
+    let client = client(move |_| {
+        let (server, table) = seen(number.fetch_add(1, Ordering::Relaxed));
+        format!("[\"{server}\",\"host\",[\"{table} /data\"]]\n")
+    });
+    let client = client.await;
+    let ask = Asker { client: &client, settings: Vec::new() };
+    let nodes = nodes(&ask, &TableConfig::new("default", "events")).await.unwrap();
+    (nodes.into_iter().collect::<BTreeSet<_>>().len(), asked.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn a_table_that_is_exchanged_between_two_probes_is_no_second_server() {
+    assert_eq!(met(|_| ("one", "t")).await, (1, NODE_PROBES));
+    assert_eq!(met(|n| ("one", if n < 2 { "t" } else { "exchanged" })).await, (1, 2 * NODE_PROBES));
+    // Copies of a machine call themselves the same, and have a table each.
+    let copies = met(|n| ("one", ["t", "of a copy"][n % 2])).await;
+    assert_eq!(copies, (2, NODE_ROUNDS as usize * NODE_PROBES));
+    assert_eq!(met(|n| (["one", "two"][n % 2], ["t", "of another"][n % 2])).await, (2, NODE_PROBES));
 }
 
 #[test]
