@@ -238,7 +238,10 @@ fn survive(
     assert!(deaths.with_progress * 2 >= lives, "{deaths:?}: lives must seal something");
     // Of a few kills each may come when all was sealed.
     let are_many = lives >= KILLS_IN_FULL;
-    assert!(!are_many || deaths.in_the_middle * 2 >= lives, "{deaths:?}: kills must land in the middle of the work");
+    assert!(
+        !are_many || deaths.in_the_middle * 2 >= lives,
+        "{deaths:?}: kills must land in the middle of the work"
+    );
     deaths
 }
 
