@@ -9,6 +9,7 @@
 //! | `connect` | from a URL and settings to a client of the provider                       |
 //! | `wire`    | one HTTP request with its deadline; answers that are no success           |
 //! | `answer`  | from such an answer to the store's words: exists, absent, kind, effect    |
+//! | `probes`  | whether the service holds the conditions that the contract needs          |
 //!
 //! ```text
 //! s3://bucket/prefix        bucket, and the folder that all keys are below
@@ -24,6 +25,7 @@
 
 mod answer;
 mod connect;
+mod probes;
 mod wire;
 
 use std::fmt;
@@ -53,13 +55,6 @@ pub const REQUESTS_MAX: usize = 32;
 
 /// Memory that is taken for an object at once; more only as its bytes come.
 const RESERVED_BYTES: usize = 8 << 20;
-
-/// Where the probing object of [`Store::probe`] lies. No [`Key`] begins with a dot.
-const PROBES: &str = ".probe";
-
-/// Puts of it. A name of its own is no folder; a gateway over a file system says so all the same when another process's probe is removed
-/// at that moment, and the folder with it. So many times in a row are no chance any more.
-const PROBE_TRIES: u32 = 5;
 
 /// A store on object storage. Clones share one bound of requests.
 #[derive(Clone)]
@@ -148,37 +143,6 @@ impl ObjectStorage {
                 Ok(Tag { e_tag: e_tag.unwrap_or_default(), version: version.unwrap_or_default() })
             }
         }
-    }
-
-    /// What a register does other than it must, if anything: it is created, replaced, replaced by a stale tag, created again, and read.
-    async fn swaps(&self, path: &Path, place: &str) -> Result<Option<&'static str>, StoreError> {
-        let value = |text: &'static str| Bytes::from_static(text.as_bytes());
-        let mut tries = 1;
-        let created = loop {
-            match self.swap(path, place, None, value("first")).await {
-                Err(error) if error.kind == ErrorKind::Conflict && tries < PROBE_TRIES => tries += 1,
-                created => break created?,
-            }
-        };
-        let Some(created) = created else {
-            return Ok(Some("it refuses to create a register that is not there"));
-        };
-        let first = self.tag(place, created.e_tag, created.version)?;
-        if self.swap(path, place, Some(&first), value("second")).await?.is_none() {
-            return Ok(Some("it refuses to replace an object whose ETag was given (`If-Match`)"));
-        }
-        if self.swap(path, place, Some(&first), value("third")).await?.is_some() {
-            return Ok(Some(
-                "it replaces an object although the ETag that was given is no longer the object's (`If-Match` has no effect), so two owners of one \
-                 log could commit, each over the other's records",
-            ));
-        }
-        if self.swap(path, place, None, value("fourth")).await?.is_some() {
-            return Ok(Some("it creates a register that is there (`If-None-Match: *` has no effect)"));
-        }
-        let read = self.get_bounded(path, place, None, 64).await?;
-        Ok((read.as_deref() != Some(b"second"))
-            .then_some("a register has another value than it was given last"))
     }
 
     async fn remove(&self, path: &Path, place: &str) -> Result<(), StoreError> {
@@ -379,54 +343,12 @@ impl Store for ObjectStorage {
         Ok(())
     }
 
-    /// Puts an object of a random name twice; the second put must be refused, and the object is removed again.
     async fn probe(&self, nonce: u128) -> Result<(), StoreError> {
-        let key = format!("{PROBES}/{nonce:032x}");
-        // The URL has the root already, as the path has.
-        let (path, place) = (self.path(&key), format!("{}/{key}", self.url));
-        let lacks = |reason: &str| {
-            Err(StoreError::new(ErrorKind::NotSupported, Operation::Open, &self.url, reason.to_owned()))
-        };
-        let mut tries = 1;
-        let first = loop {
-            match self.put(&path, &place, vec![Bytes::from_static(b"first")]).await {
-                Err(error) if error.kind == ErrorKind::Conflict && tries < PROBE_TRIES => tries += 1,
-                first => break first?,
-            }
-        };
-        let second = self.put(&path, &place, vec![Bytes::from_static(b"second")]).await;
-        let found = self.get_bounded(&path, &place, None, 64).await;
-        self.remove(&path, &place).await?;
-        match (first, second?, found?.as_deref()) {
-            (Put::Created, Put::Exists, Some(b"first")) => Ok(()),
-            (Put::Exists, _, _) => lacks("it refuses to put an object that is not there"),
-            (_, Put::Created, _) => lacks(
-                "it overwrites an object that was to be put only if absent (`If-None-Match: *` has no effect), so two \
-                 processes could write one journal",
-            ),
-            (_, _, None) => lacks("an object that was just put is not found"),
-            (_, _, Some(_)) => lacks("an object has other content than was put first"),
-        }
+        self.probe_puts(nonce).await
     }
 
-    /// Creates a register of a random name, replaces it by its tag, and once more by the tag that is no longer its own, which must be refused; it is removed again.
     async fn probe_registers(&self, nonce: u128) -> Result<(), StoreError> {
-        // Not the name of the object that is put only if absent: a service may take a moment to free that.
-        let key = format!("{PROBES}/{nonce:032x}-register");
-        let (path, place) = (self.path(&key), format!("{}/{key}", self.url));
-        let found = self.swaps(&path, &place).await;
-        self.remove(&path, &place).await?;
-        match found? {
-            None => Ok(()),
-            Some(reason) => Err(StoreError::new(
-                ErrorKind::NotSupported,
-                Operation::Open,
-                &self.url,
-                format!(
-                    "{reason}; a log needs object storage that replaces an object under a condition (docs/stores.md)"
-                ),
-            )),
-        }
+        self.probe_swaps(nonce).await
     }
 
     fn describe(&self) -> String {

@@ -119,6 +119,29 @@ async fn the_probe_lets_a_store_pass_that_refuses_the_second_put_and_leaves_noth
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// A process that died in its probe, or a store that went away, has left an object.
+#[tokio::test]
+async fn the_probe_takes_away_what_another_left_an_hour_ago() {
+    let Some((s3, proxy)) = world() else { return };
+    let store = empty(&proxy.url());
+    for nonce in 0..3 {
+        proxy.add(Rule::next(1, Fault::Answer(Answer::new(503, ""))).method("DELETE"));
+        store.probe(nonce).await.expect_err("the store is away before the object is removed");
+    }
+    let left = walk(&s3.bucket_dir());
+    assert_eq!(left.len(), 3, "{left:?}");
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(3_700);
+    let old: Vec<_> = left.iter().filter(|path| !path.ends_with(format!("{:032x}", 1))).collect();
+    for path in &old {
+        let file = std::fs::File::options().write(true).open(path).expect("the object's file");
+        file.set_modified(long_ago).expect("another time");
+    }
+    // Another probe may be at work with the one that is young.
+    store.probe(9).await.expect("the store is there");
+    let left = walk(&s3.bucket_dir());
+    assert!(left.len() == 1 && left[0].ends_with(format!("{:032x}", 1)), "{left:?}");
+}
+
 /// As a gateway over a file system answers when another probe's folder goes away under it.
 #[tokio::test]
 async fn the_probe_tries_again_where_its_name_is_said_to_be_a_folder() {
