@@ -153,9 +153,8 @@ fn everything_dies(name: &str, rounds: u64) {
     let lost = store.proxy().add(Rule::always(Fault::SwallowAnswer).method("PUT").one_in(30, seed()));
     store.proxy().add(Rule::always(Fault::SwallowAnswer).method("GET").one_in(60, seed()));
     let (table, port, endpoint) = (case.table("id UInt64", "id"), free_port(), store.proxy().url());
-    let database = tables(&case, &["logs"]);
-    // As the program advises for a table of the exporter's: without it a pipeline whose server dies with an insert unanswered stops and asks.
-    database.ask("ALTER TABLE {t}.otel_logs ADD COLUMN `_forebay` UUID");
+    // With the column by which inserts are found: without it a pipeline whose server dies with an insert unanswered stops and asks.
+    let database = tables(&case, &["logs", "--complete"]);
     write_gateway(case.dir(), port, &endpoint);
     let from =
         |stream: &str, more: &str| format!("{{ log: {{ url: 's3://{}/logs/{stream}' }}{more} }}", S3::BUCKET);

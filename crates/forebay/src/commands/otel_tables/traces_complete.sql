@@ -12,4 +12,5 @@ ALTER TABLE {database}.otel_traces
     ADD COLUMN IF NOT EXISTS `DroppedLinksCount` UInt32 CODEC(ZSTD(1)),
     ADD COLUMN IF NOT EXISTS `Events.DroppedAttrCount` Array(UInt32) CODEC(ZSTD(1)),
     ADD COLUMN IF NOT EXISTS `Links.DroppedAttrCount` Array(UInt32) CODEC(ZSTD(1)),
-    ADD COLUMN IF NOT EXISTS `Links.Flags` Array(UInt32) CODEC(ZSTD(1));
+    ADD COLUMN IF NOT EXISTS `Links.Flags` Array(UInt32) CODEC(ZSTD(1)),
+    ADD COLUMN IF NOT EXISTS `_forebay` UUID CODEC(ZSTD(1));
