@@ -1,6 +1,6 @@
 //! Sessions that left memory: sorted runs of parts of sessions, which are put together by key and time when they close.
 //!
-//! Owns what of the sessions of a pane is where, which of them are closed, and when their results leave. Does not own sessions in memory ([`super`]), the bytes of a file
+//! Owns when runs are frozen and put in place of others (`runs::pane`: what a pane has of them; `runs::work`: the work on them). Does not own sessions in memory ([`super`]), the bytes of a file
 //! (`window::spilled::file`), nor those of deltas and snapshots (`runs::marks`, [`state`](crate::window::state)). Does no I/O: it says what must be read and written, and the
 //! engine does it.
 //!
@@ -24,183 +24,31 @@
 mod fold;
 mod look;
 pub(in crate::window) mod marks;
+mod pane;
 mod sweep;
+mod work;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use dataflow::{StateError, StateFile, StateWork};
+use dataflow::{StateError, StateFile};
 
-use super::{Sessions, end, gap};
+use super::{Sessions, end};
 use crate::runs::FileEntry;
 use crate::window::encoding::damaged;
-use crate::window::groups::Groups;
 use crate::window::plan::Plan;
 use crate::window::spilled::Sizes;
-use crate::window::spilled::file::{File, Section};
-use crate::window::spilled::spill::{Frozen, Spill};
+use crate::window::spilled::file::File;
 use fold::Cuts;
 pub(in crate::window::sessions) use fold::entry;
 pub(in crate::window) use look::Look;
 pub(in crate::window) use marks::{Left, Marks};
-use sweep::{Made, Merger, SweepWork};
-
-/// Sweeps in each gap at the most, while records come.
-const SWEEPS_OF_A_GAP: i64 = 4;
-
-/// Runs of a pane that a sweep makes one, though nothing may be closed.
-const RUNS_MAX: usize = 32;
+pub(in crate::window) use pane::Piece;
+use pane::{At, Item, Lasts, Pane, Run, Sweep};
+use sweep::{Made, Merger};
 
 /// Bytes of a block: a record that may be late reads one of each run.
 const BLOCK_BYTES_MAX: usize = 8 << 10;
-
-/// Pieces that wait for the next seal at the most: one more is made meanwhile.
-const READY_MAX: usize = 2;
-
-/// The least and the greatest last record of some sessions.
-type Lasts = (i64, i64);
-
-/// Parts of sessions that were frozen together, or came of a sweep.
-struct Run {
-    /// By which work on it finds it again.
-    number: usize,
-    rows: u64,
-    sessions: u64,
-    lasts: Lasts,
-    at: At,
-}
-
-/// Where it is.
-enum At {
-    /// Not written yet.
-    Memory(Arc<Sessions>),
-    /// In files, by key.
-    Files(Vec<Section>),
-    /// In files of a snapshot whose footers are still to be read: the number of each, and its blocks.
-    Named(Vec<(u32, std::ops::Range<u32>)>),
-}
-
-impl Run {
-    fn in_memory(&self) -> Option<&Arc<Sessions>> {
-        match &self.at {
-            At::Memory(sessions) => Some(sessions),
-            At::Files(_) | At::Named(_) => None,
-        }
-    }
-
-    fn sections(&self) -> &[Section] {
-        match &self.at {
-            At::Files(sections) => sections,
-            At::Memory(_) | At::Named(_) => &[],
-        }
-    }
-}
-
-/// A sweep of all that stands before it.
-struct Sweep {
-    watermark_ms: i64,
-    /// The key up to which its results have left; `None` before the first piece.
-    after: Option<Vec<u8>>,
-    /// Rows that left with those.
-    released: u64,
-    /// Whether all of them have left.
-    is_out: bool,
-    /// What stays open, once it is made.
-    made: Option<Made>,
-}
-
-/// What a pane has, in order.
-enum Item {
-    Run(Run),
-    Cut(Cuts),
-    Sweep(Sweep),
-}
-
-/// A pane with runs.
-#[derive(Default)]
-struct Pane {
-    items: Vec<Item>,
-    /// All sessions that this watermark closes have left.
-    released_ms: i64,
-    /// Of its sessions in memory as of the last seal.
-    lasts: Option<Lasts>,
-}
-
-impl Pane {
-    fn runs(&self) -> impl Iterator<Item = &Run> {
-        self.items.iter().filter_map(|item| match item {
-            Item::Run(run) => Some(run),
-            Item::Cut(_) | Item::Sweep(_) => None,
-        })
-    }
-
-    fn sweeps(&self) -> impl Iterator<Item = &Sweep> {
-        self.items.iter().filter_map(|item| match item {
-            Item::Sweep(sweep) => Some(sweep),
-            Item::Cut(_) | Item::Run(_) => None,
-        })
-    }
-
-    fn is_leaving(&self) -> bool {
-        self.sweeps().any(|sweep| !sweep.is_out)
-    }
-
-    /// The first sweep whose run is not made: what stands before it, and itself.
-    fn first_sweep(&self) -> Option<(&[Item], &Sweep)> {
-        let at = self.items.iter().position(|item| matches!(item, Item::Sweep(_)))?;
-        match &self.items[at] {
-            Item::Sweep(sweep) if sweep.made.is_none() => Some((&self.items[..at], sweep)),
-            _ => None,
-        }
-    }
-
-    fn rows(&self) -> u64 {
-        let released: u64 = self.sweeps().map(|sweep| sweep.released).sum();
-        self.runs().map(|run| run.rows).sum::<u64>().saturating_sub(released)
-    }
-
-    /// The least and the greatest last record of all sessions, as far as known: those that have left may be among them.
-    fn all_lasts(&self) -> Option<Lasts> {
-        let all = self.runs().map(|run| run.lasts).chain(self.lasts);
-        all.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
-    }
-
-    /// Whether a sweep is due as of this watermark; `is_idle` if no records came.
-    fn is_due(&self, plan: &Plan, pane: i64, sizes: &Sizes, watermark_ms: i64, is_idle: bool) -> bool {
-        if self.is_leaving() {
-            return false;
-        }
-        let runs_max = (sizes.generations_max / 4).clamp(2, RUNS_MAX);
-        if self.runs().count() > runs_max {
-            return true;
-        }
-        let closed = |last: i64| plan.is_closed(end(plan, pane, last), watermark_ms);
-        let Some((least, greatest)) = self.all_lasts() else { return false };
-        let next_ms = self.released_ms.saturating_add(gap(plan) / SWEEPS_OF_A_GAP);
-        closed(least) && (is_idle || watermark_ms >= next_ms || closed(greatest))
-    }
-}
-
-/// Results of closed sessions that can leave.
-pub(in crate::window) struct Piece {
-    pub pane: i64,
-    /// By key and bounds.
-    pub groups: Groups,
-    pub after: Vec<u8>,
-    pub is_last: bool,
-    /// Whether nothing of what was swept stays open; said with the last.
-    pub is_empty: bool,
-}
-
-impl Piece {
-    /// The key of each result, and the first and the last record of its session.
-    pub fn sessions(&self) -> impl Iterator<Item = (&[u8], i64, i64)> {
-        (0..self.groups.len()).map(|group| {
-            let (key, span) = fold::split(self.groups.key(group));
-            (key, span.first, span.last)
-        })
-    }
-}
 
 /// The panes of a step whose sessions have left memory, all or in part.
 pub(in crate::window) struct Runs {
@@ -449,122 +297,5 @@ impl Runs {
     pub fn files(&self) -> Vec<StateFile> {
         let file = |file: &Arc<File>| StateFile { object: file.object.clone(), len: file.len };
         self.distinct_files().into_values().map(file).collect()
-    }
-
-    /// Work that is due.
-    pub fn work(&mut self) -> Option<Box<dyn StateWork>> {
-        if !self.is_spilling && self.has_unwritten() {
-            self.is_spilling = true;
-            let each = self.panes.iter().flat_map(|(start, pane)| pane.runs().map(|run| (*start, run)));
-            let frozen = each.filter_map(|(start, run)| {
-                Some((start, run.number, Frozen::Sessions(run.in_memory()?.clone())))
-            });
-            return Some(Box::new(Spill::new(self.plan.clone(), self.sizes, frozen.collect())));
-        }
-        if self.is_sweeping || self.ready.len() >= READY_MAX {
-            return None;
-        }
-        let merger = match self.merger.take() {
-            Some(merger) => merger,
-            None => Box::new(self.merge()?),
-        };
-        self.is_sweeping = true;
-        Some(Box::new(SweepWork::new(merger)))
-    }
-
-    /// The merge of the first sweep whose runs are all in files.
-    fn merge(&self) -> Option<Merger> {
-        self.panes.iter().find_map(|(start, pane)| {
-            let (before, sweep) = pane.first_sweep()?;
-            let is_there = |item: &Item| !matches!(item, Item::Run(run) if run.in_memory().is_some());
-            before
-                .iter()
-                .all(is_there)
-                .then(|| Merger::new(self.plan.clone(), self.sizes, *start, before, sweep))
-        })
-    }
-
-    /// Takes over what work made.
-    ///
-    /// # Errors
-    /// When it is none of this state's, or not done.
-    pub fn adopt(&mut self, work: Box<dyn StateWork>) -> Result<(), StateError> {
-        let foreign = || damaged("gets work back that is not its own, or not done");
-        let work = match work.into_any().downcast::<Spill>() {
-            Ok(spill) => {
-                self.is_spilling = false;
-                for (start, number, sections) in spill.made().ok_or_else(foreign)? {
-                    let items = self.panes.get_mut(&start).map(|pane| pane.items.iter_mut());
-                    let run = items.into_iter().flatten().find_map(|item| match item {
-                        Item::Run(run) if run.number == number => Some(run),
-                        _ => None,
-                    });
-                    run.ok_or_else(foreign)?.at = At::Files(sections);
-                }
-                return Ok(());
-            }
-            Err(work) => work,
-        };
-        let (merger, piece) =
-            work.downcast::<SweepWork>().ok().and_then(|work| work.made()).ok_or_else(foreign)?;
-        self.is_sweeping = false;
-        if !piece.is_last {
-            self.written = merger.files();
-            self.merger = Some(merger);
-            self.ready.push_back(piece);
-            return Ok(());
-        }
-        self.written = Vec::new();
-        let made = merger.into_made();
-        let pane = self.panes.get_mut(&piece.pane).ok_or_else(foreign)?;
-        let first = pane.items.iter_mut().find_map(|item| match item {
-            Item::Sweep(sweep) => Some(sweep),
-            Item::Run(_) | Item::Cut(_) => None,
-        });
-        let sweep = first.ok_or_else(foreign)?;
-        sweep.made = Some(made);
-        match sweep.is_out {
-            true => self.take_over(piece.pane),
-            false => self.ready.push_back(piece),
-        }
-        Ok(())
-    }
-
-    /// Files that a start must open, in order.
-    pub fn opening(&self) -> &VecDeque<FileEntry> {
-        &self.opening
-    }
-
-    /// Takes the footer of the next file.
-    ///
-    /// # Errors
-    /// When it is damaged, another file's, or not asked for.
-    pub fn open_file(&mut self, bytes: &[u8]) -> Result<(), StateError> {
-        let file = self.opening.pop_front();
-        let file = file.ok_or_else(|| damaged("names fewer files than were read"))?;
-        self.opened.push(Arc::new(File::open(&self.plan.keys, &file, bytes)?));
-        if self.opening.is_empty() { self.name_files() } else { Ok(()) }
-    }
-
-    /// Puts the files in place of their numbers, once all are open.
-    fn name_files(&mut self) -> Result<(), StateError> {
-        let opened = std::mem::take(&mut self.opened);
-        for (start, pane) in &mut self.panes {
-            for item in &mut pane.items {
-                let Item::Run(run) = item else { continue };
-                let At::Named(named) = &run.at else { continue };
-                let section = |(number, blocks): &(u32, std::ops::Range<u32>)| {
-                    opened.get(*number as usize).and_then(|file| Section::of(file, *start, blocks.clone()))
-                };
-                let sections: Option<Vec<Section>> = named.iter().map(section).collect();
-                let sections = sections.filter(|sections| {
-                    let counts = sections.iter().map(Section::counts);
-                    counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)) == (run.sessions, run.rows)
-                });
-                let wrong = || damaged("names blocks that its files do not have");
-                run.at = At::Files(sections.ok_or_else(wrong)?);
-            }
-        }
-        Ok(())
     }
 }
