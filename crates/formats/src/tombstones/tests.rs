@@ -84,6 +84,23 @@ fn a_tombstone_has_the_fields_of_its_key_and_stands_between_its_neighbours() {
     assert!(rejects.len() == 1 && rejects[0].starts_with("12 malformed"), "{rejects:?}");
 }
 
+/// As JSON converters with `schemas.enable` write values and keys.
+#[test]
+fn a_key_with_its_schema_inside_fills_the_fields_of_its_payload() {
+    let columns = ["id UInt64 <- payload.id", "name String <- payload.name"];
+    let decoder = of_json(&columns, false, &["payload.id"], &[]);
+    let schema = r#""schema": {"type": "struct", "fields": [{"type": "int64", "field": "id"}]}"#;
+    let key = format!(r#"{{{schema}, "payload": {{"id": 7}}}}"#);
+    let body = format!(r#"{{{schema}, "payload": {{"id": 7, "name": "Ada"}}}}"#);
+    let without = format!("{{{schema}}}");
+    let (rows, rejects) = read(
+        &decoder,
+        &[(None, Some(body.as_bytes())), (Some(key.as_bytes()), None), (Some(without.as_bytes()), None)],
+    );
+    assert_eq!(rows, [r#"10: 7 "Ada""#, r#"11: 7 """#]);
+    assert!(rejects.len() == 1 && rejects[0].starts_with("12 no_body `id`"), "{rejects:?}");
+}
+
 #[test]
 fn a_key_that_is_text_is_the_value_of_its_field() {
     let decoder = of_json(&COLUMNS, true, &["id"], &[]);
