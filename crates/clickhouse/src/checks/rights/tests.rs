@@ -11,7 +11,7 @@ fn a_right_that_this_user_does_not_have_is_told_with_its_grant() {
     let mut denied = facts(plain());
     denied.server.known.user = "writer".into();
     denied.server.lacking = Lacking { insert: true, select: false };
-    let faults = judge(&denied, &config).err().expect("nothing could be written");
+    let faults = judge(&denied, &config).expect_err("nothing could be written");
     assert_eq!(
         faults.iter().map(Fault::to_string).collect::<Vec<_>>(),
         [
@@ -36,6 +36,6 @@ fn a_right_that_this_user_does_not_have_is_told_with_its_grant() {
     denied.server.lacking = Lacking { insert: true, select: true };
     let readonly = Shown { value: "2".into(), ..Shown::default() };
     denied.server.known.settings.insert("readonly".into(), readonly);
-    let faults = judge(&denied, &config).err().expect("nothing could be written");
+    let faults = judge(&denied, &config).expect_err("nothing could be written");
     assert!(faults.iter().all(|fault| !fault.to_string().contains("GRANT")), "{faults:?}");
 }
