@@ -63,9 +63,12 @@ impl Pipeline {
     /// Waits until the running program waits for something at `place`: its problem, which must be in this state.
     #[track_caller]
     pub fn wait_for_problem(&self, place: &str, state: &str) -> Value {
-        let found = || self.problem(place).filter(|problem| problem["state"] == state);
-        wait_until(END_MAX, &format!("`{state}` at {place}"), || found().is_some());
-        found().unwrap_or_else(|| panic!("`{state}` at {place} did not last"))
+        let mut found = None;
+        wait_until(END_MAX, &format!("`{state}` at {place}"), || {
+            found = self.problem(place).filter(|problem| problem["state"] == state);
+            found.is_some()
+        });
+        found.expect("it was waited for")
     }
 
     /// Waits until the running program says something at `/status` that fits.
