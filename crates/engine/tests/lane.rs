@@ -6,6 +6,8 @@
 mod cache;
 #[path = "lane/change.rs"]
 mod change;
+#[path = "lane/claim.rs"]
+mod claim;
 #[path = "lane/columns.rs"]
 mod columns;
 #[path = "lane/damage.rs"]
@@ -20,6 +22,8 @@ mod faults;
 mod forget;
 #[path = "lane/inputs.rs"]
 mod inputs;
+#[path = "lane/inspect.rs"]
+mod inspect;
 #[path = "lane/intake.rs"]
 mod intake;
 #[path = "lane/join.rs"]
@@ -32,6 +36,8 @@ mod refusals;
 mod remove;
 #[path = "lane/rename.rs"]
 mod rename;
+#[path = "lane/retire.rs"]
+mod retire;
 #[path = "lane/rewind.rs"]
 mod rewind;
 #[path = "lane/rollup.rs"]

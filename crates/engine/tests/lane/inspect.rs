@@ -1,9 +1,4 @@
 //! Damage of every kind, in a store in memory and on disk: each is found, named, and told what it means.
-#![allow(clippy::disallowed_methods, reason = "tests wait by the wall clock")]
-#![allow(missing_docs)]
-
-#[allow(dead_code, unused_imports, reason = "shared with the other tests of the engine")]
-mod support;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +10,10 @@ use operators::dedup::spilled::Sizes;
 use protocol::retire::Standing;
 use protocol::{Body, Record, names};
 use store::{Inline, Key, Put, Store};
-use support::{Bench, Process};
 use tokio::sync::watch;
 
-fn run<T>(test: impl Future<Output = T>) -> T {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().build().expect("a runtime").block_on(test)
-}
+use crate::run;
+use crate::support::{Bench, Process};
 
 const FOLDER: &str = "p/lane-0";
 

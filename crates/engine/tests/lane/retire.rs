@@ -1,9 +1,4 @@
 //! What is deleted, and what never is: owners that freeze, collections that die, and what a round costs.
-#![allow(clippy::disallowed_methods, reason = "tests wait by the wall clock")]
-#![allow(missing_docs)]
-
-#[allow(dead_code, unused_imports, reason = "shared with the other tests of the engine")]
-mod support;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,13 +11,10 @@ use bytes::Bytes;
 use engine::{EngineError, survey};
 use protocol::retire::{Judge, Marks, Standing};
 use store::{Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
-use support::Bench;
 use tokio::sync::{Notify, watch};
 
-fn run<T>(test: impl Future<Output = T>) -> T {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().build().expect("a runtime").block_on(test)
-}
+use crate::run;
+use crate::support::Bench;
 
 /// A store that counts requests, fails deletes when told to, and freezes one writer between its segment and its record.
 #[derive(Debug)]

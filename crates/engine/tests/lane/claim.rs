@@ -1,5 +1,4 @@
 //! A claimant against an owner that writes faster than it.
-#![allow(missing_docs)]
 
 use std::ops::Range;
 use std::sync::Arc;
