@@ -125,10 +125,10 @@ fn pulsar_by_tls_is_trusted_by_its_authority_and_its_name_and_takes_tokens_and_c
     broker.pipeline(&case, "localhost", &trusting(ca, ", verify_host: false", &login)).drain();
     assert_eq!(table.count_and_distinct("id"), (100, 100));
 
-    // A token of a few seconds, which somebody replaces while the program runs.
-    put_token(Some(LIFE_S));
     let pipeline = broker.pipeline(&case, "127.0.0.1", &trusting(ca, "", &login));
     pipeline.check(&["--connect"]);
+    // A token of a few seconds, which somebody replaces while the program runs.
+    put_token(Some(LIFE_S));
     let running = pipeline.run();
     for n in 1..6 {
         put_token(Some(LIFE_S));
