@@ -16,7 +16,7 @@
 //! A server evaluates the parts of a statement one after the other, and which comes first is its own affair. So the replica's lag is read
 //! on both sides of the count: one of the two was read before it, and what arrives afterwards only adds to the count.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
@@ -111,11 +111,14 @@ impl Question<'_> {
         };
         let count = self.count.map_or("NULL".to_owned(), |count| format!("({count})"));
         let asyncs = if self.counts_async { ASYNC_COUNT } else { "0" };
+        // A server looks for both columns alone before it writes down what a table declares; by the pair it would do so for every table that it has.
         let altered = format!(
             "(SELECT (toInt64(max(toUnixTimestamp(metadata_modification_time))), \
              groupBitXor(cityHash64(database, name, create_table_query)), groupBitXor(cityHash64(database, name, engine_full))) \
-             FROM system.tables WHERE (database, name) IN ({}))",
-            self.list(|_| true).unwrap_or_default()
+             FROM system.tables WHERE (database, name) IN ({}) AND database IN ({}) AND name IN ({}))",
+            self.list(|_| true).unwrap_or_default(),
+            self.each(|place| &place.database),
+            self.each(|place| &place.table),
         );
         format!(
             "SELECT toUnixTimestamp64Milli(now64(3)), toInt64(uptime()), toString(serverUUID()), \
@@ -126,6 +129,12 @@ impl Question<'_> {
             replicas(1),
             if self.count.is_some() { replicas(2) } else { "[]".to_owned() },
         )
+    }
+
+    /// One of the names of every place, for `IN`.
+    fn each(&self, name: impl Fn(&Place) -> &String) -> String {
+        let names: BTreeSet<String> = self.places.iter().map(|place| quote(name(place))).collect();
+        names.into_iter().collect::<Vec<String>>().join(", ")
     }
 
     /// Database and table of the places that are meant, for `IN`; `None` if there are none.
