@@ -62,7 +62,7 @@ struct Sim {
     /// With sessions.
     #[arg(long)]
     sessions: bool,
-    /// With a window whose state is in files.
+    /// With a window whose state is in files; with `--emitted` one of that kind.
     #[arg(long)]
     spilled: bool,
     /// With a join of two inputs in place of dedup.
@@ -165,6 +165,7 @@ fn simulate(args: &Sim) -> anyhow::Result<()> {
 fn plan(args: &Sim, seed: u64, variant: Option<Variant>) -> Plan {
     match variant {
         _ if args.windowed => Plan::windowed(seed),
+        _ if args.emitted && args.spilled => Plan::emitted_in_files(seed),
         _ if args.emitted => Plan::emitted(seed),
         _ if args.sessions => Plan::of_sessions(seed),
         _ if args.spilled => Plan::spilled(seed),

@@ -353,7 +353,8 @@ fn kept(pipeline: &Pipeline, at: usize, load: Load, known: &Coefficients) -> Opt
             Some(_) => Spilled { memory_bytes: bytes / 100.0, ..spilled_pair(bytes) },
             None => spilled_pair(bytes),
         };
-        let spilled = |bytes: f64| window.emit.is_none().then(|| of_pair(bytes));
+        let has_sign = window.emit.as_ref().is_some_and(|emit| emit.sign.is_some());
+        let spilled = |bytes: f64| (!has_sign).then(|| of_pair(bytes));
         if let Some(measured) = known.measured_bytes_a_key(kind) {
             return plain(keys, measured, memory, spilled(measured));
         }

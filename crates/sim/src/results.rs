@@ -229,9 +229,9 @@ impl Aggregates {
         self.behind.map_or(self.windows, |behind| behind.aggregates().windows)
     }
 
-    /// Whether open windows can be in files.
+    /// Whether open windows can be in files: with results before they are closed those of some plans alone.
     pub fn can_spill(self) -> bool {
-        self.emits.is_none()
+        self.emits.is_none() || self.spills
     }
 
     /// The table of late records, the `table`th of the pipeline: its place on the server, and what fills it.

@@ -118,6 +118,12 @@ fn the_invariants_hold_for_fixed_seeds_with_a_window_that_emits() {
     (0..EMITTED).for_each(|seed| assert_holds_in(Plan::emitted, "emitted", seed));
 }
 
+/// The same with open windows in files: each row is what some seal made of its records since the row before, and the newest is the exact one.
+#[test]
+fn the_invariants_hold_for_fixed_seeds_with_a_window_that_emits_from_files() {
+    (0..EMITTED).for_each(|seed| assert_holds_in(Plan::emitted_in_files, "emitted --spilled", seed));
+}
+
 /// The same with sessions, whose bounds depend on the records: they are those that the records of each key give in their order.
 #[test]
 fn the_invariants_hold_for_fixed_seeds_with_sessions() {

@@ -77,9 +77,9 @@ fn windows_that_are_in_memory_alone_say_when_they_do_not_fit() {
             format!("steps: [{{ window: {{ key: [k], {settings}, aggregates: {{ n: 'count()' }} }} }}]\n");
         state_of(&of(&text, "./data"), Some(100e6)).because
     };
-    let emits = step("size: 5m, emit: { early: 10s, version: version }");
+    let emits = step("size: 5m, emit: { early: 10s, version: version, sign: sign }");
     assert!(emits.contains("MORE than the step's `memory`"), "{emits}");
-    for settings in ["size: 1h, slide: 1m", "gap: 1m"] {
+    for settings in ["size: 1h, slide: 1m", "gap: 1m", "size: 5m, emit: { early: 10s, version: version }"] {
         assert!(step(settings).contains("spilled to files"), "{settings}");
     }
 }

@@ -137,18 +137,20 @@ pub fn windowed(bench: &Bench, drain: bool) -> Pipeline {
     with_memory(bench, drain, 1 << 20)
 }
 
-/// Every seal writes all open windows, one each `slide_ms`, to files, and every result is a piece of its own.
+/// Every seal writes all open windows to files, and every result is a piece of its own.
+const TINY: Sizes = Sizes {
+    open_bytes: 1,
+    block_bytes: 16,
+    file_bytes: 200,
+    piece_bytes: 16,
+    read_bytes: 100,
+    generations_max: 100,
+};
+
+/// With windows in files, one each `slide_ms`.
 fn spilling(bench: &Bench, slide_ms: u64, drain: bool) -> Pipeline {
-    let sizes = Sizes {
-        open_bytes: 1,
-        block_bytes: 16,
-        file_bytes: 200,
-        piece_bytes: 16,
-        read_bytes: 100,
-        generations_max: 100,
-    };
     let [size, slide] = [SIZE_MS, slide_ms].map(Duration::from_millis);
-    with_step(bench, drain, of_windows(&columns().1, Windows::Hopping { size, slide }).with_sizes(sizes))
+    with_step(bench, drain, of_windows(&columns().1, Windows::Hopping { size, slide }).with_sizes(TINY))
 }
 
 async fn drain(bench: &Bench) -> Result<Outcome, EngineError> {
@@ -327,8 +329,8 @@ fn windows_beyond_the_memory_end_the_run_before_anything_of_the_batch_is_sealed(
             early: None,
             clock: Clock::EventTime,
             updates: true,
-            version: Some("v".to_owned()),
-            sign: None,
+            version: None,
+            sign: Some("sign".to_owned()),
         };
         let kept = |memory| {
             let step = of_config(&columns().1, windows(), Some(emit()));
@@ -515,7 +517,7 @@ fn what_comes_after_the_end_is_late_for_the_windows_that_it_has_closed() {
 }
 
 /// A window with results before it closes, and the step that makes them numbers: those of one key and window differ in their version.
-fn emitting(bench: &Bench, drain: bool, emit: Emit) -> Pipeline {
+fn emitting(bench: &Bench, drain: bool, emit: Emit, is_in_files: bool) -> Pipeline {
     let (decoded, keyed) = columns();
     let config = WindowConfig {
         key: vec!["key".to_owned()],
@@ -525,6 +527,7 @@ fn emitting(bench: &Bench, drain: bool, emit: Emit) -> Pipeline {
         emit: Some(emit),
     };
     let step = Window::new(&keyed, &config).expect("a valid step");
+    let step = if is_in_files { step.with_sizes(TINY) } else { step };
     let intake = Intake::new(Arc::new(Numbers(decoded))).with_steps(vec![Arc::new(Keyed(keyed))]);
     let mut pipeline = Pipeline { steps: vec![Box::new(step), Box::new(Versioned)], ..bench.pipeline(drain) };
     pipeline.inputs[0].intake = intake;
@@ -577,8 +580,9 @@ fn moved(id: u64) -> u64 {
 fn the_newest_result_of_each_window_is_exact_whatever_crashes_and_no_version_is_there_twice() {
     run(async {
         let clocks = [Clock::EventTime, Clock::ProcessingTime];
-        for seed in 0..8u64 {
-            let bench = Bench::new();
+        for seed in 0..16u64 {
+            let (bench, is_in_files) = (Bench::new(), seed >= 8);
+            let emitting = |bench, drain, emit| emitting(bench, drain, emit, is_in_files);
             let emit = || Emit {
                 early: Some(Duration::from_millis(20)),
                 clock: clocks[(seed % 2) as usize],
@@ -635,10 +639,10 @@ fn each_result_but_the_newest_is_taken_back_once_whatever_crashes() {
                 bench.table.world.lock().expect("no panic").faults.push_back(fault);
                 // The last one is long enough for early results on a busy machine too.
                 let life = Duration::from_millis((seed * 7 + round * 5) % 31 + round / 5 * 500);
-                let _ = Process::start(emitting(&bench, false, emit())).kill_after(life).await;
+                let _ = Process::start(emitting(&bench, false, emit(), false)).kill_after(life).await;
             }
             bench.push(LAST);
-            Process::start(emitting(&bench, true, emit())).ends().await.expect("drains");
+            Process::start(emitting(&bench, true, emit(), false)).ends().await.expect("drains");
             // By version and count, as a VersionedCollapsingMergeTree keeps them.
             let mut left = BTreeMap::<u64, i64>::new();
             for (id, times) in bench.table.world.lock().expect("no panic").ids() {

@@ -19,7 +19,7 @@
 //! values and the version of that, and the sign -1, comes before the new one, whose sign is 1 (`written`). All of this depends on rows, seals and watermarks alone, which are sealed; and whether a seal
 //! was early is in its delta. So a start that applies the deltas knows what was written, and writes the same versions of what was not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dataflow::StateError;
@@ -172,6 +172,8 @@ pub(super) struct Fired {
     pub is_early: bool,
     /// By the end of each window that has fired: the seal with which it last did.
     windows: BTreeMap<i64, u64>,
+    /// The ends of windows in files that could not begin to fire with an early seal: they do as soon as they can.
+    missed: BTreeSet<i64>,
     /// Their results, where later ones take them back.
     pub written: Written,
 }
@@ -185,11 +187,23 @@ impl Fired {
     /// It fires with the newest seal.
     pub fn fire(&mut self, end: i64) {
         self.windows.insert(end, self.seals);
+        self.missed.remove(&end);
+    }
+
+    /// They could not, with an early seal.
+    pub fn miss(&mut self, ends: impl Iterator<Item = i64>) {
+        self.missed.extend(ends);
+    }
+
+    /// Whether it could not, and has not fired since.
+    pub fn has_missed(&self, end: i64) -> bool {
+        self.missed.contains(&end)
     }
 
     /// It is closed.
     pub fn forget(&mut self, end: i64) {
         self.windows.remove(&end);
+        self.missed.remove(&end);
         self.written.forget(end);
     }
 
@@ -222,7 +236,7 @@ impl Fired {
                 return Err(damaged("has a result that was not written"));
             }
         }
-        Ok(Self { seals, is_early: false, windows, written: Written::default() })
+        Ok(Self { seals, windows, ..Self::default() })
     }
 
     /// Writes the results that later ones take back, if they do.

@@ -224,13 +224,7 @@ impl Groups {
         self.grow();
         moves.iter().for_each(|(from, to)| self.counts[*to as usize] += later.counts[*from as usize]);
         self.rows += later.rows;
-        if !later.seals.is_empty() {
-            self.seals.resize(self.len(), 0);
-            let seal = |from: u32| later.seals[from as usize];
-            moves.iter().for_each(|(from, to)| {
-                self.seals[*to as usize] = self.seals[*to as usize].max(seal(*from));
-            });
-        }
+        self.stamp_as(later, &moves);
         self.accumulators.merge(&later.accumulators, &moves);
     }
 
@@ -242,7 +236,20 @@ impl Groups {
             self.counts[*to as usize] += later.counts[*from as usize];
             self.rows += later.counts[*from as usize];
         }
+        self.stamp_as(later, &moves);
         self.accumulators.merge(&later.accumulators, &moves);
+    }
+
+    /// Groups that took others in had rows when those last had any, if that is kept.
+    fn stamp_as(&mut self, later: &Self, moves: &[(u32, u32)]) {
+        if later.seals.is_empty() {
+            return;
+        }
+        self.seals.resize(self.len(), 0);
+        for (from, to) in moves {
+            let seal = later.seals[*from as usize];
+            self.seals[*to as usize] = self.seals[*to as usize].max(seal);
+        }
     }
 
     /// Takes groups of others in: each pair is a group there, and the one here, which [`find`](Self::find) has given.
@@ -307,13 +314,14 @@ impl Groups {
         (0..).zip(&self.seals).filter(|(_, own)| **own > seal).map(|(number, _)| number).collect()
     }
 
-    /// Some of them, in this order.
+    /// Some of them, in this order, each once.
     pub fn picked(&self, plan: &Plan, numbers: &[u32]) -> Self {
         let mut picked = Self::new(&plan.keys, &plan.aggregates);
         let moves: Vec<(u32, u32)> =
             numbers.iter().map(|from| (*from, picked.find_of(self, *from as usize))).collect();
         picked.grow();
         moves.iter().for_each(|(from, to)| picked.counts[*to as usize] = self.counts[*from as usize]);
+        picked.stamp_as(self, &moves);
         picked.accumulators.merge(&self.accumulators, &moves);
         picked
     }
@@ -353,6 +361,26 @@ impl Groups {
             true => Ok(()),
             false => Err(damaged("has a key of a seal that was not")),
         }
+    }
+
+    /// Writes them with the seals that they had rows in, where results come before a window is closed.
+    pub(super) fn write_stamped(&self, plan: &Plan, to: &mut Vec<u8>) {
+        self.write(to);
+        if plan.emit.is_some() {
+            self.write_seals(to);
+        }
+    }
+
+    /// Reads what was written so.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and when a seal is none.
+    pub(super) fn read_stamped(plan: &Plan, from: &mut Reader<'_>) -> Result<Self, StateError> {
+        let mut groups = Self::read(&plan.keys, &plan.aggregates, from)?;
+        if plan.emit.is_some() {
+            groups.read_seals(u64::MAX, from)?;
+        }
+        Ok(groups)
     }
 
     /// Writes them for a seal.

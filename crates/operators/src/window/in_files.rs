@@ -46,9 +46,9 @@ impl Marks {
     }
 
     /// Writes them.
-    pub fn write(&self, to: &mut Vec<u8>) {
+    pub fn write(&self, plan: &Plan, to: &mut Vec<u8>) {
         match self {
-            Self::Panes(marks) => marks.write(to),
+            Self::Panes(marks) => marks.write(plan, to),
             Self::Sessions(marks) => marks.write(to),
         }
     }
@@ -62,6 +62,14 @@ impl Marks {
             true => Self::Sessions(runs::Marks::read(plan, from)?),
             false => Self::Panes(spilled::Marks::read(plan, from)?),
         })
+    }
+
+    /// The ends of open windows that fire with the seal, from files.
+    pub fn fired(&self) -> &[i64] {
+        match self {
+            Self::Panes(marks) => &marks.fired,
+            Self::Sessions(_) => &[],
+        }
     }
 
     /// The panes that the seal freezes for want of memory.
@@ -130,7 +138,16 @@ impl InFiles {
         }
     }
 
-    /// Whether results of closed windows are still on their way.
+    /// The ends of windows that fire.
+    pub fn firing(&self) -> impl Iterator<Item = i64> {
+        let panes = match self {
+            Self::Panes(spilled) => Some(spilled),
+            Self::Sessions(_) => None,
+        };
+        panes.into_iter().flat_map(Spilled::firing)
+    }
+
+    /// Whether results are still on their way.
     pub fn is_leaving(&self) -> bool {
         match self {
             Self::Panes(spilled) => spilled.is_leaving(),
@@ -235,7 +252,7 @@ impl InFiles {
     /// Writes it for a snapshot.
     pub fn write(&self, plan: &Plan, to: &mut Vec<u8>) {
         match self {
-            Self::Panes(spilled) => spilled.write(to),
+            Self::Panes(spilled) => spilled.write(plan, to),
             Self::Sessions(runs) => runs.write(plan, to),
         }
     }

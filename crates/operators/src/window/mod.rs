@@ -48,8 +48,8 @@
 //! **State.** The decode job makes the aggregates of each batch; the lane merges them into those of the seal under way (`fresh`), and a seal merges
 //! those into all others (`base`). The delta is `fresh`: a start merges the deltas in the same order, and has the same sums, bit for bit.
 //! When open windows take more than the step's [memory](Window::with_memory), the earliest panes are [spilled](spilled) to files, and the results of their
-//! windows leave in pieces, over several seals. Windows with results before they are closed are in memory alone: the step ends the run, and says what
-//! to do.
+//! windows leave in pieces, over several seals; so do results before they are closed. Windows whose results are taken back are in memory alone: the step
+//! ends the run, and says what to do.
 
 mod accumulator;
 pub mod aggregate;
@@ -90,6 +90,7 @@ use in_files::{InFiles, Marks};
 use kinds::Spans;
 pub use kinds::{SIZE_MAX, Windows};
 use open::{Open, Taken};
+use panes::Fires;
 use partial::Partial;
 use plan::Plan;
 pub use plan::{COLUMNS_MAX, END, START, WindowConfig};
@@ -248,10 +249,15 @@ impl Window {
         let wrong = |error: StateError| failed(error.to_string());
         match (&mut self.in_files, &mut marks) {
             (InFiles::Panes(spilled), Marks::Panes(marks)) => {
-                for Piece { end, groups, released, after, is_last } in spilled.take_ready() {
+                // That of this seal, which is not the first: something was frozen with one before.
+                let version = self.base.seals() + 1;
+                for Piece { end, fires, groups, released, after, is_last } in spilled.take_ready() {
                     let bounds = (self.plan.spans.start_of(end), end);
-                    outputs.push(self.plan.results(&Closed::of_window(bounds, &groups, released))?);
-                    let left = Left { end, after, rows: released, is_last };
+                    let closed = Closed::of_window(bounds, &groups, released).with_version(version);
+                    if groups.len() > 0 || released > 0 {
+                        outputs.push(self.plan.results(&closed)?);
+                    }
+                    let left = Left { end, fires, after, rows: released, is_last };
                     spilled.left(&self.plan, &left).map_err(wrong)?;
                     marks.left.push(left);
                 }
@@ -425,7 +431,7 @@ impl Operator for Window {
         let (mut outputs, mut marks) = self.let_out()?;
         let is_early = self.is_early(watermark_ms);
         // Without rows and time the wall clock alone lets something out.
-        let fires = || is_early && !self.base.firing(&plan, watermark_ms, true).is_empty();
+        let fires = || !self.base.firing(&plan, &self.in_files, watermark_ms, is_early).is_empty();
         if !fresh.is_empty() || watermark_ms != self.watermark_ms || !marks.is_empty() || fires() {
             fresh.set_early(is_early);
             if plan.emit.is_some() && self.base.seals() == 0 {
@@ -444,8 +450,16 @@ impl Operator for Window {
                 Ok(())
             };
             self.base.close(&plan, between, &mut self.in_files, &mut each)?;
-            for end in self.base.firing(&plan, watermark_ms, is_early) {
+            let firing = self.base.firing(&plan, &self.in_files, watermark_ms, is_early);
+            let Fires { in_memory, in_files, held } = firing;
+            for end in in_memory {
                 self.base.fire(&plan, end, &mut each)?;
+            }
+            // Behind those: what they freeze may be in windows in memory too.
+            in_files.iter().for_each(|end| self.base.fire_in_files(&plan, *end, &mut self.in_files));
+            self.base.miss(held.into_iter().filter(|_| is_early));
+            if let Marks::Panes(marks) = &mut marks {
+                marks.fired = in_files;
             }
             self.sweep_due(is_idle, &mut marks);
             *marks.frozen() = self.make_room()?;
@@ -456,6 +470,8 @@ impl Operator for Window {
             *marks.frozen() = self.make_room()?;
             if !marks.is_empty() {
                 let delta = state::begin_delta(&plan, watermark_ms, &fresh, true);
+                // It is a seal with a number of its own, for it is one to a start.
+                self.base.merge(&plan, fresh);
                 self.delta = state::finish_delta(&plan, delta, &marks, true);
             }
         }
@@ -483,7 +499,7 @@ impl Operator for Window {
         self.base.is_due(&self.plan, between, &self.in_files)
             || self.in_files.is_due(&self.plan, between, self.is_idle())
             || self.fresh.is_due(&self.plan, between, &self.in_files)
-            || !self.base.firing(&self.plan, watermark_ms, is_early).is_empty()
+            || !self.base.firing(&self.plan, &self.in_files, watermark_ms, is_early).is_empty()
     }
 
     fn at(&mut self, wall_ms: i64) {
@@ -543,6 +559,10 @@ impl State for Window {
     fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {
         (self.watermark_ms, self.base, self.in_files) =
             state::parse_snapshot(snapshot, &self.plan, self.in_files.sizes())?;
+        if self.plan.emit.is_some() {
+            // While they fired there may have been an early seal.
+            self.base.miss(self.in_files.firing());
+        }
         (self.fresh, self.delta) = (Open::new(&self.plan), Bytes::new());
         let footer = |file: &FileEntry| StateRead {
             object: file.object.as_str().into(),
@@ -577,8 +597,12 @@ impl State for Window {
         self.watermark_ms = between.1;
         let Ok(()) = self.base.close(&plan, between, &mut self.in_files, |_| Ok::<(), Infallible>(()));
         let is_early = self.base.is_early();
-        let firing = self.base.firing(&plan, between.1, is_early);
-        firing.into_iter().for_each(|end| self.base.fired(&plan, end));
+        let firing = self.base.firing(&plan, &self.in_files, between.1, is_early);
+        firing.in_memory.into_iter().for_each(|end| self.base.fired(&plan, end));
+        marks.fired().iter().for_each(|end| self.base.fire_in_files(&plan, *end, &mut self.in_files));
+        // What could fire was for the process to say that wrote the delta.
+        let others = firing.in_files.into_iter().chain(firing.held);
+        self.base.miss(others.filter(|end| is_early && !marks.fired().contains(end)));
         if let Marks::Sessions(marks) = &marks {
             self.sweep(&marks.swept);
         }

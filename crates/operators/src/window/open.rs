@@ -10,7 +10,7 @@ use dataflow::{Batch, StateError};
 use super::encoding::Reader;
 use super::in_files::InFiles;
 use super::kinds::Spans;
-use super::panes::Panes;
+use super::panes::{Fires, Panes};
 use super::partial::Parts;
 use super::plan::Plan;
 use super::results::Closed;
@@ -105,10 +105,24 @@ impl Open {
 
     /// The ends of the windows that fire with a seal of this watermark, which is early or not, though they stay open; none but where results come
     /// before that.
-    pub fn firing(&self, plan: &Plan, watermark_ms: i64, is_early: bool) -> Vec<i64> {
-        match self {
-            Self::Panes(own) => own.firing(plan, watermark_ms, is_early),
-            Self::Sessions(_) => Vec::new(),
+    pub fn firing(&self, plan: &Plan, in_files: &InFiles, watermark_ms: i64, is_early: bool) -> Fires {
+        match (self, in_files) {
+            (Self::Panes(own), InFiles::Panes(spilled)) => own.firing(plan, spilled, watermark_ms, is_early),
+            _ => Fires::default(),
+        }
+    }
+
+    /// These windows could not begin to fire with an early seal.
+    pub fn miss(&mut self, ends: impl Iterator<Item = i64>) {
+        if let Self::Panes(own) = self {
+            own.fired.miss(ends);
+        }
+    }
+
+    /// What is new in an open window with a pane in files begins to leave.
+    pub fn fire_in_files(&mut self, plan: &Plan, end: i64, in_files: &mut InFiles) {
+        if let (Self::Panes(own), InFiles::Panes(spilled)) = (self, in_files) {
+            own.fire_in_files(plan, end, spilled);
         }
     }
 

@@ -89,7 +89,17 @@ impl Panes {
         let panes: Vec<i64> =
             self.panes.range(plan.spans.start_of(end)..end).map(|(pane, _)| *pane).collect();
         self.freeze(&panes, spilled);
-        spilled.begin_to_leave(end);
+        spilled.begin_to_leave(end, self.fired.last(end));
+        self.fired.forget(end);
+    }
+
+    /// An open window fires from files: what is new in it begins to leave, and is taken for written.
+    pub fn fire_in_files(&mut self, plan: &Plan, end: i64, spilled: &mut Spilled) {
+        let panes: Vec<i64> =
+            self.panes.range(plan.spans.start_of(end)..end).map(|(pane, _)| *pane).collect();
+        self.freeze(&panes, spilled);
+        spilled.begin_to_fire(end, self.fired.last(end));
+        self.fired.fire(end);
     }
 
     /// Panes begin anew in memory.
@@ -139,22 +149,28 @@ impl Panes {
         all
     }
 
-    /// The ends of the open windows that fire with a seal of this watermark, which is early or not, and have something new.
-    pub fn firing(&self, plan: &Plan, watermark_ms: i64, is_early: bool) -> Vec<i64> {
-        let Some(firing) = plan.emit else { return Vec::new() };
+    /// The ends of the open windows that fire with a seal of this watermark, which is early or not, and have something new: those that are in memory, and those with a
+    /// pane in files.
+    pub fn firing(&self, plan: &Plan, spilled: &Spilled, watermark_ms: i64, is_early: bool) -> Fires {
+        let Some(firing) = plan.emit else { return Fires::default() };
         let mut newest = BTreeMap::<i64, u64>::new();
-        for (pane, groups) in &self.panes {
-            let mut end = plan.spans.end_after(*pane);
-            while end <= plan.spans.last_end(*pane) {
-                if !plan.is_closed(end, watermark_ms) && firing.fires(is_early, end, watermark_ms) {
+        let in_memory = self.panes.iter().map(|(pane, groups)| (*pane, groups.newest()));
+        for (pane, newest_there) in in_memory.chain(spilled.newest()) {
+            let mut end = plan.spans.end_after(pane);
+            while end <= plan.spans.last_end(pane) {
+                let fires = firing.fires(is_early, end, watermark_ms) || self.fired.has_missed(end);
+                if fires && !plan.is_closed(end, watermark_ms) {
                     let seal = newest.entry(end).or_default();
-                    *seal = groups.newest().max(*seal);
+                    *seal = newest_there.max(*seal);
                 }
                 end = plan.spans.end_after(end);
             }
         }
         let has_news = |(end, seal): (i64, u64)| (seal > self.fired.last(end)).then_some(end);
-        newest.into_iter().filter_map(has_news).collect()
+        let new = newest.into_iter().filter_map(has_news);
+        let (in_files, in_memory): (Vec<i64>, _) = new.partition(|end| spilled.touches(plan, *end));
+        let (in_files, held) = in_files.into_iter().partition(|end| spilled.can_fire(plan, *end));
+        Fires { in_memory, in_files, held }
     }
 
     /// Hands what is new in an open window to `each`, and takes it for written.
@@ -258,6 +274,23 @@ impl Panes {
         let newest = self.fired.seals;
         self.panes.values_mut().try_for_each(|groups| groups.read_seals(newest, from))?;
         self.fired.read_results(plan, from)
+    }
+}
+
+/// The ends of windows that fire, or would.
+#[derive(Default)]
+pub(super) struct Fires {
+    /// With no pane in files.
+    pub in_memory: Vec<i64>,
+    pub in_files: Vec<i64>,
+    /// Those of files that cannot yet.
+    pub held: Vec<i64>,
+}
+
+impl Fires {
+    /// Whether nothing fires.
+    pub fn is_empty(&self) -> bool {
+        self.in_memory.is_empty() && self.in_files.is_empty()
     }
 }
 

@@ -157,9 +157,9 @@ impl Plan {
         self.emit.is_some_and(|firing| firing.has_sign)
     }
 
-    /// Whether open windows may be spilled to files: where each has one result.
+    /// Whether open windows may be spilled to files: unless what was written of them is taken back, and so kept beside them.
     pub fn can_spill(&self) -> bool {
-        self.emit.is_none()
+        !self.has_sign()
     }
 
     /// Whether windows are sessions.

@@ -7,16 +7,16 @@
 //! | field      | bytes | meaning                                                                        |
 //! |------------|-------|--------------------------------------------------------------------------------|
 //! | magic      | 4     | `FBWN`                                                                         |
-//! | version    | 2     | 3; 5 of a snapshot with spilled panes, and of a delta of a step that has any; 6 of the first delta of a step with results before windows close; 7 in place of 5 of sessions |
+//! | version    | 2     | 3; 5 of a snapshot with spilled panes, and of a delta of a step that has any; 6 of the first delta of a step with results before windows close; in place of 5, 7 of sessions and 8 of such a step |
 //! | kind       | 1     | 1 snapshot: what the windows hold; 2 delta: what one seal brought into them    |
 //! | –          | 1     | 0                                                                              |
 //! | shape      | 4     | length; then the step's settings in words                                      |
-//! | watermark  | 8     | of the seal; windows that it closes are in neither kind, but in a delta of version 5 |
+//! | watermark  | 8     | of the seal; windows that it closes are in neither kind, but in a delta of version 5 or 8 |
 //! | panes      | 4     | how many; then for each what the next table says, the earliest first           |
 //! | firing     |       | of a snapshot of a step with results before windows close: see below           |
 //! | early      | 1     | of a delta of such a step: 1 if every open window has results with it          |
-//! | before     | 8     | of version 6: the number behind which that of the seal is                      |
-//! | spilled    |       | of version 5: what `spilled::marks` writes; of version 7: what `sessions::runs::marks` does |
+//! | before     | 8     | of version 6 and 8: the number behind which that of the seal is; in version 8 it may be 0, for none |
+//! | spilled    |       | of version 5 and 8: what `spilled::marks` writes; of version 7: what `sessions::runs::marks` does |
 //! | checksum   | 8     | XXH3-64 of all before it                                                       |
 //!
 //! | firing     | bytes   | meaning                                                                      |
@@ -49,8 +49,11 @@ use super::spilled::Sizes;
 
 const MAGIC: [u8; 4] = *b"FBWN";
 
-/// The newest version that is read: that of states with sessions in files.
-pub const VERSION: u16 = 7;
+/// The newest version that is read: that of states with spilled panes and results before windows close.
+pub const VERSION: u16 = 8;
+
+/// That of states with sessions in files.
+const VERSION_WITH_SESSIONS: u16 = 7;
 
 /// That of a first delta, which says where the numbers of seals begin.
 const VERSION_WITH_NUMBER: u16 = 6;
@@ -93,7 +96,6 @@ pub(super) fn begin_delta(plan: &Plan, watermark_ms: i64, fresh: &Open, has_spil
     fresh.write(plan, watermark_ms, has_spilled, &mut to);
     if plan.emit.is_some() {
         to.push(u8::from(fresh.is_early()));
-        // Such a step has no spilled panes, whose deltas are of another version.
         if fresh.seals() != 0 {
             set_version(&mut to, VERSION_WITH_NUMBER);
             to.extend_from_slice(&fresh.seals().to_le_bytes());
@@ -105,8 +107,11 @@ pub(super) fn begin_delta(plan: &Plan, watermark_ms: i64, fresh: &Open, has_spil
 /// Ends it; `has_spilled` if any pane has generations, for then closed ones may be in it.
 pub(super) fn finish_delta(plan: &Plan, mut to: Vec<u8>, marks: &Marks, has_spilled: bool) -> Bytes {
     if has_spilled || !marks.is_empty() {
+        if plan.emit.is_some() && version_of(&to) != VERSION_WITH_NUMBER {
+            to.extend_from_slice(&0_u64.to_le_bytes());
+        }
         set_version(&mut to, version_with_files(plan));
-        marks.write(&mut to);
+        marks.write(plan, &mut to);
     }
     finish(to)
 }
@@ -125,7 +130,15 @@ fn head(kind: Kind, plan: &Plan, watermark_ms: i64) -> Vec<u8> {
 
 /// That of states of which something is in files.
 fn version_with_files(plan: &Plan) -> u16 {
-    if plan.has_sessions() { VERSION } else { VERSION_WITH_FILES }
+    match (plan.has_sessions(), plan.emit) {
+        (true, _) => VERSION_WITH_SESSIONS,
+        (false, Some(_)) => VERSION,
+        (false, None) => VERSION_WITH_FILES,
+    }
+}
+
+fn version_of(bytes: &[u8]) -> u16 {
+    u16::from_le_bytes([bytes[MAGIC.len()], bytes[MAGIC.len() + 1]])
 }
 
 fn set_version(to: &mut [u8], version: u16) {
@@ -172,7 +185,7 @@ pub(super) fn parse_delta(bytes: &[u8], plan: &Plan) -> Result<(i64, Open, Marks
     let mut open = Open::read(plan, watermark_ms, has_marks, &mut from)?;
     if plan.emit.is_some() {
         open.set_early(from.take(1)? == [1]);
-        if version == VERSION_WITH_NUMBER {
+        if has_marks || version == VERSION_WITH_NUMBER {
             open.set_seals(u64::from_le_bytes(from.array()?));
         }
     }
@@ -200,7 +213,9 @@ fn parse<'a>(bytes: &'a [u8], kind: Kind, plan: &Plan) -> Result<(Reader<'a>, u1
     if version > VERSION {
         return Err(StateError::TooNew { found: version, known: VERSION });
     }
-    if ![VERSION_WITHOUT_FILES, VERSION_WITH_FILES, VERSION_WITH_NUMBER, VERSION].contains(&version) {
+    let known =
+        [VERSION_WITHOUT_FILES, VERSION_WITH_FILES, VERSION_WITH_NUMBER, VERSION_WITH_SESSIONS, VERSION];
+    if !known.contains(&version) {
         let way_out = "only an older program can continue with it; this one needs a new name for the pipeline, under which it reads its source from the start"
             .to_owned();
         let words = |version: u16| format!("version `{version}` of the state of a window");

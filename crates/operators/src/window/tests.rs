@@ -16,6 +16,7 @@ use super::{Aggregate, Clock, Emit, Function, Window, WindowConfig, Windows};
 
 mod emits;
 mod extremes;
+mod fires;
 mod model;
 mod signs;
 pub(super) mod spills;
@@ -398,7 +399,7 @@ fn a_state_of_other_settings_is_refused_with_both() {
 #[test]
 fn open_windows_that_cannot_be_spilled_end_the_run_beyond_the_memory_and_say_what_to_do() {
     let (clock, version) = (Clock::EventTime, Some("version".to_owned()));
-    let emit = Some(Emit { early: None, clock, updates: true, version, sign: None });
+    let emit = Some(Emit { early: None, clock, updates: true, version, sign: Some("sign".to_owned()) });
     let mut step = Window::new(&schema(), &WindowConfig { emit, ..config(0) }).unwrap().with_memory(5_000);
     put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 10)]));
     cut(&mut step, 0);

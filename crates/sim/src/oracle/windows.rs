@@ -7,6 +7,7 @@
 //! |-------------------------------------------|------------------------------------------------------------------------------|
 //! | of a window that a seal's watermark closes | in that seal; where windows are in files in that one or a later one, and once |
 //! | before that, with `emit`                  | in the seals that the published rule says, each for the keys with something new |
+//! | before that, where windows are in files    | in any later seal, if they are what any seal since the last result made them |
 //!
 //! | of a window over these results              | as those of a window over records, by the watermark less the lateness of the window before |
 //!
@@ -14,6 +15,7 @@
 //! of a closed window and key is the exact result.
 
 mod behind;
+mod early;
 mod panes;
 mod sessions;
 
@@ -29,6 +31,7 @@ use crate::plan::Plan;
 use crate::records::{Record, Row, reason_code};
 use crate::results::{Aggregates, Kind, Result as Of};
 use behind::{Done, Second};
+use early::Early;
 use panes::Panes;
 use sessions::Sessions;
 
@@ -102,6 +105,8 @@ pub struct Model {
     version: u64,
     /// The exact results of closed windows, by the id of their rows, where rows have versions.
     exact: BTreeMap<u64, u64>,
+    /// What may come of windows in files before they are closed.
+    early: Early,
 }
 
 /// What the records of a seal became.
@@ -129,6 +134,7 @@ impl Model {
             due: Vec::new(),
             version: 0,
             exact: BTreeMap::new(),
+            early: Early::default(),
         })
     }
 
@@ -145,7 +151,7 @@ impl Model {
 
     /// Whether no result of a closed window is still to come.
     pub fn is_out(&self) -> bool {
-        self.due.is_empty()
+        self.due.is_empty() && self.early.is_out()
     }
 
     /// Whether the row with the greatest version of each closed window and key is the exact one, of all rows of a table.
@@ -170,9 +176,9 @@ impl Model {
         }
     }
 
-    /// Whether results may be on their way from files to a second window, where no row says so.
+    /// Whether what is held is in files where no row says so: results on their way to a second window, or records of keys without a new result.
     fn hides(&self) -> bool {
-        self.is_in_files && self.second.is_some()
+        self.is_in_files && (self.second.is_some() || self.aggregates.emits.is_some())
     }
 
     fn take(&mut self, read: &[Record]) -> Taken {
@@ -204,6 +210,37 @@ impl Model {
         let (now, later) = self.due.drain(..).partition::<Vec<Of>, _>(|of| !is_in_files || comes(of));
         self.due = later;
         (now.iter().map(|of| of.row(windows, None)).collect(), now.iter().map(|of| of.last).sum())
+    }
+
+    /// The rows that a seal has where windows have results before they are closed, and come from files.
+    ///
+    /// # Errors
+    /// When one is none that may come, or its version is not greater than all before it.
+    fn early_results(&mut self, closed: &Results, of_tables: &[(usize, Row)]) -> Result<Vec<Row>, Broken> {
+        let Open::Panes(open) = &self.open else { unreachable!("sessions have no earlier results") };
+        let windows = self.aggregates.windows;
+        let row = |of: &Of| of.row(windows, Some(0));
+        open.all().for_each(|of| self.early.seal(&row(of)));
+        for (of, _) in closed {
+            let [id, _, exact] = row(of);
+            self.early.seal(&row(of));
+            self.early.close(id);
+            self.exact.insert(id, exact);
+        }
+        let found = of_tables.iter().filter(|(place, _)| *place == self.tables[0]).map(|(_, row)| *row);
+        let rows: Vec<Row> = found.collect();
+        let Some(&[_, version, _]) = rows.first() else { return Ok(rows) };
+        if version <= self.version || rows.iter().any(|row| row[1] != version) {
+            return Err(("C6", format!("results have versions {rows:?}, and earlier ones {}", self.version)));
+        }
+        self.version = version;
+        for row in &rows {
+            if !self.early.comes(row)? {
+                // It was closed before the state was given up, and is open again.
+                self.exact.remove(&row[0]);
+            }
+        }
+        Ok(rows)
     }
 
     /// The same where windows have results before they are closed, of which the rows have versions.
@@ -271,6 +308,7 @@ impl Account for Model {
         }
         let (rows, released) = match self.aggregates.emits {
             None => self.last_results(closed, of_tables),
+            Some(_) if self.is_in_files => (self.early_results(&closed, of_tables)?, 0),
             Some(_) => self.all_results(closed, before_ms, of_tables)?,
         };
         for place in &self.tables {
@@ -321,6 +359,7 @@ impl Account for Model {
         self.watermark_ms = i64::MIN;
         self.second.iter_mut().for_each(Second::begin_again);
         self.due.clear();
+        self.early = Early::default();
         self.open = Open::new(self.aggregates);
         held
     }

@@ -58,6 +58,13 @@ impl Plan {
         plan
     }
 
+    /// The same with all open windows in files, from which their results come in later seals.
+    pub fn emitted_in_files(seed: u64) -> Self {
+        let mut plan = Self::emitted(seed);
+        plan.aggregates = plan.aggregates.map(|of| Aggregates { spills: true, ..of });
+        plan
+    }
+
     /// The same with sessions. All records of a key are in one partition: where one alone would be late, it depends on what of its key came before.
     pub fn of_sessions(seed: u64) -> Self {
         let mut random = Random::new(seed, 18);

@@ -3,7 +3,8 @@
 //! Owns the bytes, which later versions must read (golden bytes in the tests), and every check on the way in. Does not own the envelope
 //! ([`crate::runs`]), nor what the bytes of groups are ([`state`](crate::window::state) has the table).
 //!
-//! A block is what a snapshot holds of a pane behind its start: groups, keys, counts and aggregates; no block has keys of two sections.
+//! A block is what a snapshot holds of a pane behind its start: groups, keys, counts and aggregates; and, of a step with results before windows close,
+//! behind that the seal that each group last had rows in, 8 bytes each. No block has keys of two sections.
 //!
 //! | footer    | bytes   | meaning                                                                          |
 //! |-----------|---------|----------------------------------------------------------------------------------|
@@ -184,7 +185,7 @@ impl File {
     ) -> Result<Groups, StateError> {
         let body = checked_block(bytes, block).map_err(|what| self.damaged_block(block, &what))?;
         let mut from = Reader(body);
-        let groups = Groups::read(&plan.keys, &plan.aggregates, &mut from)?;
+        let groups = Groups::read_stamped(plan, &mut from)?;
         let of_index = &self.blocks[block as usize];
         let is_whole = from.0.is_empty()
             && (groups.len() as u64, groups.rows()) == (u64::from(of_index.groups), of_index.rows)
@@ -270,7 +271,7 @@ impl Builder {
         let mut picked;
         loop {
             picked = groups.picked(plan, &order[..count]);
-            picked.write(&mut self.bytes);
+            picked.write_stamped(plan, &mut self.bytes);
             let len = self.bytes.len() - at;
             // Groups of arrays and texts differ in size: a block far beyond its size is made again with fewer.
             if len <= 4 * block_bytes || count == 1 {

@@ -1,20 +1,22 @@
 //! What deltas and snapshots say of spilled panes.
 //!
-//! Owns the bytes behind the panes of a state of version 5 and every check on the way in. Does not own those before them
+//! Owns the bytes behind the panes of a state of version 5 or 8 and every check on the way in. Does not own those before them
 //! ([`state`](crate::window::state)).
 //!
 //! | of a delta | bytes | meaning                                                                          |
 //! |------------|-------|----------------------------------------------------------------------------------|
-//! | left       | 4     | pieces that leave with the seal; of each: its window's end 8, 1 if it is the last 1, rows that it releases 8, and the key up to which the results are out, behind its length 4 |
+//! | left       | 4     | pieces that leave with the seal; of each: its window's end 8, 1 if it is the last and 2 more if the window fires 1, rows that it releases 8, and the key up to which the results are out, behind its length 4 |
 //! | frozen     | 4     | panes that the seal freezes, apart from those of windows that it closes; of each its start 8 |
+//! | fired      | 4     | of version 8: open windows whose results begin to leave from files with the seal; of each its end 8 |
 //!
 //! | of a snapshot | bytes | meaning                                                                       |
 //! |------------|-------|----------------------------------------------------------------------------------|
 //! | files      | 4     | how many; of each: object as a text behind its length of 16 bits, length 8, footer's place 8, footer's checksum 8 |
 //! | next       | 8     | the number of the next generation                                                |
 //! | panes      | 4     | with generations, the earliest first; of each its start 8 and its generations    |
-//! | generations | 4    | how many; of each its number 8, and 0 and its groups as in a pane, or 1, rows 8, groups 8, and how many sections 4: of each the number of its file 4, its first block 4 and the one behind its last 4 |
-//! | leaving    | 4     | windows that are closed and not out; of each its end 8, the number below which generations are its own 8, rows that were released 8, 1 if a piece is out 1, and the key as above |
+//! | generations | 4    | how many; of each its number 8, and 0 and its groups as in a pane, or 1, rows 8, groups 8, in version 8 the newest seal of its groups 8, and how many sections 4: of each the number of its file 4, its first block 4 and the one behind its last 4 |
+//! | leaving    | 4     | windows that are closed and not out; of each its end 8, the number below which generations are its own 8, rows that were released 8, 1 if a piece is out 1, and the key as above; in version 8 the seal that it fired with before 8 |
+//! | firing     | 4     | of version 8: the same of windows that fire                                     |
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -33,6 +35,8 @@ pub(in crate::window) struct Marks {
     pub left: Vec<Left>,
     /// Panes that it freezes.
     pub frozen: Vec<i64>,
+    /// Ends of open windows that fire with it, and have a pane in files.
+    pub fired: Vec<i64>,
 }
 
 /// A piece that left.
@@ -40,6 +44,8 @@ pub(in crate::window) struct Marks {
 pub(in crate::window) struct Left {
     /// The end of its window.
     pub end: i64,
+    /// Whether it fires, and stays open.
+    pub fires: bool,
     pub after: Vec<u8>,
     pub rows: u64,
     pub is_last: bool,
@@ -51,20 +57,24 @@ const FOOTER_BYTES_MAX: u64 = 1 << 30;
 impl Marks {
     /// Whether there is nothing to say.
     pub fn is_empty(&self) -> bool {
-        self.left.is_empty() && self.frozen.is_empty()
+        self.left.is_empty() && self.frozen.is_empty() && self.fired.is_empty()
     }
 
     /// Writes them.
-    pub fn write(&self, to: &mut Vec<u8>) {
+    pub fn write(&self, plan: &Plan, to: &mut Vec<u8>) {
         put_len(to, self.left.len());
-        for Left { end, after, rows, is_last } in &self.left {
+        for Left { end, fires, after, rows, is_last } in &self.left {
             to.extend_from_slice(&end.to_le_bytes());
-            to.push(u8::from(*is_last));
+            to.push(u8::from(*is_last) | u8::from(*fires) << 1);
             to.extend_from_slice(&rows.to_le_bytes());
             put_key(to, after);
         }
         put_len(to, self.frozen.len());
         self.frozen.iter().for_each(|pane| to.extend_from_slice(&pane.to_le_bytes()));
+        if plan.emit.is_some() {
+            put_len(to, self.fired.len());
+            self.fired.iter().for_each(|end| to.extend_from_slice(&end.to_le_bytes()));
+        }
     }
 
     /// Reads them.
@@ -75,12 +85,17 @@ impl Marks {
         let mut marks = Self::default();
         for _ in 0..from.len()? {
             let end = i64::from_le_bytes(from.array()?);
-            let is_last = from.take(1)? == [1];
+            let [flags] = from.array()?;
+            let (is_last, fires) = (flags & 1 != 0, flags & 2 != 0);
             let rows = u64::from_le_bytes(from.array()?);
-            marks.left.push(Left { end, after: read_key(plan, from)?, rows, is_last });
+            marks.left.push(Left { end, fires, after: read_key(plan, from)?, rows, is_last });
         }
         let frozen = from.len()?;
         marks.frozen = from.numbers(frozen, i64::from_le_bytes)?;
+        if plan.emit.is_some() {
+            let fired = from.len()?;
+            marks.fired = from.numbers(fired, i64::from_le_bytes)?;
+        }
         Ok(marks)
     }
 }
@@ -106,7 +121,7 @@ pub(in crate::window) fn read_key(plan: &Plan, from: &mut Reader<'_>) -> Result<
 
 impl Spilled {
     /// Writes them for a snapshot.
-    pub fn write(&self, to: &mut Vec<u8>) {
+    pub fn write(&self, plan: &Plan, to: &mut Vec<u8>) {
         let mut numbers = BTreeMap::new();
         let files: Vec<_> = self.distinct_files().collect();
         put_len(to, files.len());
@@ -124,12 +139,15 @@ impl Spilled {
                 match &generation.at {
                     At::Memory(groups) => {
                         to.push(0);
-                        groups.write(to);
+                        groups.write_stamped(plan, to);
                     }
                     At::Files(sections) => {
                         to.push(1);
                         to.extend_from_slice(&generation.rows.to_le_bytes());
                         to.extend_from_slice(&generation.groups.to_le_bytes());
+                        if plan.emit.is_some() {
+                            to.extend_from_slice(&generation.newest.to_le_bytes());
+                        }
                         put_len(to, sections.len());
                         for section in sections {
                             let file = numbers[&section.file.object];
@@ -142,13 +160,19 @@ impl Spilled {
                 }
             }
         }
-        put_len(to, self.leaving.len());
-        for (end, Leaving { before, after, released }) in &self.leaving {
-            to.extend_from_slice(&end.to_le_bytes());
-            to.extend_from_slice(&before.to_le_bytes());
-            to.extend_from_slice(&released.to_le_bytes());
-            to.push(u8::from(after.is_some()));
-            after.iter().for_each(|after| put_key(to, after));
+        let emits = plan.emit.is_some();
+        for windows in [Some(&self.leaving), emits.then_some(&self.firing)].into_iter().flatten() {
+            put_len(to, windows.len());
+            for (end, Leaving { before, after, released, since }) in windows {
+                to.extend_from_slice(&end.to_le_bytes());
+                to.extend_from_slice(&before.to_le_bytes());
+                to.extend_from_slice(&released.to_le_bytes());
+                to.push(u8::from(after.is_some()));
+                after.iter().for_each(|after| put_key(to, after));
+                if emits {
+                    to.extend_from_slice(&since.to_le_bytes());
+                }
+            }
         }
     }
 
@@ -180,13 +204,21 @@ impl Spilled {
                 return Err(damaged("has a spilled window twice, or in no order"));
             }
         }
-        for _ in 0..from.len()? {
-            let (end, leaving) = (i64::from_le_bytes(from.array()?), read_leaving(plan, from)?);
-            let last = end.saturating_sub(1);
-            let is_end = plan.pane_of(last).is_some() && plan.spans.end_after(last) == end;
-            let is_there = is_end && plan.is_closed(end, watermark_ms) && spilled.touches(plan, end);
-            if !is_there || leaving.before > spilled.next || spilled.leaving.insert(end, leaving).is_some() {
-                return Err(damaged("lets results out of a window that is none, or open"));
+        for fires in [false, true] {
+            if fires && plan.emit.is_none() {
+                break;
+            }
+            for _ in 0..from.len()? {
+                let (end, leaving) = (i64::from_le_bytes(from.array()?), read_leaving(plan, from)?);
+                let last = end.saturating_sub(1);
+                let is_end = plan.pane_of(last).is_some() && plan.spans.end_after(last) == end;
+                let may_leave = fires || plan.is_closed(end, watermark_ms);
+                let is_there = is_end && may_leave && spilled.touches(plan, end);
+                let known = leaving.before <= spilled.next;
+                let windows = if fires { &mut spilled.firing } else { &mut spilled.leaving };
+                if !is_there || !known || windows.insert(end, leaving).is_some() {
+                    return Err(damaged("lets results out of a window that is none, or open"));
+                }
             }
         }
         let is_left = |pane: &i64| {
@@ -224,17 +256,19 @@ pub(in crate::window) fn read_files(from: &mut Reader<'_>) -> Result<VecDeque<Fi
 fn read_leaving(plan: &Plan, from: &mut Reader<'_>) -> Result<Leaving, StateError> {
     let [before, released] = [from.array()?, from.array()?].map(u64::from_le_bytes);
     let after = if from.take(1)? == [1] { Some(read_key(plan, from)?) } else { None };
-    Ok(Leaving { before, after, released })
+    let since = if plan.emit.is_some() { u64::from_le_bytes(from.array()?) } else { 0 };
+    Ok(Leaving { before, after, released, since })
 }
 
 fn read_generation(plan: &Plan, from: &mut Reader<'_>) -> Result<Generation, StateError> {
     let number = u64::from_le_bytes(from.array()?);
     if from.take(1)? == [0] {
-        return Ok(Generation::of(number, Groups::read(&plan.keys, &plan.aggregates, from)?));
+        return Ok(Generation::of(number, Groups::read_stamped(plan, from)?));
     }
     let (rows, groups) = (u64::from_le_bytes(from.array()?), u64::from_le_bytes(from.array()?));
+    let newest = if plan.emit.is_some() { u64::from_le_bytes(from.array()?) } else { 0 };
     let sections = from.len()?;
     let numbers = from.numbers(sections.saturating_mul(3), u32::from_le_bytes)?;
     let named = numbers.as_chunks::<3>().0.iter().map(|[file, first, end]| (*file, *first..*end)).collect();
-    Ok(Generation { number, rows, groups, at: At::Named(named) })
+    Ok(Generation { number, rows, groups, newest, at: At::Named(named) })
 }

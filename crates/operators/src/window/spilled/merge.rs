@@ -20,6 +20,16 @@ use crate::window::plan::Plan;
 /// Groups of a piece at the most: its results are rows of one batch.
 const PIECE_GROUPS_MAX: usize = 1 << 20;
 
+/// Which results of which window.
+pub(super) struct Of {
+    /// The end of the window.
+    pub end: i64,
+    /// Whether it fires, and stays open.
+    pub fires: bool,
+    /// Keys with rows after this seal, of a step with results before windows close.
+    pub since: u64,
+}
+
 /// One generation as it is read.
 struct Cursor {
     /// Whether its rows are held no longer once they have left: the window is the last of its pane.
@@ -36,18 +46,18 @@ struct Cursor {
 pub(super) struct Merger {
     plan: Arc<Plan>,
     sizes: Sizes,
-    end: i64,
+    of: Of,
     cursors: Vec<Cursor>,
     /// The key up to which all groups are in pieces.
     after: Option<Vec<u8>>,
 }
 
 impl Merger {
-    /// Of the generations of the window that ends then, each with whether its rows are released; the results up to the key `after` have left.
+    /// Of the generations of a window, each with whether its rows are released; the results up to the key `after` have left.
     pub fn new(
         plan: Arc<Plan>,
         sizes: Sizes,
-        end: i64,
+        of: Of,
         generations: Vec<(bool, &[Section])>,
         after: Option<Vec<u8>>,
     ) -> Self {
@@ -56,11 +66,11 @@ impl Merger {
             after.iter().for_each(|after| blocks.skip(after));
             Cursor { is_released, blocks, groups: None, group_bytes: 0 }
         };
-        Self { plan, sizes, end, cursors: generations.into_iter().map(cursor).collect(), after }
+        Self { plan, sizes, of, cursors: generations.into_iter().map(cursor).collect(), after }
     }
 
     /// Decodes the next block of each generation that has none at hand, and says what must be read for those that cannot.
-    fn load(&mut self) -> Result<Vec<Reading>, StateError> {
+    pub fn load(&mut self) -> Result<Vec<Reading>, StateError> {
         let each_bytes = self.sizes.read_bytes / self.cursors.len().max(1);
         let mut reads = Vec::new();
         for (number, cursor) in self.cursors.iter_mut().enumerate() {
@@ -79,9 +89,32 @@ impl Merger {
         Ok(reads)
     }
 
+    /// Takes what was read to its generations.
+    ///
+    /// # Errors
+    /// When it is not what was asked for.
+    pub fn given(&mut self, reading: Vec<Reading>, answers: Vec<Vec<u8>>) -> Result<(), StateError> {
+        for ((number, file, blocks), answer) in answered(reading, answers)? {
+            self.cursors[number].blocks.give(&file, blocks, &answer)?;
+        }
+        Ok(())
+    }
+
+    /// As [`merge`](Self::merge), but of a step with results before windows close those groups alone that are new.
+    fn merge_new(&mut self, piece: &mut Groups) -> (usize, u64) {
+        if self.plan.emit.is_none() {
+            return self.merge(piece);
+        }
+        let mut all = Groups::new(&self.plan.keys, &self.plan.aggregates);
+        let (taken, released) = self.merge(&mut all);
+        let new = all.changed_after(self.of.since);
+        piece.take_stamped(&all, &new);
+        (taken * new.len() / all.len().max(1), released)
+    }
+
     /// Moves all groups up to the least key that ends a block which others follow; the bytes that they took, and the rows that are released with
     /// them. All blocks are at hand.
-    fn merge(&mut self, piece: &mut Groups) -> (usize, u64) {
+    pub fn merge(&mut self, piece: &mut Groups) -> (usize, u64) {
         let ends = self.cursors.iter().filter(|cursor| cursor.blocks.has_more()).filter_map(|cursor| {
             let (groups, _) = cursor.groups.as_ref()?;
             Some(groups.key(groups.len() - 1))
@@ -107,7 +140,7 @@ impl Merger {
         (taken, released)
     }
 
-    fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         self.cursors.iter().all(|cursor| cursor.groups.is_none() && !cursor.blocks.has_more())
     }
 
@@ -142,16 +175,9 @@ impl Leave {
     pub fn made(self) -> Option<(Box<Merger>, Piece)> {
         let Self { merger, piece: groups, released, is_done, .. } = self;
         let after = merger.after.clone().unwrap_or_default();
-        let piece = Piece { end: merger.end, groups, released, after, is_last: merger.is_done() };
+        let Of { end, fires, .. } = merger.of;
+        let piece = Piece { end, fires, groups, released, after, is_last: merger.is_done() };
         is_done.then_some((merger, piece))
-    }
-
-    /// Takes what was read to its generations.
-    fn given(&mut self, answers: Vec<Vec<u8>>) -> Result<(), StateError> {
-        for ((number, file, blocks), answer) in answered(std::mem::take(&mut self.reading), answers)? {
-            self.merger.cursors[number].blocks.give(&file, blocks, &answer)?;
-        }
-        Ok(())
     }
 }
 
@@ -159,7 +185,7 @@ impl StateWork for Leave {
     fn step(&mut self, given: Given) -> Result<Need, StateError> {
         match given {
             Given::Start => {}
-            Given::Read(answers) => self.given(answers)?,
+            Given::Read(answers) => self.merger.given(std::mem::take(&mut self.reading), answers)?,
             Given::Written(_) => return Err(damaged("is read with an answer that was not asked for")),
         }
         loop {
@@ -172,7 +198,7 @@ impl StateWork for Leave {
                 self.is_done = true;
                 return Ok(Need::Done);
             }
-            let (bytes, released) = self.merger.merge(&mut self.piece);
+            let (bytes, released) = self.merger.merge_new(&mut self.piece);
             self.bytes += bytes;
             self.released += released;
         }

@@ -14,15 +14,21 @@
 //! merges the generations that its panes had when it was closed: these have numbers below its own. A pane is held until the last of its windows has
 //! left, and its rows are released with the pieces of that one.
 //!
+//! **Firing.** A window that has results before it is closed fires as it would leave: its panes are frozen, and the results of the keys that are new leave
+//! in pieces, but nothing is released and its panes stay. A window fires again, or leaves, once that is done. Each time its panes get
+//! a generation more, so those of a pane are [put together](compact) when they are many; that changes no result and stands in no delta.
+//!
 //! | module   | what it owns                                       |
 //! |----------|----------------------------------------------------|
 //! | [`file`] | the bytes of a file, its index, and all checks     |
 //! | `spill`  | from frozen generations to files                   |
 //! | [`ahead`] | which blocks of files are read next               |
 //! | `merge`  | from the files of a pane to pieces of its results  |
+//! | [`compact`] | from the generations of a pane to one           |
 //! | `marks`  | what deltas and snapshots say of all that          |
 
 pub mod ahead;
+mod compact;
 pub mod file;
 pub(super) mod marks;
 mod merge;
@@ -36,9 +42,10 @@ use dataflow::{StateError, StateFile, StateWork};
 use super::groups::Groups;
 use super::plan::Plan;
 use crate::runs::FileEntry;
+use compact::Compact;
 use file::{File, Section};
 pub(super) use marks::{Left, Marks};
-use merge::{Leave, Merger};
+use merge::{Leave, Merger, Of};
 use spill::{Frozen, Spill};
 
 /// Bytes of the blocks that a window has in memory while it leaves: more only if it has more than 4,096 generations.
@@ -90,6 +97,8 @@ struct Generation {
     number: u64,
     rows: u64,
     groups: u64,
+    /// The newest seal that any of its groups had rows in; 0 if that is not kept.
+    newest: u64,
     at: At,
 }
 
@@ -105,7 +114,8 @@ enum At {
 
 impl Generation {
     fn of(number: u64, groups: Groups) -> Self {
-        Self { number, rows: groups.rows(), groups: groups.len() as u64, at: At::Memory(Arc::new(groups)) }
+        let (rows, len, newest) = (groups.rows(), groups.len() as u64, groups.newest());
+        Self { number, rows, groups: len, newest, at: At::Memory(Arc::new(groups)) }
     }
 
     fn in_memory(&self) -> Option<&Arc<Groups>> {
@@ -123,7 +133,7 @@ impl Generation {
     }
 }
 
-/// A closed window whose results leave.
+/// A window whose results leave, because it is closed or fires.
 struct Leaving {
     /// The generations of its panes that are its own: those with lesser numbers.
     before: u64,
@@ -131,12 +141,16 @@ struct Leaving {
     after: Option<Vec<u8>>,
     /// Rows that were released with those: of the panes whose last window it is.
     released: u64,
+    /// The seal that it fired with before; its results are those of keys with rows since.
+    since: u64,
 }
 
-/// Results of a closed window that can leave.
+/// Results of a window that can leave.
 pub(super) struct Piece {
     /// The end of the window.
     pub end: i64,
+    /// Whether it fires, and stays open.
+    pub fires: bool,
     pub groups: Groups,
     /// Rows that are held no longer once it has left.
     pub released: u64,
@@ -149,6 +163,9 @@ pub(super) struct Piece {
 /// Pieces that wait for the next seal at the most: one more is made meanwhile.
 const READY_MAX: usize = 2;
 
+/// Generations of a pane that are put together, at the most: all that it has is written once more for so many times that its windows fire.
+const COMPACT_MAX: usize = 32;
+
 /// The panes of a step that have left memory, all or in part.
 pub(super) struct Spilled {
     pub sizes: Sizes,
@@ -156,13 +173,15 @@ pub(super) struct Spilled {
     panes: BTreeMap<i64, Vec<Generation>>,
     /// Closed windows by their end. Each has a generation in some pane.
     leaving: BTreeMap<i64, Leaving>,
+    /// The same of windows that fire.
+    firing: BTreeMap<i64, Leaving>,
     /// The number of the next generation.
     next: u64,
     /// Whether generations are being written.
     is_spilling: bool,
-    /// Whether a piece is being merged.
+    /// Whether a piece is being merged, or generations are put together.
     is_merging: bool,
-    /// The merge of the first window that leaves, between two pieces.
+    /// The merge of the first window that leaves or fires, between two pieces.
     merger: Option<Box<Merger>>,
     ready: VecDeque<Piece>,
     /// Files of a snapshot whose footers are still to be read, and those that were.
@@ -177,6 +196,7 @@ impl Spilled {
             sizes,
             panes: BTreeMap::new(),
             leaving: BTreeMap::new(),
+            firing: BTreeMap::new(),
             next: 0,
             is_spilling: false,
             is_merging: false,
@@ -236,14 +256,47 @@ impl Spilled {
         plan.is_closed(end, to_ms).then_some(end)
     }
 
-    /// The results of a window begin to leave. All that its panes have is in generations.
-    pub fn begin_to_leave(&mut self, end: i64) {
-        self.leaving.insert(end, Leaving { before: self.next, after: None, released: 0 });
+    /// The results of a closed window begin to leave, of keys with rows since this seal. All that its panes have is in generations.
+    pub fn begin_to_leave(&mut self, end: i64, since: u64) {
+        self.leaving.insert(end, Leaving { before: self.next, after: None, released: 0, since });
     }
 
-    /// The pieces that can leave.
+    /// The same of one that fires.
+    pub fn begin_to_fire(&mut self, end: i64, since: u64) {
+        self.firing.insert(end, Leaving { before: self.next, after: None, released: 0, since });
+    }
+
+    /// The panes with generations, each with the newest seal that any of its keys had rows in there.
+    pub fn newest(&self) -> impl Iterator<Item = (i64, u64)> {
+        let newest = |generations: &[Generation]| generations.iter().map(|one| one.newest).max().unwrap_or(0);
+        self.panes.iter().map(move |(pane, generations)| (*pane, newest(generations)))
+    }
+
+    /// The ends of windows that fire.
+    pub fn firing(&self) -> impl Iterator<Item = i64> {
+        self.firing.keys().copied()
+    }
+
+    /// Whether a window can fire: it does not already, and none of its panes has many more generations than are put together.
+    pub fn can_fire(&self, plan: &Plan, end: i64) -> bool {
+        let panes = self.panes.range(plan.spans.start_of(end)..end);
+        let most = panes.map(|(_, generations)| generations.len()).max().unwrap_or(0);
+        !self.firing.contains_key(&end) && most < 2 * self.compact_min(plan)
+    }
+
+    /// Generations of a pane that are put together, at least.
+    fn compact_min(&self, plan: &Plan) -> usize {
+        (self.sizes.generations_max / (4 * plan.spans.panes())).clamp(2, COMPACT_MAX)
+    }
+
+    /// The pieces that can leave with one seal: of a window that fired and then closed, the last ones wait for the next, for each result has a version of its own.
     pub fn take_ready(&mut self) -> Vec<Piece> {
-        self.ready.drain(..).collect()
+        let is_other = |one: &Piece, next: &Piece| one.end != next.end || one.fires == next.fires;
+        let mut taken: Vec<Piece> = Vec::new();
+        while let Some(next) = self.ready.pop_front_if(|next| taken.iter().all(|one| is_other(one, next))) {
+            taken.push(next);
+        }
+        taken
     }
 
     /// Whether a seal lets anything out, or begins to, that moves the watermark like this.
@@ -251,9 +304,9 @@ impl Spilled {
         !self.ready.is_empty() || self.first_closed(plan, between).is_some()
     }
 
-    /// Whether results of closed windows are still on their way.
+    /// Whether results are still on their way.
     pub fn is_leaving(&self) -> bool {
-        !self.leaving.is_empty()
+        !self.leaving.is_empty() || !self.firing.is_empty()
     }
 
     /// A piece left, with the seal under way or one before a start.
@@ -261,8 +314,17 @@ impl Spilled {
     /// # Errors
     /// When it is of another window than the first that leaves.
     pub fn left(&mut self, plan: &Plan, left: &Left) -> Result<(), StateError> {
+        let none = || super::encoding::damaged("lets results out of no window");
+        if left.fires {
+            let fired = self.firing.get_mut(&left.end).ok_or_else(none)?;
+            fired.after = Some(left.after.clone());
+            if left.is_last {
+                self.firing.remove(&left.end);
+            }
+            return Ok(());
+        }
         let first = self.leaving.first_entry().filter(|first| *first.key() == left.end);
-        let mut first = first.ok_or_else(|| super::encoding::damaged("lets results out of no window"))?;
+        let mut first = first.ok_or_else(none)?;
         first.get_mut().after = Some(left.after.clone());
         first.get_mut().released += left.rows;
         if left.is_last {
@@ -330,15 +392,20 @@ impl Spilled {
     pub fn work(&mut self, plan: &Arc<Plan>) -> Option<Box<dyn StateWork>> {
         if !self.is_spilling && self.has_unwritten() {
             self.is_spilling = true;
-            let each = self.panes.iter().flat_map(|(pane, generations)| {
-                generations.iter().enumerate().map(|(place, one)| (*pane, place, one))
-            });
-            let frozen = each.filter_map(|(pane, place, one)| {
-                Some((pane, place, Frozen::Groups(one.in_memory()?.clone())))
-            });
+            let each =
+                self.panes.iter().flat_map(|(pane, generations)| generations.iter().map(|one| (*pane, one)));
+            let frozen = each
+                .filter_map(|(pane, one)| Some((pane, one.number, Frozen::Groups(one.in_memory()?.clone()))));
             return Some(Box::new(Spill::new(plan.clone(), self.sizes, frozen.collect())));
         }
-        if self.is_merging || self.ready.len() >= READY_MAX {
+        if self.is_merging {
+            return None;
+        }
+        if let Some(compact) = self.compact(plan) {
+            self.is_merging = true;
+            return Some(Box::new(compact));
+        }
+        if self.ready.len() >= READY_MAX {
             return None;
         }
         let merger = match self.merger.take() {
@@ -349,14 +416,43 @@ impl Spilled {
         Some(Box::new(Leave::new(merger)))
     }
 
-    /// The merge of the first window that is not merged; `None` if there is none, or it is not in files yet.
+    /// The generations of the first pane that has many, if all of them are in files and no window reads them; `None` unless windows fire.
+    fn compact(&self, plan: &Arc<Plan>) -> Option<Compact> {
+        plan.emit?;
+        let min = self.compact_min(plan);
+        let is_read = |pane: i64| {
+            self.leaving
+                .keys()
+                .chain(self.firing.keys())
+                .any(|end| (plan.spans.start_of(*end)..*end).contains(&pane))
+        };
+        let is_due = |(pane, generations): &(&i64, &Vec<Generation>)| {
+            generations.len() >= min
+                && generations.iter().all(|one| one.in_memory().is_none())
+                && !is_read(**pane)
+        };
+        let (pane, generations) = self.panes.iter().find(is_due)?;
+        Some(Compact::new(plan.clone(), self.sizes, *pane, generations))
+    }
+
+    /// The merge of the window that is the next to leave or to fire; `None` if there is none, or it is not in files yet.
     fn merge(&self, plan: &Arc<Plan>) -> Option<Merger> {
         // A window whose last piece waits for its seal has nothing more to merge.
-        let is_merged = |end: &i64| self.ready.iter().any(|piece| piece.end == *end && piece.is_last);
-        let (&end, leaving) = self.leaving.iter().find(|(end, _)| !is_merged(end))?;
+        let is_merged = |end: i64, fires: bool| {
+            self.ready.iter().any(|piece| (piece.end, piece.fires, piece.is_last) == (end, fires, true))
+        };
+        let first_that = |fires: bool, of: &BTreeMap<i64, Leaving>| {
+            let waiting = of.iter().filter(|(end, _)| !is_merged(**end, fires));
+            waiting.map(|(end, one)| (one.before, *end)).min()
+        };
+        // In the order in which they began: so a window that fired before it was closed ends that first.
+        let (closed, fired) = (first_that(false, &self.leaving), first_that(true, &self.firing));
+        let fires = fired.is_some_and(|fired| closed.is_none_or(|closed| fired.0 <= closed.0));
+        let (_, end) = if fires { fired? } else { closed? };
+        let leaving = if fires { &self.firing[&end] } else { &self.leaving[&end] };
         let mut parts = Vec::new();
         for (pane, generations) in self.panes.range(plan.spans.start_of(end)..end) {
-            let is_released = plan.spans.last_end(*pane) <= end;
+            let is_released = !fires && plan.spans.last_end(*pane) <= end;
             for generation in generations.iter().filter(|one| one.number < leaving.before) {
                 if generation.in_memory().is_some() {
                     return None;
@@ -364,7 +460,8 @@ impl Spilled {
                 parts.push((is_released, generation.sections()));
             }
         }
-        Some(Merger::new(plan.clone(), self.sizes, end, parts, leaving.after.clone()))
+        let of = Of { end, fires, since: leaving.since };
+        Some(Merger::new(plan.clone(), self.sizes, of, parts, leaving.after.clone()))
     }
 
     /// Takes over what work made.
@@ -376,11 +473,22 @@ impl Spilled {
         let work = match work.into_any().downcast::<Spill>() {
             Ok(spill) => {
                 self.is_spilling = false;
-                for (pane, place, sections) in spill.made().ok_or_else(foreign)? {
-                    let generations = self.panes.get_mut(&pane);
-                    let generation = generations.and_then(|generations| generations.get_mut(place));
+                for (pane, number, sections) in spill.made().ok_or_else(foreign)? {
+                    let mut generations = self.panes.get_mut(&pane).into_iter().flatten();
+                    let generation = generations.find(|generation| generation.number == number);
                     generation.ok_or_else(foreign)?.at = At::Files(sections);
                 }
+                return Ok(());
+            }
+            Err(work) => work,
+        };
+        let work = match work.downcast::<Compact>() {
+            Ok(compact) => {
+                self.is_merging = false;
+                let (pane, made) = compact.made().ok_or_else(foreign)?;
+                let generations = self.panes.get_mut(&pane).ok_or_else(foreign)?;
+                generations.retain(|generation| generation.number > made.number);
+                generations.insert(0, made);
                 return Ok(());
             }
             Err(work) => work,
@@ -451,16 +559,16 @@ impl Spilled {
             order.sort_by_key(|group| all.key(*group as usize).to_vec());
             let mut written = Vec::new();
             // One after the other: values of several groups lie in the order in which they came.
-            order.iter().for_each(|group| all.picked(plan, &[*group]).write(&mut written));
+            order.iter().for_each(|group| all.picked(plan, &[*group]).write_stamped(plan, &mut written));
             format!("{} {} {} {written:?}", generation.number, generation.rows, generation.groups)
         };
         let panes = self
             .panes
             .iter()
             .map(|(pane, all)| format!("{pane} {:?}", all.iter().map(of).collect::<Vec<_>>()));
-        let leaving = self.leaving.iter().map(|(end, one)| {
-            let Leaving { before, after, released } = one;
-            format!("until {end}: below {before}, {after:?}, {released}")
+        let leaving = self.leaving.iter().chain(&self.firing).map(|(end, one)| {
+            let Leaving { before, after, released, since } = one;
+            format!("until {end}: below {before}, {after:?}, {released}, since {since}")
         });
         panes.chain(leaving).chain([self.next.to_string()]).collect()
     }

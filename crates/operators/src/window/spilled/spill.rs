@@ -20,8 +20,8 @@ use crate::window::sessions::Sessions;
 /// Sessions that become groups at once: no more of them are in memory twice.
 const SESSIONS_AT_ONCE: usize = 1 << 14;
 
-/// The pane of a generation, its place there, and where it is now.
-pub(in crate::window) type Made = (i64, usize, Vec<Section>);
+/// The pane of a generation, its number, and where it is now.
+pub(in crate::window) type Made = (i64, u64, Vec<Section>);
 
 /// What is on its way to files.
 pub(in crate::window) enum Frozen {
@@ -34,8 +34,8 @@ pub(in crate::window) enum Frozen {
 pub(in crate::window) struct Spill {
     plan: Arc<Plan>,
     sizes: Sizes,
-    /// By pane and place.
-    left: VecDeque<(i64, usize, Frozen)>,
+    /// By pane and number.
+    left: VecDeque<(i64, u64, Frozen)>,
     /// The groups of the first that are still to be written, by key.
     order: Vec<u32>,
     written: usize,
@@ -47,7 +47,7 @@ pub(in crate::window) struct Spill {
 
 impl Spill {
     /// Of these generations.
-    pub fn new(plan: Arc<Plan>, sizes: Sizes, left: Vec<(i64, usize, Frozen)>) -> Self {
+    pub fn new(plan: Arc<Plan>, sizes: Sizes, left: Vec<(i64, u64, Frozen)>) -> Self {
         Self {
             plan,
             sizes,
@@ -68,10 +68,10 @@ impl Spill {
     /// Writes the next file.
     fn file(&mut self) -> Need {
         let (mut builder, mut of) = (Builder::new(), Vec::new());
-        while let Some((pane, place, frozen)) = self.left.front() {
+        while let Some((pane, number, frozen)) = self.left.front() {
             if self.order.is_empty() {
                 self.order = frozen.sorted();
-                self.made.push((*pane, *place, Vec::new()));
+                self.made.push((*pane, *number, Vec::new()));
             }
             builder.section(*pane);
             of.push(self.made.len() - 1);

@@ -16,7 +16,7 @@ use super::{Row, batch, config, cut, put, schema};
 use crate::ConfigError;
 use crate::window::{Clock, Emit, Window, WindowConfig, Windows};
 
-fn emit(early_ms: Option<u64>, updates: bool) -> Option<Emit> {
+pub(super) fn emit(early_ms: Option<u64>, updates: bool) -> Option<Emit> {
     let (early, version) = (early_ms.map(Duration::from_millis), Some("version".to_owned()));
     Some(Emit { early, clock: Clock::EventTime, updates, version, sign: None })
 }
@@ -90,7 +90,7 @@ fn by_sign(outputs: Vec<Output>) -> (Vec<Output>, Vec<Output>) {
 }
 
 /// Results with their versions.
-fn versioned(outputs: &[Output]) -> BTreeMap<At, (u64, Vec<String>)> {
+pub(super) fn versioned(outputs: &[Output]) -> BTreeMap<At, (u64, Vec<String>)> {
     let has_sign = outputs.iter().any(|output| output.batch.rows.column_by_name("sign").is_some());
     let split = |(at, mut texts): (At, Vec<String>)| {
         if has_sign {
@@ -244,7 +244,7 @@ proptest! {
 }
 
 /// The devices and versions of what came out.
-fn came(outputs: &[Output]) -> Vec<(Option<String>, u64)> {
+pub(super) fn came(outputs: &[Output]) -> Vec<(Option<String>, u64)> {
     let mut came = Vec::new();
     for output in outputs {
         let rows = &output.batch.rows;
@@ -255,7 +255,7 @@ fn came(outputs: &[Output]) -> Vec<(Option<String>, u64)> {
     came
 }
 
-fn of(device: &str, version: u64) -> (Option<String>, u64) {
+pub(super) fn of(device: &str, version: u64) -> (Option<String>, u64) {
     (Some(device.to_owned()), version)
 }
 

@@ -23,7 +23,7 @@ pub(in crate::window) const TINY: Sizes = Sizes {
 };
 
 /// Sizes at which only the earliest panes are frozen.
-const SOME: Sizes =
+pub(super) const SOME: Sizes =
     Sizes { open_bytes: 24_000, block_bytes: 600, piece_bytes: 1, generations_max: 3, ..TINY };
 
 /// A step, its journal and its store.
@@ -66,13 +66,13 @@ impl Bench {
 }
 
 #[derive(Clone, Debug)]
-enum Event {
+pub(super) enum Event {
     Of(Act),
     /// Work on files goes on by so many steps.
     Work(usize),
 }
 
-fn events() -> impl Strategy<Value = Vec<Event>> {
+pub(super) fn events() -> impl Strategy<Value = Vec<Event>> {
     let event = prop_oneof![
         6 => act().prop_map(Event::Of),
         2 => (1..12_usize).prop_map(Event::Work),

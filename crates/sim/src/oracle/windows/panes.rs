@@ -119,6 +119,11 @@ impl Panes {
         is_early || (updates && held.of.end_ms <= watermark_ms)
     }
 
+    /// What all that is open has.
+    pub fn all(&self) -> impl Iterator<Item = &Of> {
+        self.open.values().map(|held| &held.of)
+    }
+
     /// Records that are held, each until its last window is closed.
     pub fn held(&self) -> u64 {
         self.open.values().map(|held| held.of.last).sum()

@@ -25,7 +25,7 @@ impl Runs {
             self.is_spilling = true;
             let each = self.panes.iter().flat_map(|(start, pane)| pane.runs().map(|run| (*start, run)));
             let frozen = each.filter_map(|(start, run)| {
-                Some((start, run.number, Frozen::Sessions(run.in_memory()?.clone())))
+                Some((start, run.number as u64, Frozen::Sessions(run.in_memory()?.clone())))
             });
             return Some(Box::new(Spill::new(self.plan.clone(), self.sizes, frozen.collect())));
         }
@@ -64,7 +64,7 @@ impl Runs {
                 for (start, number, sections) in spill.made().ok_or_else(foreign)? {
                     let items = self.panes.get_mut(&start).map(|pane| pane.items.iter_mut());
                     let run = items.into_iter().flatten().find_map(|item| match item {
-                        Item::Run(run) if run.number == number => Some(run),
+                        Item::Run(run) if run.number as u64 == number => Some(run),
                         _ => None,
                     });
                     run.ok_or_else(foreign)?.at = At::Files(sections);
