@@ -11,7 +11,7 @@ use crate::joins::{same, spilled_files};
 const ORDERS: u64 = 48_000;
 const CUSTOMERS: u64 = 36_000;
 /// Parts in which the records come: the rows and versions of one, which wait for the watermark, fit into the step's memory.
-const LIVES: u64 = 24;
+const LIVES: u64 = 16;
 const BEGIN_MS: u64 = 1_700_000_000_000;
 /// Between two orders, and between two versions.
 const STEP_MS: u64 = 100;

@@ -40,8 +40,8 @@ pub fn setting(name: &str, default: u64) -> u64 {
 #[test]
 fn kill_test_every_event_is_in_the_table_once_whatever_is_killed() {
     let Some(case) = Case::with_own_server("kills", ClickHouseOptions::default()) else { return };
-    let kills = setting("FOREBAY_KILLS", 16);
-    let uniques = setting("FOREBAY_KILL_UNIQUES", 2_000_000);
+    let kills = setting("FOREBAY_KILLS", 12);
+    let uniques = setting("FOREBAY_KILL_UNIQUES", 1_000_000);
     kill(case, None, kills, uniques);
 }
 
