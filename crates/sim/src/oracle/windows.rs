@@ -161,7 +161,10 @@ impl Model {
             let kept = newest.entry(row[0]).or_insert(*row);
             *kept = if row[1] > kept[1] { *row } else { *kept };
         }
-        let is_wrong = |(id, exact): &(&u64, &u64)| newest.get(id).is_none_or(|row| row[2] != **exact);
+        // One that closed with the last seal may still be in files.
+        let is_wrong = |(id, exact): &(&u64, &u64)| {
+            !self.early.is_due(**id) && newest.get(id).is_none_or(|row| row[2] != **exact)
+        };
         match self.exact.iter().find(is_wrong) {
             Some((id, exact)) if self.tables.contains(&place) => {
                 let found = newest.get(id);

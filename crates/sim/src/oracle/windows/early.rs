@@ -55,6 +55,11 @@ impl Early {
         Ok(self.closed.contains(id))
     }
 
+    /// Whether its last value is still to come, and its window is closed.
+    pub fn is_due(&self, id: u64) -> bool {
+        self.due.contains(&id)
+    }
+
     /// Whether nothing of a closed window is still to come.
     pub fn is_out(&self) -> bool {
         self.due.is_empty()
