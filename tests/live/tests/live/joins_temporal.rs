@@ -8,15 +8,15 @@ use testkit::{Lcg, seed};
 
 use crate::joins::{same, spilled_files};
 
-const ORDERS: u64 = 48_000;
-const CUSTOMERS: u64 = 36_000;
-/// Parts in which the records come: the rows and versions of one, which wait for the watermark, fit into the step's memory.
-const LIVES: u64 = 16;
+const ORDERS: u64 = 16_000;
+const CUSTOMERS: u64 = 12_000;
+/// Parts in which the records come: the rows and versions of one, which may all wait for the watermark, fit into half of the step's memory.
+const LIVES: u64 = 20;
 const BEGIN_MS: u64 = 1_700_000_000_000;
 /// Between two orders, and between two versions.
 const STEP_MS: u64 = 100;
-/// Bytes of a customer's text: with a version's key and times, three hundred bytes in memory.
-const TEXT: usize = 250;
+/// Bytes of a customer's text: with a version's key and times, nine hundred bytes in memory.
+const TEXT: usize = 850;
 
 /// What each customer is called from when on; `None` from when it is no more.
 type Versions = Vec<BTreeMap<u64, Option<u64>>>;
