@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use dataflow::{Column, ColumnType, Intake, Operator, Schema};
 use engine::Pipeline;
-use operators::window::spilled::Sizes;
 use operators::window::{Aggregate, Function, Windows};
 use operators::{Dedup, DedupConfig, Late, Window, WindowConfig};
 use protocol::record::Absorbed;
 
 use crate::run;
 use crate::support::{Bench, Fault, Numbers, Process};
-use crate::window::{BEGIN_MS, KEYS, Keyed, LAST, Pack, SIZE_MS, packed};
+use crate::window::{BEGIN_MS, KEYS, Keyed, LAST, Pack, SIZE_MS, TINY, packed};
 
 /// The second window holds ten of the first.
 const LARGE_MS: u64 = 10 * SIZE_MS;
@@ -48,16 +47,6 @@ fn steps(lateness_ms: u64) -> (Schema, Schema, Vec<Box<dyn Operator>>) {
     let large = window(&results, &["key"], LARGE_MS, 0, "total");
     (decoded, keyed, vec![Box::new(small), Box::new(dedup), Box::new(large), Box::new(Pack)])
 }
-
-/// Sizes at which every seal of the first window writes what is open to files, and each result is a piece of its own.
-const TINY: Sizes = Sizes {
-    open_bytes: 1,
-    block_bytes: 16,
-    file_bytes: 200,
-    piece_bytes: 16,
-    read_bytes: 100,
-    generations_max: 100,
-};
 
 fn rolled(bench: &Bench, drain: bool, lateness_ms: u64) -> Pipeline {
     let (decoded, keyed, steps) = steps(lateness_ms);

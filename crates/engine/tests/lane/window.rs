@@ -138,7 +138,7 @@ pub fn windowed(bench: &Bench, drain: bool) -> Pipeline {
 }
 
 /// Every seal writes all open windows to files, and every result is a piece of its own.
-const TINY: Sizes = Sizes {
+pub const TINY: Sizes = Sizes {
     open_bytes: 1,
     block_bytes: 16,
     file_bytes: 200,
