@@ -95,9 +95,18 @@ impl Marks {
         if plan.emit.is_some() {
             let fired = from.len()?;
             marks.fired = from.numbers(fired, i64::from_le_bytes)?;
+            if !marks.fired.iter().all(|end| is_end(plan, *end)) {
+                return Err(damaged("fires a window that is none"));
+            }
         }
         Ok(marks)
     }
+}
+
+/// Whether a window ends then.
+fn is_end(plan: &Plan, end: i64) -> bool {
+    let last = end.saturating_sub(1);
+    plan.pane_of(last).is_some() && plan.spans.end_after(last) == end
 }
 
 /// Writes a key behind its length.
@@ -210,10 +219,8 @@ impl Spilled {
             }
             for _ in 0..from.len()? {
                 let (end, leaving) = (i64::from_le_bytes(from.array()?), read_leaving(plan, from)?);
-                let last = end.saturating_sub(1);
-                let is_end = plan.pane_of(last).is_some() && plan.spans.end_after(last) == end;
                 let may_leave = fires || plan.is_closed(end, watermark_ms);
-                let is_there = is_end && may_leave && spilled.touches(plan, end);
+                let is_there = is_end(plan, end) && may_leave && spilled.touches(plan, end);
                 let known = leaving.before <= spilled.next;
                 let windows = if fires { &mut spilled.firing } else { &mut spilled.leaving };
                 if !is_there || !known || windows.insert(end, leaving).is_some() {

@@ -225,6 +225,27 @@ fn early_results_from_files_have_the_keys_with_records_since_and_a_start_knows_o
 }
 
 #[test]
+fn a_delta_that_fires_a_window_that_is_none_is_damaged() {
+    let config = WindowConfig { emit: emit(None, true), ..others(300) };
+    let mut bench = Bench::begin(config, TINY);
+    bench.put(batch(&[(Some("a"), Some(1), 0.5, 10)]));
+    bench.cut(500);
+    bench.put(batch(&[(Some("a"), Some(1), 0.5, 20)]));
+    bench.cut(1_000);
+    let delta = bench.deltas.pop().unwrap();
+    // Behind its number stand the end of the window that fires and the checksum.
+    let (body, end) = delta[..delta.len() - 8].split_last_chunk::<8>().unwrap();
+    assert_eq!(i64::from_le_bytes(*end), 1_000);
+    for end in [999, i64::MIN, i64::MAX] {
+        let mut bytes = [body, &end.to_le_bytes()].concat();
+        bytes.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(&bytes).to_le_bytes());
+        let error = bench.twin().apply(&bytes).unwrap_err().to_string();
+        assert!(error.contains("fires a window that is none"), "{error}");
+    }
+    bench.twin().apply(&delta).unwrap();
+}
+
+#[test]
 fn the_parts_of_a_pane_are_put_together_when_they_are_many() {
     let config = WindowConfig { emit: emit(Some(10), false), ..others(300) };
     let mut bench = Bench::begin(config, Sizes { generations_max: 16, ..TINY });
