@@ -190,7 +190,7 @@ impl LaneTask {
                 let mut reading = reading(&context.inputs, partition, p.next);
                 if lane.is_forgotten(at as u32) {
                     (reading.forgotten, reading.ended) = (true, true);
-                    marks.ended(at);
+                    marks.forgotten(at);
                 }
                 readings.push(reading);
             }
@@ -387,9 +387,9 @@ impl LaneTask {
     /// by the last cut, which is one like any other: a crash before it is durable leaves them open, and the next start comes here again. A run that
     /// `is_complete` waits for results on their way out of files; one that is asked to stop leaves them to the next start.
     async fn finish(&mut self, is_complete: bool, has_ended: bool) -> Result<(), EngineError> {
+        self.watermarks.stop(self.context.runtime.elapsed());
         while !self.waiting.is_empty() {
             let decoded = front(&mut self.waiting).await;
-            self.watermarks.turn(self.context.runtime.elapsed(), true);
             self.absorb(decoded).await?;
             if self.is_full() {
                 self.cut().await?;

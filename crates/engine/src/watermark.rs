@@ -15,10 +15,11 @@
 //! `future_max` and `idle_after` are those of the partition's input ([`Pace`]).
 //!
 //! Every record shows that its partition is alive, whatever becomes of it. A partition that has yielded records without a usable time
-//! for as long as `idle_after` no longer holds the watermark.
+//! for as long as `idle_after`, and none with one, no longer holds the watermark.
 //!
-//! Silence counts only while somebody listens. A source that is away, a full spool and a store that does not answer keep records back, and
-//! those of one partition may come long before those of another: a partition that nobody could hear holds the watermark.
+//! Silence counts only while somebody listens, and so does a time of such records. A source that is away, a full spool and a store that does not
+//! answer keep records back, and those of one partition may come long before those of another: a partition that nobody could hear holds the watermark.
+//! Once a run reads no more, no partition falls silent: the next one reads on.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -110,13 +111,15 @@ struct Progress {
     moments: Moments,
     caught_up: bool,
     ended: bool,
+    /// Its stream was taken out of the pipeline: its clock says nothing about the others' records.
+    forgotten: bool,
     /// True while its source gives nothing, away or refusing: partitions that run ahead do not wait for it.
     away: bool,
     last_record: Duration,
     /// Since when it could have been heard, and was not.
     silent_since: Duration,
-    /// When a record had a usable time.
-    last_time: Duration,
+    /// Since when it could have yielded a record with a usable time, and yielded only others.
+    untimed_since: Option<Duration>,
 }
 
 /// The record times of all partitions.
@@ -130,6 +133,8 @@ pub struct Watermarks {
     deaf: Duration,
     /// True while an input was never open.
     is_held: bool,
+    /// When the run stopped to read.
+    stopped: Option<Duration>,
 }
 
 /// A turn of the lane takes no longer than this, for it looks around once a second; if one did, the lane was waiting for the store.
@@ -141,7 +146,14 @@ const DEAF_PART: u32 = 4;
 impl Watermarks {
     /// No partition yet; the watermark stands at `low_ms`.
     pub fn new(low_ms: i64) -> Self {
-        Self { partitions: Vec::new(), low_ms, turned: None, deaf: Duration::ZERO, is_held: false }
+        Self {
+            partitions: Vec::new(),
+            low_ms,
+            turned: None,
+            deaf: Duration::ZERO,
+            is_held: false,
+            stopped: None,
+        }
     }
 
     /// The lane takes its next turn, in which it lets its sources be read, or not. What passed since the last one is no silence of any
@@ -156,8 +168,15 @@ impl Watermarks {
         self.deaf += passed;
         for progress in &mut self.partitions {
             let is_long = self.deaf >= progress.pace.idle_after / DEAF_PART;
-            progress.silent_since = if is_long { now } else { progress.silent_since + passed };
+            let moved = |since: Duration| if is_long { now } else { since + passed };
+            progress.silent_since = moved(progress.silent_since);
+            progress.untimed_since = progress.untimed_since.map(moved);
         }
+    }
+
+    /// Nothing is read any more: from here on no partition falls silent, and those that have stay so.
+    pub fn stop(&mut self, now: Duration) {
+        self.stopped.get_or_insert(now);
     }
 
     /// Whether an input was never open, so that nobody knows its partitions: the watermark stands still meanwhile.
@@ -174,10 +193,11 @@ impl Watermarks {
             moments: Moments::default(),
             caught_up: false,
             ended: false,
+            forgotten: false,
             away: false,
             last_record: now,
             silent_since: now,
-            last_time: now,
+            untimed_since: None,
         });
     }
 
@@ -205,9 +225,8 @@ impl Watermarks {
             }
         }
         progress.time_ms_max = clock;
-        if times_ms.iter().any(|time_ms| *time_ms != TIME_UNKNOWN_MS) {
-            progress.last_time = now;
-        }
+        let is_timed = times_ms.iter().any(|time_ms| *time_ms != TIME_UNKNOWN_MS);
+        progress.untimed_since = progress.untimed_since.or(Some(now)).filter(|_| !is_timed);
     }
 
     /// A partition has nothing more at the moment.
@@ -220,12 +239,18 @@ impl Watermarks {
         self.partitions[partition].ended = true;
     }
 
+    /// A partition was taken out of the pipeline.
+    pub fn forgotten(&mut self, partition: usize) {
+        self.partitions[partition].forgotten = true;
+    }
+
     /// The source of a partition gives nothing at the moment, or gives again. The watermark waits all the same: what comes later may be
     /// old. Partitions that run ahead do not.
     pub fn set_away(&mut self, partition: usize, away: bool, now: Duration) {
         let progress = &mut self.partitions[partition];
         if std::mem::replace(&mut progress.away, away) {
             progress.silent_since = now;
+            progress.untimed_since = progress.untimed_since.map(|_| now);
         }
     }
 
@@ -234,17 +259,18 @@ impl Watermarks {
         self.partitions[partition].time_ms_max
     }
 
-    fn is_idle(p: &Progress, now: Duration) -> bool {
-        let is_long_ago = |since: Duration| now.saturating_sub(since) >= p.pace.idle_after;
-        let is_silent = p.caught_up && !p.away && is_long_ago(p.silent_since);
-        // Records came since, and none said what time it is.
-        let is_untimed = p.last_record > p.last_time && is_long_ago(p.last_time);
-        p.ended || is_silent || is_untimed
+    fn is_idle(&self, p: &Progress, now: Duration) -> bool {
+        let now = self.stopped.map_or(now, |stopped| now.min(stopped));
+        let is_silent = p.caught_up && now.saturating_sub(p.silent_since) >= p.pace.idle_after;
+        // Records came all the time, and none said what time it is.
+        let is_untimed =
+            p.untimed_since.is_some_and(|since| p.last_record.saturating_sub(since) >= p.pace.idle_after);
+        p.ended || p.forgotten || (!p.away && (is_silent || is_untimed))
     }
 
     /// The partitions that the watermark leaves out, by index.
     pub fn idle(&self, now: Duration) -> Vec<u32> {
-        let idle = self.partitions.iter().enumerate().filter(|(_, p)| Self::is_idle(p, now));
+        let idle = self.partitions.iter().enumerate().filter(|(_, p)| self.is_idle(p, now));
         idle.map(|(n, _)| n as u32).collect()
     }
 
@@ -259,15 +285,16 @@ impl Watermarks {
         if self.is_held {
             return self.low_ms;
         }
-        let active = self.partitions.iter().filter(|p| !Self::is_idle(p, now)).map(|p| p.time_ms_max).min();
-        let low = active.or_else(|| self.partitions.iter().map(|p| p.time_ms_max).max());
+        let active = self.partitions.iter().filter(|p| !self.is_idle(p, now)).map(|p| p.time_ms_max).min();
+        let low =
+            active.or_else(|| self.partitions.iter().filter(|p| !p.forgotten).map(|p| p.time_ms_max).max());
         self.low_ms.max(low.unwrap_or(TIME_UNKNOWN_MS))
     }
 
     /// True if a partition runs ahead of another, which is still behind its own end, by more than `skew_ms`.
     pub fn is_ahead(&self, partition: usize, skew_ms: i64) -> bool {
         let ahead = self.partitions[partition].time_ms_max;
-        let holds_back = |p: &Progress| !p.caught_up && !p.ended && !p.away;
+        let holds_back = |p: &Progress| !p.caught_up && !p.ended && !p.forgotten && !p.away;
         let behind = self.partitions.iter().enumerate().filter(|(n, p)| *n != partition && holds_back(p));
         // A partition whose times are not known yet has just begun to be read and holds nobody back.
         let slowest = behind.map(|(_, p)| p.time_ms_max).filter(|t| *t != TIME_UNKNOWN_MS).min();

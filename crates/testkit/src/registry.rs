@@ -32,7 +32,8 @@ impl Registry {
         let dir = TestDir::new("registry")?;
         let port = free_port();
         let mut process = Spawn::new("apicurio", "java")
-            .args(["-Xmx384m", "-Dquarkus.http.host=127.0.0.1"])
+            .args(["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
+            .arg("-Dquarkus.http.host=127.0.0.1")
             .arg(format!("-Dquarkus.http.port={port}"))
             .arg("-jar")
             .arg(jar())

@@ -179,11 +179,66 @@ fn records_without_a_usable_time_do_not_hold_the_watermark_for_ever() {
         // Rejects, or rows whose time is null: never caught up, and never with a time.
         w.observe(1, &[TIME_UNKNOWN_MS; 3], 1_000, second * S);
         w.observe(1, &[], 1_000, second * S);
-        let expected = if second < 10 { TIME_UNKNOWN_MS } else { i64::from(second) };
+        let expected = if second < 11 { TIME_UNKNOWN_MS } else { i64::from(second) };
         assert_eq!(w.advance(second * S), expected, "second {second}");
     }
     w.observe(1, &[500], 1_000, 30 * S);
     assert!(w.idle(30 * S).is_empty(), "one time, and it counts again");
+}
+
+/// Two partitions with times, of which the second then yields one record without any, and two more a minute later; its backlog is still to come.
+fn untimed_before_an_outage(outage: impl Fn(&mut Watermarks)) -> Watermarks {
+    let mut w = two();
+    w.observe(0, &[50], 1_000, S);
+    w.observe(1, &[50], 1_000, S);
+    w.observe(1, &[], 1_000, 2 * S);
+    outage(&mut w);
+    w.observe(0, &[900], 1_000, 60 * S);
+    assert_eq!(w.advance(60 * S), 50, "one record is no time of them");
+    w.observe(1, &[], 1_000, 61 * S);
+    w
+}
+
+#[test]
+fn a_record_without_a_time_before_an_outage_leaves_no_partition_out() {
+    // Its source was away, or nothing was read at all.
+    let mut w = untimed_before_an_outage(|w| w.set_away(1, true, 3 * S));
+    assert_eq!(w.advance(61 * S), 50);
+    w.set_away(1, false, 62 * S);
+    w.observe(1, &[], 1_000, 62 * S);
+    assert_eq!(w.advance(62 * S), 50, "it has its time from here on");
+    w.observe(1, &[], 1_000, 72 * S);
+    assert_eq!(w.advance(72 * S), 900);
+    let mut w = untimed_before_an_outage(|w| (2..=60).for_each(|second| w.turn(second * S, second == 60)));
+    assert_eq!(w.advance(61 * S), 50);
+    // It is only slow: two records in a minute are all that it has, and neither has a time.
+    assert_eq!(untimed_before_an_outage(|_| ()).advance(61 * S), 900);
+}
+
+#[test]
+fn no_partition_falls_silent_once_a_run_reads_no_more() {
+    let mut w = two();
+    for (partition, time_ms) in [(0, 50), (1, 900)] {
+        w.observe(partition, &[time_ms], 1_000, S);
+        w.caught_up(partition);
+    }
+    w.stop(5 * S);
+    assert_eq!((w.advance(60 * S), w.idle(60 * S)), (50, vec![]));
+    // One that has fallen silent before stays so.
+    let mut w = two_at_their_ends(12, |_| true);
+    w.observe(0, &[900], 1_000, 12 * S);
+    w.stop(12 * S);
+    assert_eq!((w.advance(60 * S), w.idle(60 * S)), (900, vec![1]));
+}
+
+#[test]
+fn the_clock_of_a_forgotten_stream_moves_nothing() {
+    let mut w = two();
+    w.observe(0, &[50], 1_000, S);
+    w.observe(1, &[900], 1_000, S);
+    w.forgotten(1);
+    w.caught_up(0);
+    assert_eq!((w.advance(60 * S), w.idle(60 * S)), (50, vec![0, 1]));
 }
 
 #[test]
