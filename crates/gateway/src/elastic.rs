@@ -30,7 +30,7 @@ use axum::routing::{MethodFilter, get, on};
 use futures::future::join_all;
 use memchr::memchr;
 use serde::Deserialize;
-use serde::de::{Deserializer, Visitor};
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Value, json};
 
 use crate::budget::Held;
@@ -410,14 +410,42 @@ fn malformed(line: u64, why: &str) -> Refusal {
 /// The word of an action line and what stands behind it.
 fn action(line: &[u8]) -> Result<(&'static str, Target), &'static str> {
     const WORDS: [&str; 4] = ["create", "index", "update", "delete"];
-    let parsed: Result<BTreeMap<String, Target>, _> = serde_json::from_slice(line);
-    let mut parsed = parsed.map_err(|_| "is no action: it takes `{\"create\": {\"_index\": \"NAME\"}}`")?;
-    let (word, target) = match (parsed.pop_first(), parsed.is_empty()) {
-        (Some(one), true) => one,
+    let mut pairs = Pairs::default();
+    let mut reader = serde_json::Deserializer::from_slice(line);
+    let read = reader.deserialize_map(&mut pairs).and_then(|()| reader.end());
+    let (word, target) = match (read, pairs) {
+        (Err(_), Pairs { has_more: false, .. }) => {
+            return Err("is no action: it takes `{\"create\": {\"_index\": \"NAME\"}}`");
+        }
+        (Ok(()), Pairs { first: Some(first), .. }) => first,
         _ => return Err("names no action, or several"),
     };
     let known = WORDS.iter().find(|known| **known == word);
     known.map(|known| (*known, target)).ok_or("names an unknown action; `create` and `index` are known")
+}
+
+/// The pairs of an action line, read up to the second key: a map of a long line of them would take many times its bytes, which no budget holds.
+#[derive(Default)]
+struct Pairs {
+    first: Option<(String, Target)>,
+    has_more: bool,
+}
+
+impl<'de> Visitor<'de> for &mut Pairs {
+    type Value = ();
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("an object with one action")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut pairs: A) -> Result<(), A::Error> {
+        self.first = pairs.next_entry()?;
+        self.has_more = self.first.is_some() && pairs.next_key::<IgnoredAny>()?.is_some();
+        match self.has_more {
+            true => Err(A::Error::custom("several actions")),
+            false => Ok(()),
+        }
+    }
 }
 
 struct Lines<'b> {

@@ -123,14 +123,24 @@ impl Keys {
         Self { window_ms, keys_max, entries: BTreeMap::new(), answered, answered_of_bytes }
     }
 
-    /// Fills in a name that was answered at `at_ms`, as the log says; in the order of the answers. The first append under a name is the one that
-    /// counts.
+    /// Fills in a name that was answered at `at_ms`, as the log says; in the order of the answers, before any request begins. The first append under a name
+    /// is the one that counts. With as many names as may be known, the oldest that was made of bytes goes, as in [`begin`](Self::begin); a client's name
+    /// goes only for a newer one of a client, which needs a log that was filled while more were allowed.
     pub fn restore(&mut self, key: Key, first: u64, rows: u64, at_ms: i64) {
-        let state = State::Known { first: Some(first), rows };
-        if let std::collections::btree_map::Entry::Vacant(vacant) = self.entries.entry(key.id) {
-            vacant.insert(Entry { tag: key.tag, state });
-            self.answered_like(key).push_back((at_ms, key.id));
+        if self.entries.contains_key(&key.id) {
+            return;
         }
+        if self.entries.len() >= self.keys_max {
+            let oldest = match self.answered_of_bytes.pop_front() {
+                None if !key.is_of_bytes() => self.answered.pop_front(),
+                oldest => oldest,
+            };
+            let Some((_, oldest)) = oldest else { return };
+            self.entries.remove(&oldest);
+        }
+        let state = State::Known { first: Some(first), rows };
+        self.entries.insert(key.id, Entry { tag: key.tag, state });
+        self.answered_like(key).push_back((at_ms, key.id));
     }
 
     /// Names that are known or on their way.

@@ -358,11 +358,13 @@ async fn opened(
             let place = Place::open(&log, &owner, follows).await?;
             let claimed = owner.root();
             let since_ms = log.clock().now_ms().saturating_sub(window_ms);
-            let is_of_request = |id| file_of(id).is_none();
-            for label in labels::read(&log, &claimed, since_ms, options.keys_max, is_of_request).await? {
-                let key = Key { id: label.id, tag: label.tag };
-                keys.restore(key, label.first, u64::from(label.rows), label.stamp_ms);
-            }
+            let restore = |label: labels::Label| {
+                if file_of(label.id).is_none() {
+                    let key = Key { id: label.id, tag: label.tag };
+                    keys.restore(key, label.first, u64::from(label.rows), label.stamp_ms);
+                }
+            };
+            labels::read(&log, &claimed, since_ms, restore).await?;
             place.started();
             let (stream, names) = (&options.name, keys.len());
             tracing::info!(stream, names, "a log is open, with the names of late requests");

@@ -91,7 +91,8 @@ pub async fn collect(
     Ok(Collected { low: (low > root.low).then_some(low), consumers, ..Collected::default() })
 }
 
-/// The end of the records that are dropped by age or bytes, if any are. Descends only into the one segment that is dropped in part.
+/// The end of the records that are dropped by age or bytes, if any are. Descends only into a segment that is deleted in part, since it still counts what is
+/// deleted of it, and into the one that is dropped in part.
 async fn expired(
     partition: &LogPartition,
     root: &Root,
@@ -102,25 +103,27 @@ async fn expired(
     }
     let now_ms = partition.clock().behind(root.stamp_ms);
     let (mut held, mut end) = (root.bytes, None);
-    let mut spans: Vec<Span> = root.spans().collect();
-    'level: loop {
-        for span in spans {
-            if decide::is_expired(retention, &span, held, now_ms) {
-                held = held.saturating_sub(span.bytes);
-                end = Some(span.end);
-                continue;
-            }
-            if let Of::Segment(reference) = span.of
-                && span.end > root.low
-                && let Some(segment) = partition.segment(root, &reference).await?
-            {
-                spans = segment.spans().collect();
-                continue 'level;
-            }
-            return Ok(end);
+    let mut stack: Vec<Span> = root.spans().collect();
+    stack.reverse();
+    while let Some(span) = stack.pop() {
+        if span.end <= root.cleaned {
+            continue;
         }
-        return Ok(end);
+        let is_whole = span.first >= root.cleaned;
+        if is_whole && decide::is_expired(retention, &span, held, now_ms) {
+            held = held.saturating_sub(span.bytes);
+            end = Some(span.end);
+            continue;
+        }
+        let Of::Segment(reference) = span.of else { break };
+        if is_whole && span.end <= root.low {
+            break;
+        }
+        // A segment that a pass has deleted without recording it is counted once that is made up for.
+        let Some(segment) = partition.segment(root, &reference).await? else { break };
+        stack.extend(segment.spans().rev());
     }
+    Ok(end)
 }
 
 /// Deletes objects and segments below a position, which is at most the root's low, oldest first.
@@ -155,7 +158,11 @@ async fn clean(partition: &LogPartition, root: &Root, below: u64) -> Result<Coll
                 }
                 // A pass that was not recorded has deleted it, behind all that it names.
                 None if span.end <= root.low => {
-                    bytes += span.bytes;
+                    bytes = match span.first < root.cleaned {
+                        // How much of it was recorded as deleted before, only it knew. It is the oldest, so what is held is in what comes behind it.
+                        true => root.bytes.saturating_sub(stack.iter().map(|behind| behind.bytes).sum()),
+                        false => bytes + span.bytes,
+                    };
                     cleaned = span.end;
                 }
                 None => {

@@ -44,8 +44,8 @@ pub fn label(id: u128, tag: u64) -> (u128, u64) {
     (id, LABELS | tag)
 }
 
-/// The labels of what was committed at `since_ms` or later and is held, oldest first; the newest `labels_max` of those that are `wanted`. For the owner, which has
-/// claimed the partition and so knows that no other adds to them.
+/// The labels of what was committed at `since_ms` or later and is held, oldest first. Those of at most a segment are in memory at a time: `take` bounds what
+/// is kept of them. For the owner, which has claimed the partition and so knows that no other adds to them.
 ///
 /// # Errors
 /// When the store fails for good, or an object is missing or damaged.
@@ -53,19 +53,12 @@ pub async fn read(
     partition: &LogPartition,
     root: &Root,
     since_ms: i64,
-    labels_max: usize,
-    wanted: impl Fn(u128) -> bool,
-) -> Result<Vec<Label>, LogError> {
+    mut take: impl FnMut(Label),
+) -> Result<(), LogError> {
     let young = root.spans().find(|span| span.end > root.low && span.stamp_max_ms >= since_ms);
     let at = young.map_or(root.next, |span| span.first.max(root.low));
-    let mut labels = Vec::new();
-    let keep = |found: Vec<Label>| {
-        labels.extend(found.into_iter().filter(|label| wanted(label.id)));
-        let excess = labels.len().saturating_sub(labels_max);
-        labels.drain(..excess);
-    };
-    visit(partition, root, (at, since_ms, 0), keep).await?;
-    Ok(labels)
+    let take = |found: Vec<Label>| found.into_iter().for_each(&mut take);
+    visit(partition, root, (at, since_ms, 0), take).await
 }
 
 /// The labels of what was committed behind a note, in the order of the log, also of records that retention has dropped but whose objects are not

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::ConfigError;
 use super::cursor::Cursor;
 use super::datum::skip;
-use super::schema::{Shape, Type, TypeId, Types};
+use super::schema::{SchemaError, Shape, Type, TypeId, Types};
 use super::text::{self, Out};
 
 /// The schema of records.
@@ -28,13 +28,19 @@ impl RecordSchema {
     /// Reads a schema's text.
     ///
     /// # Errors
-    /// When it is no schema, or one of something else than records.
+    /// When it is no schema, one of something else than records, or one of which no record can exist.
     pub fn read(text: &str) -> Result<Self, ConfigError> {
         let types = Types::read(text)?;
-        match types.get(types.root()) {
-            Type::Record(_) => Ok(Self(Shape::of(types))),
-            _ => Err(ConfigError::NoRecord { found: types.name(types.root()) }),
+        let Type::Record(fields) = types.get(types.root()) else {
+            return Err(ConfigError::NoRecord { found: types.name(types.root()) });
+        };
+        let has_value = types.has_value();
+        if let Some((endless, _)) = fields.iter().find(|(_, field)| !has_value[*field]) {
+            let why = "a record there holds itself without an end, so no record of this schema can be written; let it hold \
+                       a union of `null` and itself, or an array of itself";
+            return Err(SchemaError::new(why).within(endless).into());
         }
+        Ok(Self(Shape::of(types)))
     }
 
     /// Whether a record has no bytes at all, so that their number is bounded by nothing.

@@ -103,11 +103,11 @@ pub struct SchemaError {
 }
 
 impl SchemaError {
-    fn new(why: impl Into<String>) -> Self {
+    pub(super) fn new(why: impl Into<String>) -> Self {
         Self { place: String::new(), why: why.into() }
     }
 
-    fn within(mut self, field: &str) -> Self {
+    pub(super) fn within(mut self, field: &str) -> Self {
         self.place = match self.place.strip_prefix("field `") {
             Some(inner) => format!("field `{field}.{inner}"),
             None => format!("field `{field}`: "),
@@ -164,7 +164,7 @@ impl Types {
         let mut with_bytes = Vec::new();
         for (id, found) in self.list.iter().enumerate() {
             match found {
-                Type::Null | Type::Fixed(0) => {}
+                Type::Null | Type::Fixed(0) | Type::DecimalFixed { size: 0, .. } => {}
                 Type::Record(fields) => fields.iter().for_each(|(_, field)| records_of[*field].push(id)),
                 _ => with_bytes.push(id),
             }
@@ -175,6 +175,40 @@ impl Types {
             }
         }
         empty
+    }
+
+    /// Whether each type has a value at all. A record that holds itself has none, unless a union, array or map lets it end.
+    pub fn has_value(&self) -> Vec<bool> {
+        // Assumed of none, until all fields of a record, or one branch of a union, have one. Each field is looked at once: schemas come from senders too.
+        let mut has_value = vec![false; self.list.len()];
+        let mut missing = vec![0_usize; self.list.len()];
+        let mut users_of = vec![Vec::new(); self.list.len()];
+        let mut found = Vec::new();
+        for (id, of) in self.list.iter().enumerate() {
+            match of {
+                Type::Record(fields) if !fields.is_empty() => {
+                    missing[id] = fields.len();
+                    fields.iter().for_each(|(_, field)| users_of[*field].push(id));
+                }
+                Type::Union(branches) => {
+                    missing[id] = 1;
+                    branches.iter().for_each(|branch| users_of[*branch].push(id));
+                }
+                _ => found.push(id),
+            }
+        }
+        while let Some(id) = found.pop() {
+            if std::mem::replace(&mut has_value[id], true) {
+                continue;
+            }
+            for user in &users_of[id] {
+                missing[*user] = missing[*user].saturating_sub(1);
+                if missing[*user] == 0 {
+                    found.push(*user);
+                }
+            }
+        }
+        has_value
     }
 
     /// The type's name in messages.

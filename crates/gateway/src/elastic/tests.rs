@@ -46,6 +46,8 @@ fn every_document_has_an_item_and_goes_to_the_stream_of_its_index() {
         ("x", "line 1 is no action"),
         ("\n{\"upsert\":{\"_index\":\"a\"}}\n{}", "line 2 names an unknown action"),
         ("{}\n{}", "line 1 names no action"),
+        ("{\"create\":{\"_index\":\"a\"},\"create\":{}}\n{}", "line 1 names no action, or several"),
+        ("{\"create\":{\"_index\":\"a\"}} {}\n{}", "line 1 is no action"),
         ("{\"create\":{\"_index\":\"a\"}}\n", "line 1 has no document"),
     ] {
         let refusal = parsed(body, None).unwrap_err();
@@ -100,6 +102,21 @@ fn what_a_bulk_takes_beside_its_documents_is_held_and_bounded() {
     );
     // The way out.
     parsed(&many[..many.len() / 2 / 14 * 14], Some("a")).expect("half of them are taken");
+}
+
+#[test]
+fn an_action_line_of_many_pairs_is_refused_at_the_second_and_takes_no_memory_for_each() {
+    let pairs: Vec<String> = (0..90_000).map(|n| format!("\"w{n:06}\":{{}}")).collect();
+    let line = format!("{{{}}}\n{{}}\n", pairs.join(","));
+    assert!(line.len() > 1 << 20);
+    let (refused, peak) = testkit::peak_bytes(|| parsed(&line, Some("a")));
+    let refusal = refused.expect_err("it names many actions");
+    assert!(
+        refusal.kind == Kind::Malformed && refusal.message.starts_with("line 1 names no action, or several"),
+        "{}",
+        refusal.message
+    );
+    assert!(peak < 1 << 20, "{peak} bytes beside a line of {}", line.len());
 }
 
 #[test]

@@ -98,6 +98,31 @@ fn names_of_bytes_make_room_for_any_and_others_for_none() {
 }
 
 #[test]
+fn of_what_the_log_says_names_of_clients_are_known_before_those_of_bytes() {
+    let of_bytes = |n: u8| Key::of_bytes("shop", &[n], &[1]);
+    let restored = |named: &[(u8, Key)]| {
+        let mut keys = Keys::new(1_000, 3);
+        named.iter().for_each(|(at, key)| keys.restore(*key, u64::from(*at), 2, i64::from(*at)));
+        assert!(keys.len() <= 3);
+        keys
+    };
+    let is_known = |keys: &mut Keys, key| matches!(keys.begin(key, 10), Begin::Known(_));
+    let log =
+        [(0, key(1)), (1, of_bytes(1)), (2, of_bytes(2)), (3, key(2)), (4, of_bytes(3)), (5, of_bytes(4))];
+    let mut keys = restored(&log);
+    for known in [key(1), key(2), of_bytes(4)] {
+        assert!(is_known(&mut keys, known), "{known:?}");
+    }
+    assert!(!is_known(&mut keys, of_bytes(3)), "the newest of those made of bytes are known");
+    // Only names of clients, and more than may be known: the newest.
+    let mut keys = restored(&[(0, key(1)), (1, key(2)), (2, key(3)), (3, of_bytes(1)), (4, key(4))]);
+    for known in [key(2), key(3), key(4)] {
+        assert!(is_known(&mut keys, known), "{known:?}");
+    }
+    let Begin::Full = keys.begin(key(1), 10) else { panic!("there is no room for it") };
+}
+
+#[test]
 fn equal_bytes_of_one_client_have_one_name_and_no_others() {
     let name = |client: &str, bytes: &[u8], ends: &[u32]| Key::of_bytes(client, bytes, ends);
     assert_eq!(name("shop", b"ab", &[2]), name("shop", b"ab", &[2]));

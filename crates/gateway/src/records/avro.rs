@@ -142,6 +142,12 @@ impl Records<'_> {
         for n in 0..count {
             match self.record(bytes, at, rows)? {
                 Took::Record { end } => at = end,
+                // What is taken is bounded by its room, and what has bytes by those. Nothing bounds how often the file may claim this one.
+                Took::Value { why, end } if end == at => {
+                    return Err(malformed(&format!(
+                        "block {number} has a record without bytes that has no form in JSON: {why}"
+                    )));
+                }
                 Took::Value { why, end } => {
                     rows.error(self.before.saturating_add(n + 1), why);
                     at = end;

@@ -67,6 +67,25 @@ async fn names_are_known_as_long_as_their_window_and_records_stay_as_long() {
     next.stop().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_forgets_no_name_for_requests_without_one() {
+    let store = in_memory();
+    let few = || StreamOptions { keys_max: 2, drops_repeats: true, ..stream("orders", &store) };
+    let named = [("Idempotency-Key", "a")];
+    let gateway = start(options(vec![few()])).await;
+    assert_eq!(gateway.good(ORDERS, &named, "{\"id\":0}").await["repeat"], false);
+    for n in 1..=3 {
+        assert_eq!(gateway.good(ORDERS, &[], &format!("{{\"id\":{n}}}")).await["repeat"], false);
+    }
+    assert_eq!(gateway.good(ORDERS, &named, "{\"id\":0}").await["repeat"], true);
+    gateway.stop().await.unwrap();
+    let next = start(options(vec![few()])).await;
+    assert_eq!(next.good(ORDERS, &named, "{\"id\":0}").await["repeat"], true);
+    assert_eq!(next.good(ORDERS, &[], "{\"id\":3}").await["repeat"], true, "the newest without a name");
+    next.stop().await.unwrap();
+    assert_eq!(records(&store).await.len(), 4);
+}
+
 #[tokio::test]
 async fn a_start_that_cannot_be_names_the_reason() {
     let store = in_memory();

@@ -15,14 +15,15 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 use super::admit::counted;
-use super::aside::Aside;
 use super::{Answer, Appended, Message, Pin, Settings};
+use crate::collect::Collected;
 use crate::decide::{Linger, Open};
 use crate::error::{AppendError, AppendFault, LogError};
 use crate::names::Written;
 use crate::object::Append;
 use crate::partition::{Edit, LogPartition, LostOwner, Seen};
 use crate::root::{Claim, Draft, Newest, Root, TAIL_MAX};
+use crate::segment::Reference;
 use crate::{decide, object};
 
 /// An append that is not answered.
@@ -71,6 +72,8 @@ pub(super) struct Run {
     pub(super) last: BTreeMap<u128, u64>,
     swapped_at: Option<Duration>,
     pub(super) edits: Vec<Edit>,
+    /// The low of the pass of retention that runs: it deletes nothing that ends above. 0 while none runs.
+    pub(super) collects_below: u64,
     pub(super) collect_at: Duration,
     pub(super) sweep_at: Duration,
 }
@@ -109,6 +112,7 @@ impl Run {
             last: BTreeMap::new(),
             swapped_at: None,
             edits: Vec::new(),
+            collects_below: 0,
             collect_at: now + settings.collect_every,
             sweep_at: now,
         }
@@ -126,14 +130,18 @@ impl Run {
 
     pub(super) async fn work(&mut self) -> Result<(), LostOwner> {
         let mut swap: Option<BoxFuture<'static, Result<Seen, LostOwner>>> = None;
-        let mut aside: Option<BoxFuture<'static, Result<Aside, LogError>>> = None;
+        let mut seal: Option<BoxFuture<'static, Result<Reference, LogError>>> = None;
+        let mut aside: Option<BoxFuture<'static, Result<Collected, LogError>>> = None;
         loop {
             let cut = self.cut_in();
             if cut == Some(Duration::ZERO) {
                 self.cut();
                 continue;
             }
-            if aside.is_none() {
+            if seal.is_none() {
+                seal = self.begin_seal();
+            }
+            if seal.is_none() && aside.is_none() {
                 aside = self.begin_aside();
             }
             let swap_in = if swap.is_none() { self.swap_in() } else { None };
@@ -146,7 +154,8 @@ impl Run {
             }
             let wait = [cut, swap_in].into_iter().flatten().min();
             let housekeeping = self.collect_at.min(self.sweep_at).saturating_sub(self.runtime.elapsed());
-            let wait = match aside.is_none() && self.is_free_for_aside() && !self.is_closed {
+            let is_idle = seal.is_none() && aside.is_none();
+            let wait = match is_idle && self.is_free_for_aside() && !self.is_closed {
                 true => Some(wait.map_or(housekeeping, |wait| wait.min(housekeeping))),
                 false => wait,
             };
@@ -163,6 +172,10 @@ impl Run {
                     self.uploaded(number, draft?);
                 }
                 Some(refused) = self.refusals.next(), if !self.refusals.is_empty() => refused?,
+                sealed = maybe(&mut seal) => {
+                    seal = None;
+                    self.sealed(sealed?);
+                }
                 done = maybe(&mut aside) => {
                     aside = None;
                     self.aside_done(done?);

@@ -1,9 +1,14 @@
-use crate::root::TAIL_MAX;
+use std::ops::Range;
+
+use bytes::Bytes;
 use dataflow::Effect;
+use store::{Entry, Key, MemoryStore, Prefix, Put, Store, StoreError, Swap, Tag};
 
 use super::*;
 use crate::object;
-use crate::support::{append, block, owner, partition, quick, read_from};
+use crate::partition::Edit;
+use crate::root::TAIL_MAX;
+use crate::support::{TestRuntime, append, block, owner, partition, partition_in, quick, read_from};
 
 #[tokio::test]
 async fn what_is_answered_is_in_the_log_in_order_and_a_repeat_is_known() {
@@ -134,6 +139,130 @@ async fn thousands_of_objects_leave_a_small_root_and_are_read_in_order() {
     assert_eq!(read_from(&partition, 1_234).await, records[1_234..]);
     let (_, report) = crate::check::check(&partition).await.expect("checks");
     assert_eq!((report.objects, report.records, report.finding_count, report.orphans), (3_000, 3_000, 0, 0));
+}
+
+/// A store that lists and deletes only as often as it may.
+#[derive(Debug)]
+struct Gated {
+    inner: MemoryStore,
+    lists: Semaphore,
+    deletes: Semaphore,
+    /// Has a permit for each delete that was asked for.
+    asked: Semaphore,
+}
+
+impl Gated {
+    fn new(lists: usize) -> Arc<Self> {
+        let [lists, deletes, asked] = [lists, 0, 0].map(Semaphore::new);
+        Arc::new(Self { inner: MemoryStore::default(), lists, deletes, asked })
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for Gated {
+    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        self.inner.put_if_absent(key, body).await
+    }
+
+    async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
+        self.inner.get(key, bytes_max).await
+    }
+
+    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
+        self.inner.get_range(key, range).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.lists.acquire().await.expect("never closed").forget();
+        self.inner.list(prefix, after, limit).await
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        self.asked.add_permits(1);
+        self.deletes.acquire().await.expect("never closed").forget();
+        self.inner.delete(key).await
+    }
+
+    async fn read_register(&self, key: &Key, bytes_max: u64) -> Result<Option<(Bytes, Tag)>, StoreError> {
+        self.inner.read_register(key, bytes_max).await
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        expected: Option<&Tag>,
+        body: Bytes,
+    ) -> Result<Swap, StoreError> {
+        self.inner.compare_and_set(key, expected, body).await
+    }
+
+    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
+        self.inner.harden(prefix).await
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a test waits no longer than this for what must end")]
+async fn soon<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), work).await.expect("it ends")
+}
+
+/// Appends so many objects of one record, each once the one before is answered.
+async fn append_all(owner: &Owner, objects: usize) {
+    let appender = owner.appender();
+    for number in 0..objects {
+        soon(appender.append(append(None, &number.to_string()))).await.expect("appends");
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_without_end_keeps_no_append_from_being_answered() {
+    let partition = partition_in(Gated::new(0), TestRuntime::new());
+    let owner = owner(&partition).await;
+    append_all(&owner, 200).await;
+    assert!(!owner.root().levels.is_empty());
+    assert_eq!(read_from(&partition, 0).await.len(), 200);
+}
+
+#[tokio::test]
+async fn retention_holds_up_only_segments_of_what_it_may_delete() {
+    let store = Gated::new(1_000);
+    let partition = partition_in(store.clone(), TestRuntime::new());
+    let settings = Settings { collect_every: Duration::from_millis(5), ..quick() };
+    let owner = Owner::start(partition.clone(), "test", settings).await.expect("claims");
+    let mut roots = owner.roots();
+    append_all(&owner, 120).await;
+    partition.edit(Edit::Truncate(10)).await.expect("edits");
+    // With its next commit the owner sees the new low, and with its next pass it deletes what is below.
+    append_all(&owner, 1).await;
+    soon(store.asked.acquire_many(10)).await.expect("never closed").forget();
+    append_all(&owner, 200).await;
+    assert_eq!((owner.root().low, owner.root().cleaned), (10, 0));
+    store.deletes.add_permits(10);
+    drop(soon(roots.wait_for(|root| root.cleaned == 10 && root.tail.len() < 64)).await.expect("it runs"));
+
+    // A low within the tail: its oldest entries are not put into a segment while they are deleted.
+    let (first, low) = (owner.root().tail[0].first, owner.root().tail[20].first);
+    partition.edit(Edit::Truncate(low)).await.expect("edits");
+    append_all(&owner, 1).await;
+    soon(store.asked.acquire()).await.expect("never closed").forget();
+    append_all(&owner, 60).await;
+    assert_eq!((owner.root().tail[0].first, owner.root().cleaned), (first, 10));
+    store.deletes.add_permits(1_000);
+    drop(soon(roots.wait_for(|root| root.cleaned == low && root.tail.len() < 64)).await.expect("it runs"));
+    let (root, report) = crate::check::check(&partition).await.expect("checks");
+    assert_eq!((report.records, report.finding_count, report.orphans), (root.next - low, 0, 0));
+    let mut stored = 0;
+    crate::collect::list(&partition, &partition.names().segments(), |_| stored += 1).await.expect("lists");
+    assert_eq!(stored, report.segments, "no segment was written in vain");
 }
 
 #[tokio::test]

@@ -60,10 +60,13 @@ pub async fn read(
     }
     let root = before.cloned().unwrap_or_else(|| owner.root());
     let since_ms = partition.clock().now_ms().saturating_sub(window_ms);
-    for label in labels::read(partition, &root, since_ms, KEYS_MAX, |id| !is_of_file(id)).await? {
-        let key = Key { id: label.id, tag: label.tag };
-        keys.restore(key, label.first, u64::from(label.rows), label.stamp_ms);
-    }
+    let restore = |label: labels::Label| {
+        if !is_of_file(label.id) {
+            let key = Key { id: label.id, tag: label.tag };
+            keys.restore(key, label.first, u64::from(label.rows), label.stamp_ms);
+        }
+    };
+    labels::read(partition, &root, since_ms, restore).await?;
     Ok(keys)
 }
 

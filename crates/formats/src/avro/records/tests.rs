@@ -62,6 +62,29 @@ fn a_record_ends_where_its_last_field_does() {
     assert!(RecordSchema::read("\"int\"").unwrap_err().to_string().contains("a pipeline reads records"));
 }
 
+#[test]
+fn a_schema_of_which_no_record_can_exist_is_refused_with_its_field() {
+    let message =
+        |fields: &str| RecordSchema::read(&text_of(fields)).map(drop).map_err(|error| error.to_string());
+    let inner = r#"{"type": "record", "name": "s", "fields": [{"name": "r", "type": "r"}]}"#;
+    for fields in [
+        r#"{"name": "n", "type": "int"}, {"name": "v", "type": "r"}"#.to_owned(),
+        r#"{"name": "v", "type": ["r"]}"#.to_owned(),
+        format!(r#"{{"name": "v", "type": {inner}}}"#),
+    ] {
+        let refused = message(&fields).expect_err("no record ends");
+        assert!(
+            refused.contains("field `v`: a record there holds itself")
+                && refused.contains("a union of `null`"),
+            "{refused}"
+        );
+    }
+    // The way out.
+    for field in [r#"["null", "r"]"#, r#"{"type": "array", "items": "r"}"#] {
+        assert_eq!(message(&format!(r#"{{"name": "v", "type": {field}}}"#)), Ok(()));
+    }
+}
+
 /// What a pipeline that reads JSON makes of the record is what one that reads Avro does.
 #[test]
 fn each_type_has_a_form_in_json_that_fills_the_same_columns() {

@@ -95,6 +95,34 @@ fn a_record_may_hold_itself() {
 }
 
 #[test]
+fn a_type_has_a_value_unless_a_record_holds_itself_without_an_end() {
+    let record = |field: &str| {
+        format!(
+            r#"{{"type": "record", "name": "r", "fields": [{{"name": "n", "type": "int"}}, {{"name": "x", "type": {field}}}, {{"name": "y", "type": {field}}}]}}"#
+        )
+    };
+    for (field, has_value) in [
+        ("\"null\"", true),
+        ("\"r\"", false),
+        (r#"["null", "r"]"#, true),
+        (r#"["r", "null"]"#, true),
+        (r#"["r"]"#, false),
+        (r#"{"type": "array", "items": "r"}"#, true),
+        (r#"{"type": "map", "values": "r"}"#, true),
+    ] {
+        let types = Types::read(&record(field)).expect("a schema");
+        assert_eq!(types.has_value()[types.root()], has_value, "{field}");
+    }
+    // Records that hold each other, and one beside them that nothing keeps from ending.
+    let text = r#"{"type": "record", "name": "a", "fields": [
+        {"name": "b", "type": {"type": "record", "name": "b", "fields": [{"name": "a", "type": "a"}]}},
+        {"name": "c", "type": {"type": "record", "name": "c", "fields": []}}]}"#;
+    let types = Types::read(text).expect("a schema");
+    let of_root = types.has_value()[types.root()];
+    assert_eq!((of_root, types.has_value().iter().filter(|has_value| **has_value).count()), (false, 1));
+}
+
+#[test]
 fn what_is_no_schema_is_refused_with_its_place() {
     let record = |fields: &str| format!(r#"{{"type": "record", "name": "r", "fields": {fields}}}"#);
     for (text, expected) in [
@@ -137,6 +165,7 @@ fn what_is_no_schema_is_refused_with_its_place() {
 fn types_without_bytes_are_known() {
     let text = r#"{"type": "record", "name": "r", "fields": [
         {"name": "n", "type": "null"}, {"name": "f", "type": {"type": "fixed", "name": "f", "size": 0}},
+        {"name": "d", "type": {"type": "fixed", "name": "d", "size": 0, "logicalType": "decimal", "precision": 1}},
         {"name": "r", "type": {"type": "record", "name": "s", "fields": [{"name": "n", "type": "null"}]}}]}"#;
     let types = Types::read(text).expect("a schema");
     assert_eq!(types.empty(), vec![true; types.len()]);

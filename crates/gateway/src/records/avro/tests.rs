@@ -130,6 +130,39 @@ fn a_block_that_cannot_hold_its_records_is_refused() {
     }
 }
 
+/// A schema whose records have no bytes, and hold each other deeper than JSON is written.
+fn nested() -> String {
+    let (mut innermost, mut fields) = ("\"null\"".to_owned(), Vec::new());
+    // Each field's record is the innermost of the next one's: a text may not nest as deep.
+    for n in 0..4 {
+        let record = |of: String, depth: usize| {
+            format!(r#"{{"type":"record","name":"r{n}_{depth}","fields":[{{"name":"v","type":{of}}}]}}"#)
+        };
+        let of = (0..35).fold(innermost, record);
+        fields.push(format!(r#"{{"name":"f{n}","type":{of}}}"#));
+        innermost = format!("\"r{n}_34\"");
+    }
+    format!(r#"{{"type":"record","name":"r","fields":[{}]}}"#, fields.join(","))
+}
+
+const ENDLESS: &str = r#"{"type":"record","name":"r","fields":[{"name":"r","type":"r"}]}"#;
+
+#[test]
+fn a_block_of_records_without_bytes_ends_however_many_it_claims() {
+    for (schema, why) in [
+        (ENDLESS.to_owned(), "field `r`: a record there holds itself"),
+        (nested(), "block 1 has a record without bytes that has no form in JSON"),
+    ] {
+        let (tell, told) = std::sync::mpsc::channel();
+        let body = file(&schema, "null", &[(i64::MAX, Vec::new())]);
+        let work = move || tell.send(taken(&Format::Json, "", &body).map(drop));
+        std::thread::spawn(work);
+        let refused = told.recv_timeout(std::time::Duration::from_secs(60)).expect("it ends").unwrap_err();
+        assert_eq!(refused.kind, Kind::Malformed);
+        assert!(refused.message.contains(why), "{}", refused.message);
+    }
+}
+
 #[test]
 fn a_schema_that_is_too_long_is_refused_before_memory_is_asked_for() {
     let long = format!("{TEXT}{}", " ".repeat(1 << 20));
@@ -266,8 +299,10 @@ fn what_a_file_grows_to_is_held_before_it_is_made() {
 #[test]
 fn fuzz_avro_files() {
     let own = own();
+    let claims = [ENDLESS, nested().as_str()].map(|schema| file(schema, "null", &[(i64::MAX, Vec::new())]));
     Fuzz::new("avro files")
         .examples([NULL, DEFLATE, SNAPPY, ZSTANDARD])
+        .examples(claims)
         .words([&b"deflate"[..], b"snappy", b"zstandard", b"null", SYNC, b"\"type\"", b"[\"null\",", b"{}"])
         .memory_max(12 << 20, 4 << 10)
         .run(2_000, |body| {
