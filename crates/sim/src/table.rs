@@ -349,6 +349,8 @@ impl SimTable {
             answered_ms: ours_ms + (ANSWERED_US_MAX / 1_000) as i64,
             zone: String::new(),
             altered_ms: state.server.altered_ms,
+            routes: 0,
+            has_unnamed: false,
             declaration: 1,
             engine: 1,
             names_rows: true,

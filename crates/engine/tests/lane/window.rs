@@ -411,6 +411,43 @@ pub fn results_wait_for_the_slowest_partition() {
     });
 }
 
+/// A drain that lets windows out of files goes on for as long as the table takes, and reads nothing meanwhile.
+#[test]
+fn no_partition_falls_silent_while_a_drain_waits_for_the_table() {
+    run(async {
+        let mut bench = Bench::new();
+        let usual = bench.settings.clone();
+        let drains = |bench: &Bench| Process::start(spilling(bench, SIZE_MS, true)).ends();
+        // The other partition has hardly begun, so that every window of the slower one is open, and frozen, when the run ends.
+        bench.push((0..450).step_by(2));
+        bench.push([1]);
+        drains(&bench).await.expect("drains");
+        bench.assert_holds([]);
+        // Now the slower one has nothing new, and a seal waits for the insert of the one before.
+        let (idle_after, insert_time) = (Duration::from_millis(1_500), Duration::from_millis(150));
+        (bench.settings.idle_after, bench.settings.spool_bytes_max) = (idle_after, 1);
+        bench.table.world.lock().expect("no panic").insert_time = insert_time;
+        bench.push((3..1_250).step_by(2));
+        drains(&bench).await.expect("drains");
+        let inserts = bench.table.world.lock().expect("no panic").attempts;
+        // The last cut is made up to three inserts before its own.
+        assert!(insert_time * (inserts as u32).saturating_sub(3) > idle_after, "only {inserts} inserts");
+        bench.assert_holds(results(0..400));
+        let clock_ms = (BEGIN_MS + 448) as i64;
+        assert_eq!(bench.lane().await.watermark_ms, clock_ms, "the clock of the slower partition");
+        // The next run reads on in the slower one, between the two clocks.
+        bench.settings = usual;
+        bench.table.world.lock().expect("no panic").insert_time = Duration::ZERO;
+        bench.push((450..1_250).step_by(2));
+        bench.push(LAST);
+        drains(&bench).await.expect("drains");
+        let lane = bench.lane().await;
+        assert_eq!((lane.counts.read, lane.counts.late), (1_252, 0));
+        assert_eq!(lane.absorbed, Absorbed { released: 1_250, held: 2, discarded: 0 });
+        bench.assert_holds(results(0..1_250));
+    });
+}
+
 /// The source comes back with the records of one partition first: those of the other were held up with it.
 #[test]
 fn a_partition_whose_source_was_away_for_long_is_waited_for() {

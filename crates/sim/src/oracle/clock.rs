@@ -1,7 +1,7 @@
 //! How far the watermark must have come: what stands still for ever frees no state.
 //!
 //! Owns an account of its own of the published rule of the lane's clock (`engine::watermark`), from below: the half of a partition's newest
-//! records that is older moves its clock, whatever becomes of them, and a partition that yields nothing with a time holds the watermark
+//! records that is older moves its clock, whatever becomes of them, and a partition that yields records all the time and none with a time holds the watermark
 //! only for so long. Does not own that the watermark does not come too far (`oracle::fold`).
 
 use std::collections::{BTreeMap, VecDeque};
@@ -14,6 +14,9 @@ use crate::records::Record;
 /// Records of a partition whose middle moves its clock.
 const RECENT: usize = 128;
 
+/// The part of the time to be idle that a pause without a record must have, so that the process may have been deaf in it: then the time begins again.
+const PAUSE_PART: u64 = 4;
+
 /// What is known of a partition's clock.
 #[derive(Clone, Debug, Default)]
 struct Known {
@@ -21,8 +24,11 @@ struct Known {
     least_ms: Option<i64>,
     /// Times of the newest records that the owner has read.
     recent: VecDeque<i64>,
-    /// When the first record that the owner has read was sealed.
+    /// When the first of the records was sealed that the owner has read without a pause in which it may have been deaf.
     since_us: Option<u64>,
+    /// When the newest of them was sealed, and when it came.
+    sealed_us: u64,
+    came_us: u64,
 }
 
 /// The clocks of all partitions.
@@ -73,7 +79,11 @@ impl Clocks {
     ) -> Result<(), Broken> {
         let Some(came_us) = self.came_us(read) else { return Ok(()) };
         let known = self.known.entry(partition).or_default();
+        if now_us.saturating_sub(known.sealed_us) >= self.idle_after_us / PAUSE_PART {
+            known.since_us = None;
+        }
         known.since_us.get_or_insert(now_us);
+        (known.sealed_us, known.came_us) = (now_us, came_us);
         known.recent.extend(read.iter().filter(|r| r.is_good).map(|r| r.time_ms));
         known.recent.drain(..known.recent.len().saturating_sub(RECENT));
         let mut sorted: Vec<i64> = known.recent.iter().copied().collect();
@@ -96,11 +106,14 @@ impl Clocks {
 
     /// Those records were cut together, and the watermark was taken then. `partitions` are the lane's.
     pub fn sealed(&self, partitions: &[usize], read: &[Record], watermark_ms: i64) -> Result<(), Broken> {
-        let Some(cut_us) = self.came_us(read).filter(|_| self.is_judged) else { return Ok(()) };
+        if !self.is_judged || self.came_us(read).is_none() {
+            return Ok(());
+        }
         let is_idle = |n: &usize| {
+            // Times without listening do not count. Pauses of half of the time that are too short to be seen here may be such.
             self.known.get(n).is_some_and(|known| {
-                let is_long_ago = |us| cut_us.saturating_sub(us) > self.idle_after_us;
-                known.recent.is_empty() && known.since_us.is_some_and(is_long_ago)
+                let is_long = |since| known.came_us.saturating_sub(since) > 2 * self.idle_after_us;
+                known.recent.is_empty() && known.since_us.is_some_and(is_long)
             })
         };
         let least_of = |n: &usize| self.known.get(n).and_then(|known| known.least_ms);
