@@ -1,9 +1,10 @@
 //! What the settings of `window:` mean.
 //!
-//! Owns the kind of windows that lengths make, the meaning of `aggregates:` ([`aggregates`]), and the faults of both. Does not own the rules that
-//! compare a window with other steps (`rules`), nor its place in the plan (`plan::windows`).
+//! Owns the kind of windows that lengths make, the meaning of `aggregates:` ([`aggregates`]), and the faults of both; and which columns of a table tell
+//! the results apart ([`identity`]). Does not own the rules that compare a window with other steps (`rules`), nor its place in the plan (`plan::windows`).
 
 mod aggregates;
+pub mod identity;
 
 use std::time::Duration;
 

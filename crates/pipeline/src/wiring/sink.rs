@@ -10,7 +10,9 @@ use std::time::Duration;
 use clickhouse::client::Client;
 use clickhouse::compress::Method;
 use clickhouse::types::{self, quote};
-use clickhouse::{ClickHouseTable, Fault, Secret, ServerConfig, TableConfig, dead_letters as letters};
+use clickhouse::{
+    ClickHouseTable, Fault, Results, Secret, ServerConfig, TableConfig, dead_letters as letters,
+};
 use dataflow::{Effect, Remedy, Runtime, Schema, TableFault};
 use engine::Status;
 use engine::problem::Noticed;
@@ -22,6 +24,7 @@ use crate::config::model::Pipeline;
 use crate::config::model::sink::{ClickHouse, Compression, Create, ExistingRows, Target};
 use crate::config::model::source::LogStart;
 use crate::config::values::Start;
+use crate::config::windows::identity;
 use crate::plan;
 
 /// The longest pause between two attempts to reach a server that is away.
@@ -147,6 +150,12 @@ pub fn target(pipeline: &Pipeline, target: &Target) -> Result<TableConfig, Wirin
     config.frame_bytes_max = usize::try_from(bounds::batch_bytes(pipeline)).unwrap_or(usize::MAX);
     config.asks_if_filled = sink.existing_rows == ExistingRows::Ask && reads_what_was_there(pipeline);
     config.upsert = created::upsert(target);
+    config.results = identity::in_table(pipeline, target).map(|of| Results {
+        columns: of.columns,
+        computed: of.computed,
+        replaces: of.replaces,
+        overlaps: of.overlaps,
+    });
     config.create = match &sink.create {
         None | Some(Create::Workload(false)) => None,
         Some(Create::Workload(true)) if is_made_up(pipeline) => Some(created::workload_table()),

@@ -8,6 +8,7 @@ use super::Rules;
 use crate::config::model::Create;
 use crate::config::model::sink::{CreateTable, Target, Upsert};
 use crate::config::values::Identifier;
+use crate::config::windows::identity;
 
 impl Rules<'_> {
     pub(super) fn upserts(&mut self) {
@@ -25,6 +26,7 @@ impl Rules<'_> {
             if let Some(Create::Table(create)) = &target.clickhouse.create {
                 self.created_by_key(&target, upsert, create);
             }
+            self.results_by_window(&target, upsert, &path);
         }
         self.first_of_a_key();
     }
@@ -77,6 +79,31 @@ impl Rules<'_> {
         }
     }
 
+    /// A result that replaces an earlier one of its key and window must replace no other. Results that are written once may: the table then has those of
+    /// each key's newest window.
+    fn results_by_window(&mut self, target: &Target, upsert: &Upsert, path: &str) {
+        let known = identity::in_table(self.pipeline, target);
+        let Some(known) = known.filter(|known| known.replaces) else { return };
+        let create = match &target.clickhouse.create {
+            Some(Create::Table(create)) => Some(create),
+            None | Some(Create::Workload(_)) => None,
+        };
+        let key: Vec<&str> = upsert.key.iter().map(|name| name.as_str()).collect();
+        let missing = known.missing(&key);
+        if missing.is_empty() {
+            return;
+        }
+        let missing: Vec<&str> = missing.into_iter().map(|columns| one_of(columns, create)).collect();
+        let whole: Vec<&str> = key.iter().chain(&missing).copied().collect();
+        let order = if create.is_some() { ", and `order_by` with the same columns" } else { "" };
+        let message = format!(
+            "without `{}` results of different keys or windows have the same `key` and replace each other; write `key: [{}]`{order}",
+            missing.join("`, `"),
+            whole.join(", ")
+        );
+        self.fault(&format!("{path}.key"), message);
+    }
+
     /// A `dedup` of the same key drops what an upsert is for.
     fn first_of_a_key(&mut self) {
         let targets = self.pipeline.targets();
@@ -95,4 +122,10 @@ impl Rules<'_> {
             }
         }
     }
+}
+
+/// The one of these columns to name: one that the table will have, if it is created.
+fn one_of<'a>(columns: &'a [String], create: Option<&CreateTable>) -> &'a str {
+    let is_there = |column: &&String| create.is_some_and(|create| create.columns.has(column.as_str()));
+    columns.iter().find(is_there).or(columns.first()).map_or("", String::as_str)
 }
