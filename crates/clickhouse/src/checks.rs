@@ -14,6 +14,7 @@
 //! | the table is not asynchronous by its own setting          | that setting wins over the request's, and shares parts    |
 //! | the user may set what requests name                       | [`crate::settings`]                                       |
 //! | no row policy hides rows from the user, if it may be seen | a probe would call them absent                            |
+//! | no column by which rows are found expires                 | the same                                                  |
 //! | `provenance: true` finds a `_forebay` column              | beyond the token memory only a probe of the rows shows           |
 //! | the partition key depends on sent columns, by known functions | a token is known inside one partition only            |
 //! | one node, if the table or a target is not replicated      | each node has a log of its own                            |
@@ -26,8 +27,10 @@ mod engine;
 mod literal;
 mod memory;
 pub mod read;
+mod results;
 mod rights;
 pub mod sight;
+mod ttl;
 mod upsert;
 mod views;
 
@@ -151,6 +154,8 @@ pub struct Plan {
     pub places: Vec<Place>,
     /// True if materialized views hang on the table.
     pub views: bool,
+    /// Database and name of each of them.
+    pub view_paths: Vec<(String, String)>,
     /// For `max_partitions_per_insert_block`.
     pub partitions_max: u32,
     /// The time zone in which rows fall into partitions.
@@ -256,6 +261,9 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     let schema = columns::written(table, config, &mut faults, &mut notes);
     let provenance = columns::check_provenance(table, config, &mut faults);
     let unique_key = columns::check_unique_key(table, &schema, config, &mut faults);
+    let found_by = unique_key.iter().map(|at| schema.columns()[*at].name.as_str());
+    let found_by: Vec<&str> = found_by.chain(provenance.then_some(PROVENANCE)).collect();
+    ttl::check(table, &found_by, config, &mut faults);
     let upsert = upsert::check(table, &engine, &schema, config, &mut faults);
     // Of two rows with the same version of their own the one stays that was inserted last.
     order_dependent |= upsert.as_ref().is_some_and(|places| places.version.is_some());
@@ -263,6 +271,7 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     check_policies(config, &facts.server, can_be_found, &mut faults);
     rights::check(config, &facts.server, can_be_found, &mut faults, &mut notes);
     note_what_is_not_counted(&facts.server, &places, &mut notes);
+    results::note(table, &engine, &schema, config, &mut notes);
     if !provenance {
         columns::note_what_cannot_be_found(&engine, &unique_key, config, &mut notes);
     }
@@ -299,6 +308,7 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
         shared: engine.is_shared(),
         places: places.clone(),
         views: !facts.views.is_empty(),
+        view_paths: facts.views.iter().map(|view| view.path.clone()).collect(),
         partitions_max,
         zone: facts.server.zone.clone(),
         insert_settings: facts.server.known.insert(&of),
@@ -469,6 +479,18 @@ fn check_async(
 
 /// A probe that does not see all rows calls those of an insert absent, and they would be written twice.
 fn check_policies(config: &TableConfig, server: &Server, can_probe: bool, faults: &mut Vec<Fault>) {
+    if can_probe && server.hidden_rows > 0 {
+        let user = &server.known.user;
+        faults.push(Fault::fixed_by(
+            format!(
+                "table `{}` has {} rows and row policies, and shows user `{user}` none: on this server a user to whom no policy applies sees no row. \
+                 Rows of an insert in doubt would be called absent, and written twice",
+                config.name(),
+                server.hidden_rows,
+            ),
+            format!("CREATE ROW POLICY forebay ON {} USING 1 TO {}", config.quoted(), identifier(user)),
+        ));
+    }
     for policy in server.policies.iter().filter(|policy| can_probe && policy.may_hide()) {
         let user = identifier(&server.known.user);
         let message = format!(

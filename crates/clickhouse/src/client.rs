@@ -71,6 +71,14 @@ pub struct Client {
     denied: Arc<Mutex<BTreeMap<String, Duration>>>,
     /// Settings that the server refuses to set, and when that was found out.
     unsettable: Arc<Mutex<BTreeMap<&'static str, Duration>>>,
+    /// What the server that answered the newest question calls itself.
+    answered_by: Arc<Mutex<Option<String>>>,
+}
+
+/// What the server that answers calls itself; a proxy may drop it.
+fn display_name(answer: &Response) -> Option<String> {
+    let name = answer.headers().get("x-clickhouse-server-display-name")?.to_str().ok()?;
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 impl Client {
@@ -121,12 +129,18 @@ impl Client {
         let http =
             builder.build().map_err(|e| stop(format!("the http client cannot be made: {}", chain(&e))))?;
         let (denied, unsettable) = Default::default();
-        Ok(Self { http, url, password: config.password.clone(), runtime, config, denied, unsettable })
+        let (password, answered_by) = (config.password.clone(), Arc::default());
+        Ok(Self { http, url, password, runtime, config, denied, unsettable, answered_by })
     }
 
     /// The server's address, for messages.
     pub fn url(&self) -> &str {
         self.url.as_str()
+    }
+
+    /// What the server that answered the newest question calls itself (its `display_name`); `None` if the answer did not say.
+    pub fn answered_by(&self) -> Option<String> {
+        self.answered_by.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// This machine's clock, Unix milliseconds.
@@ -325,6 +339,7 @@ impl Client {
     ) -> Result<Vec<u8>, QueryError> {
         let status = answer.status().as_u16();
         let code = exception_code(&answer);
+        *self.answered_by.lock().unwrap_or_else(PoisonError::into_inner) = display_name(&answer);
         let body = self.read_body(answer, bytes_max).await.map_err(|unread| {
             let message = self.of_server(&format!("the answer broke off: {unread}"));
             QueryError::new(Remedy::Resend, unread.kind(), message)

@@ -114,6 +114,21 @@ pub struct TableConfig {
     pub asks_if_filled: bool,
     /// Whether a row replaces the one before with the same key.
     pub upsert: Option<Upsert>,
+    /// What tells the rows apart if they are results of a window; `None` if they are none, or it is not known.
+    pub results: Option<Results>,
+}
+
+/// What tells the results of a window apart in a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Results {
+    /// A sorting key with a column of each list tells them apart. No list is empty.
+    pub columns: Vec<Vec<String>>,
+    /// Columns that are computed behind the window: a sorting key with one of them may tell the results apart.
+    pub computed: Vec<String>,
+    /// Whether results of a window replace each other or take each other back.
+    pub replaces: bool,
+    /// Whether windows share records.
+    pub overlaps: bool,
 }
 
 impl TableConfig {
@@ -140,6 +155,7 @@ impl TableConfig {
             if_missing: "create it",
             asks_if_filled: false,
             upsert: None,
+            results: None,
         }
     }
 

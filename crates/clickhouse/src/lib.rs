@@ -44,7 +44,7 @@ pub mod types;
 pub mod upsert;
 
 pub use checks::Fault;
-pub use config::{CreateTable, Secret, ServerConfig, TableConfig, Upsert};
+pub use config::{CreateTable, Results, Secret, ServerConfig, TableConfig, Upsert};
 pub use table::ClickHouseTable;
 
 #[cfg(test)]

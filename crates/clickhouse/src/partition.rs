@@ -53,7 +53,7 @@ pub struct PartitionError {
 }
 
 /// A partition key, ready to be evaluated.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct PartitionKey {
     parts: Vec<Part>,
 }

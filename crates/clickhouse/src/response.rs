@@ -175,8 +175,10 @@ fn of_code(code: i32, text: &str, views: bool) -> InsertError {
     use {Effect as E, Remedy as R, TableFault as F};
     // 252 stands for two things. Too many partitions in one block is our mistake, and waiting does not help.
     if code == 252 && text.contains("partitions") {
-        let message =
-            format!("the frame touches several partitions of the table, against the cut made here: {text}");
+        let message = format!(
+            "the frame touches several partitions of the table, against the cut made here. If an expression behind its PARTITION BY was altered, alter it \
+                 back until these rows are written: {text}"
+        );
         let effect = if views { E::Unknown } else { E::None };
         return error(effect, R::Stop, code, TableFault::TooManyPartitions, message);
     }
@@ -186,8 +188,9 @@ fn of_code(code: i32, text: &str, views: bool) -> InsertError {
         }
         Meaning::Overloaded => (E::None, R::Resend, F::Overloaded, "the server takes no more work now"),
         Meaning::NoSpace => (E::None, R::Resend, F::NoSpace, "the server's disk is full"),
+        // A replica that lost its keeper while it committed the part may say so behind the commit.
         Meaning::ReadOnly => (
-            E::None,
+            if code == 242 { E::Unknown } else { E::None },
             R::Resend,
             F::ReadOnly,
             "the table is read-only (its keeper is unavailable, or its setting `table_readonly` is on)",
@@ -244,11 +247,11 @@ fn meaning(code: i32) -> Meaning {
         202 => Meaning::Overloaded, // too many simultaneous queries: refused at the door
         201 => Meaning::Overloaded, // the user's quota is used up: checked at the door
         243 => Meaning::NoSpace,    // the reservation of disk space comes before the part
-        242 => Meaning::ReadOnly,   // a replicated table without its keeper session
-        774 => Meaning::ReadOnly,   // the table's setting `table_readonly`: asked before the part
-        225 => Meaning::ReadOnly,   // no keeper is configured or it is gone: asked before the part
-        285 => Meaning::NoQuorum,   // too few live replicas: checked before the part is written
-        286 => Meaning::NoQuorum,   // the quorum of the write before is open: checked before the part
+        242 => Meaning::ReadOnly, // a replicated table without its keeper session: before the part, or behind its commit
+        774 => Meaning::ReadOnly, // the table's setting `table_readonly`: asked before the part
+        225 => Meaning::ReadOnly, // no keeper is configured or it is gone: asked before the part
+        285 => Meaning::NoQuorum, // too few live replicas: checked before the part is written
+        286 => Meaning::NoQuorum, // the quorum of the write before is open: checked before the part
         216 => Meaning::AlreadyRunning, // a query with this id is running: a copy of this one
         373 => Meaning::SessionLocked, // the session is locked by another request: refused at the door
 

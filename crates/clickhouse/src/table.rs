@@ -8,7 +8,7 @@ mod given;
 mod probe;
 mod remembered;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow_array::RecordBatch;
@@ -96,6 +96,10 @@ pub struct ClickHouseTable {
     body_bytes_per_64: AtomicUsize,
     /// Memory of frames that are settled.
     spares: Spares,
+    /// The node that new connections reached at the newest look, where it matters.
+    node: Mutex<Option<String>>,
+    /// Looks so far, so that no two of them are alike.
+    looks: AtomicU64,
 }
 
 impl ClickHouseTable {
@@ -112,14 +116,14 @@ impl ClickHouseTable {
         runtime: Arc<dyn Runtime>,
     ) -> Result<Self, Vec<Fault>> {
         let client = Client::new(server, runtime).map_err(|e| vec![e.into()])?;
-        let mut facts = read::facts(&client, &config).await.map_err(|e| vec![e])?;
+        let mut facts = read::facts(&client, &config, None).await.map_err(|e| vec![e])?;
         if let (true, Some(create)) = (facts.lacks_table_alone(), &config.create) {
             let faults = checks::faults_before_create(&facts, &config);
             if !faults.is_empty() {
                 return Err(faults);
             }
             make(&client, &config, create, &facts.server.known.make()).await?;
-            facts = read::facts(&client, &config).await.map_err(|e| vec![e])?;
+            facts = read::facts(&client, &config, None).await.map_err(|e| vec![e])?;
         }
         let plan = checks::judge(&facts, &config)?;
         Ok(Self::with_plan(client, config, plan))
@@ -129,7 +133,7 @@ impl ClickHouseTable {
     pub async fn check(server: ServerConfig, config: &TableConfig, runtime: Arc<dyn Runtime>) -> Vec<Fault> {
         let read = async {
             let client = Client::new(server, runtime)?;
-            read::facts(&client, config).await
+            read::facts(&client, config, None).await
         };
         match read.await {
             Err(fault) => vec![fault],
@@ -145,6 +149,7 @@ impl ClickHouseTable {
         let insert = Insert {
             statement: statement(&config, block.column_names()),
             views: plan.views,
+            home: home(&client, &plan),
             settings: plan.insert_settings.clone(),
         };
         let body_bytes_per_64 = AtomicUsize::new(0);
@@ -165,6 +170,8 @@ impl ClickHouseTable {
             remembered,
             body_bytes_per_64,
             spares: Spares::default(),
+            node: Mutex::new(None),
+            looks: AtomicU64::new(0),
         }
     }
 
@@ -275,8 +282,18 @@ impl ClickHouseTable {
     }
 
     /// The shape of the table, checked again, and what one server shows of it at one moment.
-    async fn sight(&self, count: Option<&str>) -> Result<(Arc<Plan>, Sight), TableError> {
-        let facts = read::facts(&self.client, &self.config).await.map_err(fault_error)?;
+    async fn sight(
+        &self,
+        count: Option<&str>,
+        unnamed: Option<&str>,
+    ) -> Result<(Arc<Plan>, Sight), TableError> {
+        // What a doubt rests on comes from as many connections as at the start.
+        let known = self.node.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = known.as_deref().filter(|_| count.is_none());
+        let facts = read::facts(&self.client, &self.config, known).await.map_err(fault_error)?;
+        let is_one = facts.nodes.windows(2).all(|two| two[0] == two[1]);
+        *self.node.lock().unwrap_or_else(PoisonError::into_inner) =
+            facts.nodes.first().filter(|_| is_one).cloned();
         // Frames of other columns need not wait for a column of a type that cannot be written.
         let config = TableConfig { leaves_out: true, ..self.config.clone() };
         if let Some(memory) = checks::remembered(&facts) {
@@ -286,8 +303,11 @@ impl ClickHouseTable {
         self.unchanged(&plan)?;
         let plan = Arc::new(plan);
         self.see_settings(&plan);
-        let question = sight::Question { places: &plan.places, count, counts_async: plan.counts_async };
+        let nonce = format!("look-{}-{}", self.client.wall_ms(), self.looks.fetch_add(1, Ordering::Relaxed));
+        let (places, views, counts_async) = (&plan.places, &plan.view_paths, plan.counts_async);
+        let question = sight::Question { places, views, count, unnamed, counts_async, nonce: &nonce };
         let mut settings = read::borrowed(&plan.look_settings);
+        settings.push((sight::ECHO, &nonce));
         if count.is_some() {
             // A part of the statement was made from what lies in the store.
             settings.extend(probe::READ_ONLY);
@@ -295,7 +315,11 @@ impl ClickHouseTable {
         let asked_ms = self.client.steady_ms();
         let mut sight: Sight = self.client.one(&question.sql(), &settings, &[]).await.map_err(query_error)?;
         (sight.asked_ms, sight.answered_ms) = (asked_ms, self.client.steady_ms());
+        if sight.echo != nonce {
+            return Err(echo_error(&sight.echo));
+        }
         self.is_at_home(&plan, sight.server_identity())?;
+        self.see_home(&plan);
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Now::new(plan.clone()));
         Ok((plan, sight))
     }
@@ -304,8 +328,12 @@ impl ClickHouseTable {
     ///
     /// # Errors
     /// While the server lags, or when the answer holds no number.
-    async fn counted(&self, question: &str) -> Result<(Arc<Plan>, Sight, u64), TableError> {
-        let (plan, sight) = self.sight(Some(question)).await?;
+    async fn counted(
+        &self,
+        question: &str,
+        unnamed: Option<&str>,
+    ) -> Result<(Arc<Plan>, Sight, u64), TableError> {
+        let (plan, sight) = self.sight(Some(question), unnamed).await?;
         let again = |kind, message| TableError { remedy: Remedy::Resend, kind, message };
         if let Some(why) = sight.lag(&plan.places) {
             return Err(again(
@@ -329,6 +357,15 @@ impl ClickHouseTable {
         if insert.settings != plan.insert_settings || insert.views != plan.views {
             let (settings, views) = (plan.insert_settings.clone(), plan.views);
             *insert = Arc::new(Insert { settings, views, ..Insert::clone(&insert) });
+        }
+    }
+
+    /// Inserts are to be answered by the server that has just answered a poll.
+    fn see_home(&self, plan: &Plan) {
+        let mut insert = self.insert.lock().unwrap_or_else(PoisonError::into_inner);
+        let home = home(&self.client, plan);
+        if insert.home != home {
+            *insert = Arc::new(Insert { home, ..Insert::clone(&insert) });
         }
     }
 
@@ -382,6 +419,8 @@ impl ClickHouseTable {
             engine: sight.altered.2,
             names_rows: plan.provenance || !plan.unique_key.is_empty(),
             narrowed_ms: self.remembered.narrowed_ms(),
+            routes: sight.routes,
+            has_unnamed: sight.unnamed == Some(1),
         };
         Ok(facts.seen(table_uuid))
     }
@@ -447,7 +486,8 @@ impl Table for ClickHouseTable {
     }
 
     fn must_reopen(&self) -> bool {
-        self.now().plan.has_more_views_than(&self.plan)
+        let now = self.now();
+        now.plan.has_more_views_than(&self.plan) || now.plan.partition != self.plan.partition
     }
 
     fn fit(&self, layout: &Layout) -> Fit {
@@ -490,7 +530,7 @@ impl Table for ClickHouseTable {
             return Ok(None);
         }
         let question = format!("SELECT count() FROM (SELECT 1 FROM {} LIMIT 1)", self.config.quoted());
-        let (.., rows) = self.counted(&question).await.map_err(|error| TableError {
+        let (.., rows) = self.counted(&question, None).await.map_err(|error| TableError {
             message: format!("whether table `{}` has rows is not known: {}", self.name, error.message),
             ..error
         })?;
@@ -535,7 +575,7 @@ impl Table for ClickHouseTable {
     }
 
     async fn see(&self) -> Result<Sighting, TableError> {
-        let (plan, sight) = self.sight(None).await?;
+        let (plan, sight) = self.sight(None, None).await?;
         self.seen(&plan, &sight)
     }
 
@@ -552,7 +592,8 @@ impl Table for ClickHouseTable {
         let question = Question::read(&self.config.quoted(), frame, rows, probe)?
             .filter(|question| question.is_admissible(self.now().plan.provenance, self.plan.merges));
         let Some(question) = question else { return Ok((Presence::Inadmissible, self.see().await?)) };
-        let (plan, sight, found) = self.counted(&question.sql).await?;
+        let unnamed = question.unnamed(&self.config.quoted());
+        let (plan, sight, found) = self.counted(&question.sql, unnamed.as_deref()).await?;
         let presence = question.judge(found, plan.merges || plan.expires);
         Ok((presence, self.seen(&plan, &sight)?))
     }
@@ -579,7 +620,7 @@ impl ClickHouseTable {
     async fn versions_are_ahead(&self) -> Result<Option<String>, TableError> {
         let column = identifier(upsert::VERSION);
         let question = format!("SELECT max({column}) FROM {}", self.config.quoted());
-        let (.., greatest) = self.counted(&question).await?;
+        let (.., greatest) = self.counted(&question, None).await?;
         let now_ms = self.client.wall_ms();
         let ahead_ms = upsert::ms_of(greatest).saturating_sub(now_ms);
         Ok((ahead_ms >= 0 && greatest > 0).then(|| {
@@ -618,6 +659,27 @@ impl ClickHouseTable {
 fn statement<'a>(config: &TableConfig, columns: impl Iterator<Item = &'a str>) -> String {
     let columns: Vec<String> = columns.map(identifier).collect();
     format!("INSERT INTO {} ({}) FORMAT Native", config.quoted(), columns.join(", "))
+}
+
+/// What the server calls itself that answered last, if it alone has what is written.
+fn home(client: &Client, plan: &Plan) -> Option<String> {
+    client.answered_by().filter(|_| plan.places.iter().any(|place| !place.replicated))
+}
+
+/// The settings of a request did not reach the server, or its answer is that of an earlier one.
+fn echo_error(echo: &str) -> TableError {
+    let (remedy, message) = match echo.starts_with("look-") {
+        true => (
+            Remedy::Resend,
+            "a poll was answered with the answer to an earlier one: something between Forebay and the server keeps answers; switch that off for this user",
+        ),
+        false => (
+            Remedy::Stop,
+            "settings in the address of a request do not reach the server, so inserts would have no token: a proxy drops parameters that it does not know, \
+             as chproxy does. Nothing is sent. Connect to the server itself, or let the proxy pass all parameters",
+        ),
+    };
+    TableError { remedy, kind: TableFault::Uncertain, message: message.into() }
 }
 
 fn fault_error(fault: Fault) -> TableError {

@@ -218,10 +218,10 @@ async fn a_balancer_by_request_before_plain_tables_is_refused_at_the_start_and_a
     let seen = table.see().await.unwrap();
     let turns = || {
         proxy.clear();
-        // Servers without an identity differ in the table alone, for which they are asked up to three times: they take turns each time.
-        for _ in 0..3 {
-            proxy.add(Rule::next(2, Trouble::Pass).query("hostName()"));
-            proxy.add(Rule::next(3, Trouble::Elsewhere(elsewhere)).query("hostName()"));
+        // Two connections at a poll, and then five. Servers without an identity differ in the table alone, for which they are asked up to three times.
+        for _ in 0..9 {
+            proxy.add(Rule::next(1, Trouble::Pass).query("hostName()"));
+            proxy.add(Rule::next(1, Trouble::Elsewhere(elsewhere)).query("hostName()"));
         }
     };
     turns();

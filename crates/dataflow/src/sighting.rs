@@ -32,6 +32,13 @@ pub trait Tokens: Send + Sync {
     /// holds. Sightings that cannot be compared never hold.
     fn lapse(&self, basis: Basis, since: &Sighting, now: &Sighting) -> Option<&'static str>;
 
+    /// Whether rows that were there at the sighting `since`, or came behind it, may be there without what they are found by at the sighting `now`, so that to
+    /// find none says nothing.
+    fn may_have_lost_names(&self, since: &Sighting, now: &Sighting) -> bool {
+        let _ = (since, now);
+        false
+    }
+
     /// How many frames may be in doubt at once so that each can still be sent again under its token after all others; at least 1.
     fn frames_max(&self, now: &Sighting) -> u64;
 

@@ -194,7 +194,7 @@ pub trait Table: Send + Sync {
     }
 
     /// Whether the table, as [`Table::see`] saw it last, also needs inserts of a kind that a table opened earlier cannot make: a materialized view
-    /// was added. Inserts continue; the lane is to be reopened soon.
+    /// was added, or rows fall into other partitions. Inserts continue; the lane is to be reopened soon.
     fn must_reopen(&self) -> bool {
         false
     }

@@ -100,7 +100,7 @@ impl Context {
             if table.must_reopen() {
                 tracing::info!(
                     table = table.name(),
-                    "the table feeds a new materialized view; the lane is opened again for it"
+                    "the table feeds a new materialized view, or has other partitions; the lane is opened again for it"
                 );
             }
         }

@@ -207,7 +207,7 @@ impl StopReason {
             Self::CannotTell => {
                 "the answer to an insert was lost, and it is no longer known whether its rows arrived: its token proves nothing any more \
                  (it is too old, the server restarted, or the table or one of its views was altered, created or dropped since), and the rows cannot be looked for (no `_forebay` column or `unique_key` when they \
-                 were sealed, a merging engine, a TTL, or a replica that lags)"
+                 were sealed, one that was dropped and added again, a merging engine, a TTL, or a replica that lags)"
             }
             Self::PartPresent => {
                 "some rows of one insert are in the table and some are not: the table was changed by others (a DELETE, or \

@@ -99,6 +99,11 @@ impl FaultProxy {
         self.shared.lock().profile = parameters.iter().map(owned).collect();
     }
 
+    /// From now on requests reach the server with the parameters that this accepts alone, and without a word about the others.
+    pub fn pass_parameters(&self, is_passed: fn(&str) -> bool) {
+        self.shared.lock().is_passed = Some(is_passed);
+    }
+
     /// Takes a rule away; requests that it holds in a delay or a hang stay with it.
     pub fn remove(&self, id: RuleId) {
         self.shared.lock().rules.remove(&id);
@@ -180,6 +185,8 @@ struct State {
     next_rule: u64,
     /// Parameters of requests that do not name them.
     profile: Vec<(String, String)>,
+    /// The parameters that are passed on; all without it.
+    is_passed: Option<fn(&str) -> bool>,
     /// Every open socket, of clients and to the server, so that they can be cut.
     open: BTreeMap<u64, TcpStream>,
     next_open: u64,

@@ -48,7 +48,7 @@ pub struct Facts {
     /// The time zone of the inserts, by which their rows fall into partitions; each partition remembers its own tokens.
     #[prost(string, tag = "12")]
     pub zone: String,
-    /// When the metadata of the table, or of a view's target, was written last, by the server's clock, Unix milliseconds of a whole second: each
+    /// When the metadata of the table, of a view or of its target was written last, by the server's clock, Unix milliseconds of a whole second: each
     /// ALTER writes them. 0 where the database does not say.
     #[prost(sint64, tag = "13")]
     pub altered_ms: i64,
@@ -65,6 +65,13 @@ pub struct Facts {
     /// did.
     #[prost(sint64, tag = "17")]
     pub narrowed_ms: i64,
+    /// A hash of what decides which rows an insert writes where, and under which token: the declarations of the views, the identities of their targets,
+    /// and the expressions behind keys of partitions; 0 in a sighting that an earlier version made.
+    #[prost(fixed64, tag = "18")]
+    pub routes: u64,
+    /// True if rows were looked for by the column that names their insert, and some rows of the table name none.
+    #[prost(bool, tag = "19")]
+    pub has_unnamed: bool,
 }
 
 impl Facts {

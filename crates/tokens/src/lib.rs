@@ -28,6 +28,10 @@ impl Tokens for ClickHouseTokens {
         trust::lapse(basis, since, now).map(trust::Lapse::word)
     }
 
+    fn may_have_lost_names(&self, since: &Sighting, now: &Sighting) -> bool {
+        trust::may_have_lost_names(since, now)
+    }
+
     fn frames_max(&self, now: &Sighting) -> u64 {
         Facts::of(now).map_or(1, |facts| trust::frames(facts.token_window, facts.tokens_per_frame))
     }

@@ -5,8 +5,8 @@
 //!
 //! | a decision rests on   | it lapses when                                                                                        |
 //! |-----------------------|-------------------------------------------------------------------------------------------------------|
-//! | the token (resend)    | the token does not certainly stand any more: another table or run of the server, another time zone of the inserts, half of the tokens used, half of the age, or an ALTER that may have emptied the memory |
-//! | absence (confirm)     | the table is another or was altered, or since the look half of the tokens were used or half of the age has passed: a late copy could have come and been forgotten |
+//! | the token (resend)    | the token does not certainly stand any more: another table or run of the server, another time zone of the inserts, other views or keys of partitions, half of the tokens used, half of the age, or an ALTER that may have emptied the memory |
+//! | absence (confirm)     | the table is another or was altered, its views or keys of partitions are others, or since the look half of the tokens were used or half of the age has passed: a late copy could have come and been forgotten |
 //!
 //! How many tokens others use is bounded from above ([`tokens_since`]): a block may cost two tokens, and a block of asynchronous
 //! inserts one for each of them. Where nothing bounds it, no token is trusted by count.
@@ -45,6 +45,8 @@ pub enum Lapse {
     TooOld,
     /// The table was altered, so that its memory may have been made smaller for a while.
     Altered,
+    /// A view, the identity of its target, or an expression behind a key of partitions is another: rows may go where their token is not known.
+    Rerouted,
 }
 
 impl Lapse {
@@ -58,6 +60,7 @@ impl Lapse {
             Self::TokensUsed => "tokens_used",
             Self::TooOld => "token_too_old",
             Self::Altered => "table_altered",
+            Self::Rerouted => "views_or_partitions_changed",
         }
     }
 }
@@ -74,6 +77,9 @@ pub fn lapse(basis: Basis, since: &Sighting, now: &Sighting) -> Option<Lapse> {
     }
     if basis == Basis::Token && since.zone != now.zone {
         return Some(Lapse::OtherZone);
+    }
+    if since.routes != 0 && since.routes != now.routes {
+        return Some(Lapse::Rerouted);
     }
     if tokens_since(&since, &now).is_none_or(|n| n >= trusted_tokens(now.token_window)) {
         return Some(Lapse::TokensUsed);
@@ -105,6 +111,15 @@ fn may_have_forgotten(basis: Basis, since: &Facts, now: &Facts) -> bool {
     }
     let is_known = now.engine == since.engine && now.declaration != since.declaration;
     basis == Basis::Absence || now.names_rows || !is_known
+}
+
+/// Whether rows that were written since the earlier sighting may have lost the name of their insert, so that they would be looked for in vain: some rows
+/// have none, and the metadata were written, as they are where the column is dropped and added again.
+///
+/// Where the metadata's time is not known, any row without a name is reason enough.
+pub fn may_have_lost_names(since: &Sighting, now: &Sighting) -> bool {
+    let (Some(since), Some(now)) = (Facts::of(since), Facts::of(now)) else { return true };
+    now.has_unnamed && (now.altered_ms == 0 || may_have_forgotten(Basis::Absence, &since, &now))
 }
 
 /// How old a token is at the most, milliseconds: by the server's clock, or by ours if the server's was set back.

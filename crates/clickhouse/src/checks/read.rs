@@ -29,6 +29,8 @@ const VIEWS_MAX: usize = 64;
 const NODE_PROBES: usize = 5;
 /// How often they are made at the most, if all that differs is the table.
 const NODE_ROUNDS: u32 = 3;
+/// How many are made at a poll without a doubt, which comes every five seconds: both servers of a balancer that takes turns.
+const NODE_PROBES_OF_POLL: usize = 2;
 
 /// Characters shown of an answer that is no version: enough to tell whose it is.
 const VERSION_CHARS_MAX: usize = 100;
@@ -71,8 +73,9 @@ pub(crate) fn borrowed<'a>(settings: &'a [(&'static str, String)]) -> Vec<(&'sta
     settings.iter().map(|(name, value)| (*name, value.as_str())).collect()
 }
 
-/// Reads everything about a table, in rounds of questions side by side: a start waits for them.
-pub async fn facts(client: &Client, config: &TableConfig) -> Result<Facts, Fault> {
+/// Reads everything about a table, in rounds of questions side by side: a start waits for them. `known` is the one node that answered before, if fewer
+/// connections are enough while all of them reach it.
+pub async fn facts(client: &Client, config: &TableConfig, known_node: Option<&str>) -> Result<Facts, Fault> {
     // What the server is comes first: one that is too old answers the other questions wrongly.
     let (version, known) = join(version(client), known(client)).await;
     let (version, known) = (version?, known?);
@@ -90,12 +93,13 @@ pub async fn facts(client: &Client, config: &TableConfig) -> Result<Facts, Fault
         return Ok(Facts { server, table: None, has_database, may_create, views, nodes });
     };
     let (views, lacking) = join(views(&ask, dependencies), rights::lacking(&ask, config, &table)).await;
-    let (views, server) = (views?, Server { lacking: lacking?, ..server });
+    let hidden_rows = if server.policies.is_empty() { 0 } else { hidden_rows(&ask, config).await? };
+    let (views, server) = (views?, Server { lacking: lacking?, hidden_rows, ..server });
     let is_replicated =
         |table: &TableRow| Engine::read(&table.engine, &table.engine_full).is_ok_and(|e| e.replicated);
     let targets = views.iter().filter_map(|view| view.target.as_ref());
     let all_replicated = std::iter::once(&table).chain(targets).all(is_replicated);
-    let nodes = if all_replicated { Vec::new() } else { nodes(&ask, config).await? };
+    let nodes = if all_replicated { Vec::new() } else { nodes(&ask, config, known_node).await? };
     Ok(Facts { server, table: Some(table), has_database: true, may_create: true, views, nodes })
 }
 
@@ -207,6 +211,7 @@ async fn server(ask: &Asker<'_>, version: (u32, u32)) -> Result<Server, Fault> {
         hashes: hashes?,
         counts_async: asyncs?.is_some(),
         policies: Vec::new(),
+        hidden_rows: 0,
         lacking: Lacking::default(),
     })
 }
@@ -229,6 +234,19 @@ async fn policies(ask: &Asker<'_>, config: &TableConfig) -> Result<Vec<Policy>, 
         own: own.clone(),
     };
     Ok(rows.into_iter().map(policy).collect())
+}
+
+/// Rows of the table's parts, if this user sees none of them.
+async fn hidden_rows(ask: &Asker<'_>, config: &TableConfig) -> Result<u64, QueryError> {
+    let sql = format!(
+        "SELECT if((SELECT count() FROM (SELECT 1 FROM {} LIMIT 1)) = 0, (SELECT toUInt64(sum(rows)) FROM system.parts WHERE active \
+         AND database = {{database:String}} AND table = {{table:String}}), toUInt64(0))",
+        config.quoted()
+    );
+    let params = [("database", config.database.as_str()), ("table", config.table.as_str())];
+    // Who may not read the table is told so by name.
+    let rows: Option<(u64,)> = ask.one_if_allowed(&sql, &params).await?;
+    Ok(rows.map_or(0, |(rows,)| rows))
 }
 
 type Dependencies = Vec<(String, String)>;
@@ -319,6 +337,7 @@ async fn views(ask: &Asker<'_>, mut open: Dependencies) -> Result<Vec<View>, Fau
         });
         views.push(View {
             name: format!("{database}.{name}"),
+            path: (database, name),
             target_path,
             target,
             select: view.create_query,
@@ -377,23 +396,33 @@ fn path(text: &str) -> Vec<String> {
 }
 
 /// Who answers on new connections, and which table of this name it has: servers without an identity are told apart by that.
-async fn nodes(ask: &Asker<'_>, config: &TableConfig) -> Result<Vec<String>, Fault> {
+async fn nodes(ask: &Asker<'_>, config: &TableConfig, known: Option<&str>) -> Result<Vec<String>, Fault> {
     let fresh = ask.client.without_kept_connections()?;
     let settings = borrowed(&ask.settings);
     let params = [("database", config.database.as_str()), ("table", config.table.as_str())];
     let sql = "SELECT toString(serverUUID()), hostName(), (SELECT groupArray(concat(toString(uuid), ' ', toString(data_paths))) \
                FROM system.tables WHERE database = {database:String} AND name = {table:String})";
+    let meet = async |count| {
+        let nodes = try_join_all((0..count).map(|_| fresh.one::<Node>(sql, &settings, &params))).await;
+        nodes.map_err(|e| Fault { remedy: Remedy::Resend, ..Fault::from(e) })
+    };
+    let named = |nodes: &[Node]| -> Vec<String> {
+        nodes.iter().map(|(uuid, host, tables)| format!("{uuid} {host} {}", tables.join(" "))).collect()
+    };
+    if let Some(known) = known {
+        let met = named(&meet(NODE_PROBES_OF_POLL).await?);
+        if met.iter().all(|node| node == known) {
+            return Ok(met);
+        }
+    }
     let mut round = 1;
-    let nodes = loop {
-        let probes = (0..NODE_PROBES).map(|_| fresh.one::<Node>(sql, &settings, &params));
-        let nodes = try_join_all(probes).await;
-        let nodes = nodes.map_err(|e| Fault { remedy: Remedy::Resend, ..Fault::from(e) })?;
+    loop {
+        let nodes = meet(NODE_PROBES).await?;
         if round == NODE_ROUNDS || !differ_in_the_table_alone(&nodes) {
-            break nodes;
+            return Ok(named(&nodes));
         }
         round += 1;
-    };
-    Ok(nodes.into_iter().map(|(uuid, host, tables)| format!("{uuid} {host} {}", tables.join(" "))).collect())
+    }
 }
 
 /// The identity of a server, its host, and the identity of the table there.

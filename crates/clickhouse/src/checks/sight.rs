@@ -12,6 +12,7 @@
 //! | a replica behind its log, before or after the count     | an error: rows that it does not show may be there     |
 //! | no count                                                | an error: it would read as "no rows"                  |
 //! | another server, and a table that is not replicated      | an error: that server has rows and tokens of its own  |
+//! | another value of the setting [`ECHO`] than was sent     | an error: settings are lost, or the answer is old     |
 //!
 //! A server evaluates the parts of a statement one after the other, and which comes first is its own affair. So the replica's lag is read
 //! on both sides of the count: one of the two was read before it, and what arrives afterwards only adds to the count.
@@ -24,13 +25,23 @@ use super::Place;
 use super::read::ASYNC_COUNT;
 use crate::types::quote;
 
+/// The setting by which a look makes sure that the settings of a request reach the server, and that its answer is no earlier one from a cache: the token of
+/// inserts, which says nothing in a question.
+pub const ECHO: &str = "insert_deduplication_token";
+
 /// What a statement asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The table, then the targets of its views.
     pub places: &'a [Place],
+    /// Database and name of each view.
+    pub views: &'a [(String, String)],
+    /// What the request's setting [`ECHO`] is, which comes back in the answer; it stands in the statement too, so that no cache has its answer.
+    pub nonce: &'a str,
     /// A statement that counts a frame's rows.
     pub count: Option<&'a str>,
+    /// A statement that says whether rows have no name.
+    pub unnamed: Option<&'a str>,
     /// True if the server says how many asynchronous inserts it took.
     pub counts_async: bool,
 }
@@ -58,6 +69,12 @@ pub struct Sight {
     pub asyncs: u64,
     /// When metadata of the places were written last, Unix seconds, and hashes of what they declare: all of it, and the engines.
     pub altered: (i64, u64, u64),
+    /// A hash of the views, of the targets' identities, and of what is computed for keys of partitions.
+    pub routes: u64,
+    /// True if a row of the table has no name of its insert; asked for beside the count of a frame by its name.
+    pub unnamed: Option<u8>,
+    /// The value that the request's setting [`ECHO`] had on the server.
+    pub echo: String,
     /// When it was asked, by our own clock without steps ([`Client::steady_ms`](crate::Client::steady_ms)); no part of the answer.
     #[serde(skip)]
     pub asked_ms: i64,
@@ -110,44 +127,83 @@ impl Question<'_> {
             ),
         };
         let count = self.count.map_or("NULL".to_owned(), |count| format!("({count})"));
+        let unnamed = self.unnamed.map_or("NULL".to_owned(), |unnamed| format!("({unnamed})"));
         let asyncs = if self.counts_async { ASYNC_COUNT } else { "0" };
-        // A server looks for both columns alone before it writes down what a table declares; by the pair it would do so for every table that it has.
+        let places: Vec<_> = self.places.iter().map(|place| (&place.database, &place.table)).collect();
+        // A view that is declared anew as it was has other tokens for its target too.
+        let views: Vec<_> = self.views.iter().map(|(database, view)| (database, view)).collect();
+        let views_altered = among("name", &views).map_or("0".to_owned(), |among| {
+            format!("(SELECT toInt64(max(toUnixTimestamp(metadata_modification_time))) FROM system.tables WHERE {among})")
+        });
         let altered = format!(
-            "(SELECT (toInt64(max(toUnixTimestamp(metadata_modification_time))), \
+            "(SELECT (greatest(toInt64(max(toUnixTimestamp(metadata_modification_time))), {views_altered}), \
              groupBitXor(cityHash64(database, name, create_table_query)), groupBitXor(cityHash64(database, name, engine_full))) \
-             FROM system.tables WHERE (database, name) IN ({}) AND database IN ({}) AND name IN ({}))",
-            self.list(|_| true).unwrap_or_default(),
-            self.each(|place| &place.database),
-            self.each(|place| &place.table),
+             FROM system.tables WHERE {})",
+            among("name", &places).unwrap_or_default(),
         );
         format!(
             "SELECT toUnixTimestamp64Milli(now64(3)), toInt64(uptime()), toString(serverUUID()), \
              (SELECT groupArray((toString(uuid), toString(data_paths))) FROM system.tables WHERE database = {} AND name = {}), \
-             {}, {count}, {}, {parts}, {asyncs}, {altered}",
+             {}, {count}, {}, {parts}, {asyncs}, {altered}, {}, {unnamed}, getSetting({}) /* {} */",
             quote(&table.database),
             quote(&table.table),
             replicas(1),
             if self.count.is_some() { replicas(2) } else { "[]".to_owned() },
+            self.routes(),
+            quote(ECHO),
+            self.nonce,
         )
     }
 
-    /// One of the names of every place, for `IN`.
-    fn each(&self, name: impl Fn(&Place) -> &String) -> String {
-        let names: BTreeSet<String> = self.places.iter().map(|place| quote(name(place))).collect();
-        names.into_iter().collect::<Vec<String>>().join(", ")
+    /// What decides where rows go beside the table itself. A view that is altered, renamed or made again gives its target another token for the same rows; and
+    /// a key of partitions over a computed column puts them into another partition once what computes it is altered.
+    fn routes(&self) -> String {
+        let targets = self.places.iter().skip(1).map(|place| (&place.database, &place.table));
+        let targets: Vec<_> = targets.collect();
+        let views: Vec<_> = self.views.iter().map(|(database, view)| (database, view)).collect();
+        let of_tables = |hashed: &str, names: &[(&String, &String)]| match among("name", names) {
+            None => "0".to_owned(),
+            Some(among) => {
+                format!("(SELECT groupBitXor(cityHash64({hashed})) FROM system.tables WHERE {among})")
+            }
+        };
+        let places: Vec<_> = self.places.iter().map(|place| (&place.database, &place.table)).collect();
+        let computed = format!(
+            "(SELECT groupBitXor(hash) FROM (SELECT if(max(is_in_partition_key) = 1, groupBitXor(cityHash64(database, table, name, default_kind, \
+             default_expression)), 0) AS hash FROM system.columns WHERE default_kind != '' AND {} GROUP BY database, table))",
+            among("table", &places).unwrap_or_default(),
+        );
+        format!(
+            "cityHash64({}, {}, {computed})",
+            of_tables("database, name, toString(uuid), toString(data_paths)", &targets),
+            of_tables("database, name, toString(uuid), create_table_query", &views),
+        )
     }
 
     /// Database and table of the places that are meant, for `IN`; `None` if there are none.
     fn list(&self, is_meant: impl Fn(&Place) -> bool) -> Option<String> {
-        let pair = |place: &&Place| is_meant(place);
-        let pairs: Vec<String> = self
-            .places
-            .iter()
-            .filter(pair)
-            .map(|place| format!("({}, {})", quote(&place.database), quote(&place.table)))
-            .collect();
-        (!pairs.is_empty()).then(|| pairs.join(", "))
+        let meant = self.places.iter().filter(|place| is_meant(place));
+        pairs(meant.map(|place| (&place.database, &place.table)))
     }
+}
+
+/// Database and name of each, for `IN`; `None` if there are none.
+fn pairs<'a>(names: impl Iterator<Item = (&'a String, &'a String)>) -> Option<String> {
+    let pairs: Vec<String> =
+        names.map(|(database, name)| format!("({}, {})", quote(database), quote(name))).collect();
+    (!pairs.is_empty()).then(|| pairs.join(", "))
+}
+
+/// A condition for these names; `None` if there are none. A server looks for both columns alone before it writes down what a table declares; by the pair it
+/// would do so for every table that it has.
+fn among(column: &str, names: &[(&String, &String)]) -> Option<String> {
+    let each = |names: BTreeSet<String>| names.into_iter().collect::<Vec<String>>().join(", ");
+    let databases = each(names.iter().map(|(database, _)| quote(database)).collect());
+    let tables = each(names.iter().map(|(_, name)| quote(name)).collect());
+    let pairs = pairs(names.iter().copied())?;
+    Some(format!(
+        "(database, {column}) IN ({pairs}) AND database IN ({databases}) AND {column} IN ({tables})"
+    ))
 }
 
 impl Sight {

@@ -56,7 +56,14 @@ pub(super) fn facts(table: TableRow) -> Facts {
 }
 
 fn view(target: Option<TableRow>, select: &str) -> View {
-    View { name: "d.v".into(), target_path: ("d".into(), "target".into()), target, select: select.into() }
+    let path = ("d".into(), "v".into());
+    View {
+        name: "d.v".into(),
+        path,
+        target_path: ("d".into(), "target".into()),
+        target,
+        select: select.into(),
+    }
 }
 
 fn config() -> TableConfig {
@@ -382,6 +389,19 @@ fn a_row_policy_that_may_hide_rows_from_the_user_is_refused_with_the_statement()
         let text = faults(&with(policy(to_all, listed, filter)));
         assert_eq!(!text.is_empty(), is_refused, "{to_all} {listed:?} {filter}: {text}");
     }
+    // A policy for somebody else hides every row on a server where a user without one sees none.
+    let mut hidden = with(policy(false, &["another"], "n > 5"));
+    hidden.server.hidden_rows = 7;
+    let text = faults(&hidden);
+    assert!(
+        text.starts_with("table `d.t` has 7 rows and row policies, and shows user `writer` none"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("fix it with: CREATE ROW POLICY forebay ON `d`.`t` USING 1 TO `writer`"),
+        "{text}"
+    );
+    assert!(crate::testing::is_parsed_by_a_server(&text), "{text}");
     // Where rows are never looked for, none can be missed.
     let mut blind = with(policy(true, &[], "n > 5"));
     blind.table.as_mut().unwrap().columns.pop();
@@ -564,4 +584,45 @@ fn a_table_that_this_user_may_not_create_or_could_not_write_is_not_created() {
     let faults: Vec<String> = faults_before_create(&missing, &config).iter().map(Fault::to_string).collect();
     assert!(faults[0].ends_with("ALTER USER `writer` MODIFY SETTING readonly = 0"), "{faults:?}");
     assert_eq!(faults.len(), 1, "what it is granted shows once it may do more than read");
+}
+
+#[test]
+fn a_table_that_merges_results_of_different_windows_is_told_of() {
+    let with = |engine: &str, order: &str, replaces, overlaps| {
+        let full = format!("{engine} ORDER BY ({order}) SETTINGS non_replicated_deduplication_window = 100");
+        let mut table = table(engine.split('(').next().unwrap(), &full);
+        table.sorting_key = order.into();
+        for (name, type_name) in [
+            ("device", "String"),
+            ("window_start", "DateTime64(3)"),
+            ("window_end", "DateTime64(3)"),
+            ("version", "UInt64"),
+            ("sign", "Int8"),
+        ] {
+            table.columns.push(column(name, type_name, "", ""));
+        }
+        let columns = [&["device"][..], &["window_end"]];
+        let columns =
+            columns.iter().map(|list| list.iter().map(|name| (*name).to_owned()).collect()).collect();
+        let results = crate::config::Results { columns, replaces, overlaps, ..Default::default() };
+        let config = TableConfig { results: Some(results), ..config() };
+        judge(&facts(table), &config).unwrap_or_else(|faults| panic!("{faults:?}")).notes.join("\n")
+    };
+    let replacing = "ReplacingMergeTree(version)";
+    let note = with(replacing, "device, window_start", true, true);
+    assert!(
+        note.contains("without `window_end`: results of different keys or windows replace each other"),
+        "{note}"
+    );
+    assert!(with(replacing, "window_end", true, true).contains("without `device`"));
+    assert_eq!(with(replacing, "device, window_start, window_end", true, true), "");
+    assert_eq!(with(replacing, "device, window_start", false, true), "", "the newest may be meant");
+    assert_eq!(with(replacing, "device, toDate(window_start)", true, true), "", "nobody knows");
+    assert!(
+        with("CollapsingMergeTree(sign)", "device, window_start", true, false)
+            .contains("take each other away")
+    );
+    assert!(with("AggregatingMergeTree", "device, window_start", false, true).contains("more than once"));
+    assert_eq!(with("AggregatingMergeTree", "device", false, false), "");
+    assert_eq!(with("MergeTree", "device", true, true), "");
 }

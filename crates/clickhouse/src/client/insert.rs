@@ -33,6 +33,8 @@ pub struct Insert {
     pub statement: String,
     /// True if materialized views hang on the table.
     pub views: bool,
+    /// What the one server with the rows of tables that are not replicated calls itself; `None` if it does not matter who answers, or it is not known.
+    pub home: Option<String>,
     /// The settings to name, beside the token: [`crate::settings::Known::insert`].
     pub settings: Vec<(&'static str, String)>,
 }
@@ -54,7 +56,7 @@ impl Client {
         let sending = self.http.post(url).header(CONTENT_LENGTH, attempt.body.len()).body(body).send();
         let talk = async {
             let answer = open_gate_while(held, &attempt, sending).await?;
-            self.judge(answer, insert.views, &complete).await
+            self.judge(answer, insert, &complete).await
         };
         let result = match self.runtime.timeout(self.config.insert_timeout, talk).await {
             Some(result) => result,
@@ -81,7 +83,8 @@ impl Client {
         })
     }
 
-    async fn judge(&self, answer: Response, views: bool, complete: &AtomicBool) -> Result<(), Failure> {
+    async fn judge(&self, answer: Response, insert: &Insert, complete: &AtomicBool) -> Result<(), Failure> {
+        let name = super::display_name(&answer);
         let status = answer.status().as_u16();
         let exception_code = exception_code(&answer);
         let from_clickhouse = answer.headers().keys().any(|k| k.as_str().starts_with("x-clickhouse-"));
@@ -94,7 +97,7 @@ impl Client {
             )
         })?);
         let seen = Answer { status, exception_code, from_clickhouse, body: &body };
-        let mut judged = response::classify_answer(seen, views);
+        let mut judged = response::classify_answer(seen, insert.views);
         if let Err(error) = &mut judged {
             error.message = self.with_way(error.code, &body, &error.message);
         }
@@ -104,7 +107,27 @@ impl Client {
             // The server refused before the request was whole.
             error.effect = dataflow::Effect::None;
         }
+        if judged.is_ok()
+            && let (Some(home), Some(name)) = (&insert.home, &name)
+            && home != name
+        {
+            return Err(elsewhere(home, name).into());
+        }
         Ok(judged?)
+    }
+}
+
+/// The rows may be on a server that nobody looks at: they are in doubt until the one that has the others answers again.
+fn elsewhere(home: &str, name: &str) -> InsertError {
+    InsertError {
+        effect: dataflow::Effect::Unknown,
+        remedy: dataflow::Remedy::Resend,
+        code: 0,
+        kind: TableFault::Differs,
+        message: format!(
+            "server `{name}` answered an insert where server `{home}` answers polls, and the table is not replicated: its rows are in doubt, and are sent to \
+             `{home}` once that answers. Point `url` at one server"
+        ),
     }
 }
 

@@ -91,6 +91,7 @@ async fn insert_by(client: &Client, body_bytes: usize, open: bool) -> Result<(),
     let insert = Insert {
         statement: "INSERT INTO `d`.`t` (`a`) FORMAT Native".into(),
         views: false,
+        home: None,
         settings: vec![("async_insert", "0".to_owned()), ("deduplicate_insert", "enable".to_owned())],
     };
     let attempt = Attempt {

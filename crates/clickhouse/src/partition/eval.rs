@@ -24,7 +24,7 @@ use crate::native::{RowRef, Rows};
 const SUBSTITUTIONS_MAX: usize = 8;
 
 /// One part of a key: a column and what is done to its values.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Part {
     column: usize,
     kind: Kind,
@@ -44,7 +44,7 @@ enum Kind {
     Opaque,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Step {
     Calendar(Function, Option<TimeZone>),
     Modulo(i64),

@@ -76,7 +76,10 @@ pub fn classify_asking(answer: Answer<'_>) -> Result<(), InsertError> {
         | Meaning::Expression
         | Meaning::Access
         | Meaning::Limit
-        | Meaning::Request => return classify_answer(answer, false),
+        // Whatever it would say of an insert: a question has no effect.
+        | Meaning::Request => {
+            return classify_answer(answer, false).map_err(|error| InsertError { effect: Effect::None, ..error });
+        }
     };
     let text = shorten(answer.body.trim(), MESSAGE_CHARS_MAX);
     Err(error(Effect::None, remedy, code, kind, format!("{advice}: code {code}: {text}")))

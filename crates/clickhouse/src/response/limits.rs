@@ -16,11 +16,12 @@ pub struct Limit<'a> {
 
 /// Codes, the settings behind them, and values that refuse nothing. Where several settings have one code, the server's words decide; the first
 /// one stands for words that name none of them. Without a value it must not be set at all: an empty one is refused as well.
-const LIMITS: [(i32, &str, &str); 26] = [
+const LIMITS: [(i32, &str, &str); 28] = [
     (158, "max_rows_to_read", "0"),
     (158, "max_rows_to_group_by", "0"),
     (158, "max_rows_to_sort", "0"),
     (161, "max_columns_to_read", "0"),
+    (162, "max_subquery_depth", "100"),
     (164, "readonly", "0"),
     (165, "max_temporary_columns", "0"),
     (166, "max_temporary_non_const_columns", "0"),
@@ -38,6 +39,7 @@ const LIMITS: [(i32, &str, &str); 26] = [
     (392, "allow_ddl", "1"),
     (396, "max_result_rows", "0"),
     (396, "max_result_bytes", "0"),
+    (565, "max_partitions_to_read", "-1"),
     (584, "force_optimize_projection", "0"),
     (704, "use_query_cache", "0"),
     (719, "use_query_cache", "0"),

@@ -13,7 +13,7 @@ const CASES: &str = "
 500 241 - Code: 241. DB::Exception: Memory limit exceeded              -> unknown resend uncertain
 500 202 - Code: 202. DB::Exception: Too many simultaneous queries      -> none resend overloaded
 500 243 - Code: 243. DB::Exception: Cannot reserve 1.00 MiB            -> none resend no_space
-500 242 - Code: 242. DB::Exception: Table is in readonly mode          -> none resend read_only
+500 242 - Code: 242. DB::Exception: Table is in readonly mode          -> unknown resend read_only
 500 774 - Code: 774. DB::Exception: Table is in readonly mode due to static storage or `table_readonly` -> none resend read_only
 500 285 - Code: 285. DB::Exception: Number of alive replicas           -> none resend no_quorum
 500 216 - Code: 216. DB::Exception: Query with id = x is already running -> unknown resend already_running

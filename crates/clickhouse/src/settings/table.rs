@@ -45,6 +45,11 @@ pub const INSERT: &[Pin] = &[
         "an insert that is longer is written at once, even if the table's own `async_insert` was switched on a moment ago",
     ),
     old("implicit_transaction", "0", "an insert in a transaction has no token that outlives a rollback"),
+    old(
+        "http_native_compression_disable_checksumming_on_decompress",
+        "0",
+        "a chunk that was damaged on its way would be taken for what was sent",
+    ),
     // Is one block one part?
     old("max_insert_block_size", "10000000", "a frame that is cut into parts has a token for each"),
     pin("use_strict_insert_block_limits", Value::Is("0"), (26, 1), "strict limits cut a block into parts"),
@@ -252,6 +257,8 @@ pub const LOOK: &[Pin] = &[
     ),
     old("send_progress_in_http_headers", "0", "status 200 would be sent before the answer is known"),
     old("extremes", "0", "an answer would have rows that the server computes"),
+    rather("max_partitions_to_read", "-1", "a doubt about a table of many partitions would never end"),
+    rather("max_subquery_depth", "100", "a poll, which has questions within questions, would be refused"),
     rather("max_columns_to_read", "0", "a question about the shape of a table would be refused"),
     rather("max_temporary_columns", "0", "a question about the shape of a table would be refused"),
     rather("max_temporary_non_const_columns", "0", "a question about the shape of a table would be refused"),

@@ -125,6 +125,16 @@ impl Question {
         Ok(Some(Self { sql, expected, kind: Kind::Keys }))
     }
 
+    /// A statement that says whether the table has rows without a name, where the frame is found by it: a column that is dropped and added again names no
+    /// row that was there.
+    pub(super) fn unnamed(&self, table: &str) -> Option<String> {
+        let column = identifier(PROVENANCE);
+        let none = uuid_text(&[0; 16]);
+        (self.kind == Kind::Frame).then(|| {
+            format!("SELECT toUInt8(count()) FROM (SELECT 1 FROM {table} WHERE {column} = toUUID('{none}') LIMIT 1)")
+        })
+    }
+
     /// False if a count says nothing, whatever it is.
     pub(super) fn is_admissible(&self, has_provenance: bool, merges: bool) -> bool {
         match self.kind {

@@ -172,3 +172,123 @@ async fn a_provenance_column_that_came_later_finds_no_earlier_frame() {
         "none would be taken for absent, and written twice"
     );
 }
+
+/// Rows of before the column was dropped have no name in the one that was added; what was written since has one.
+#[tokio::test]
+async fn a_provenance_column_that_was_dropped_and_added_again_proves_no_absence() {
+    use dataflow::Tokens;
+    let server = server_or_skip!();
+    let table = open_with(&server, atomic(&server, "MergeTree ORDER BY n")).await.unwrap();
+    let frame = frames(&table, &[dated(0..10, 1, 1_700_000_000)]).remove(0);
+    tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
+    let since = table.see().await.unwrap();
+    send(&table, "a", &frame.body).await.unwrap();
+    let (presence, now) = table.look_for(frame.id, 10, &frame.probe).await.unwrap();
+    assert_eq!(presence, Presence::All);
+    assert!(!facts(&now).has_unnamed && !tokens::ClickHouseTokens.may_have_lost_names(&since, &now));
+    server.query("ALTER TABLE a.t DROP COLUMN _forebay").unwrap();
+    server.query("ALTER TABLE a.t ADD COLUMN _forebay UUID").unwrap();
+    let (presence, now) = table.look_for(frame.id, 10, &frame.probe).await.unwrap();
+    assert_eq!(presence, Presence::None, "its rows are there without a name");
+    assert!(tokens::ClickHouseTokens.may_have_lost_names(&since, &now), "{:?}", facts(&now));
+    // What is sent from then on is found.
+    tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
+    let since = table.see().await.unwrap();
+    let (_, now) = table.look_for(FrameId(9), 10, &frame.probe).await.unwrap();
+    assert!(facts(&now).has_unnamed && !tokens::ClickHouseTokens.may_have_lost_names(&since, &now));
+}
+
+/// A TTL of a column takes the names and leaves the rows.
+#[tokio::test]
+async fn a_column_by_which_rows_are_found_may_not_expire() {
+    let server = server_or_skip!();
+    server.query("CREATE DATABASE a ENGINE = Atomic").unwrap();
+    let ttl = "TTL at + INTERVAL 1 DAY";
+    for (columns, unique_key, is_refused) in [
+        (format!("n Int32, at DateTime, _forebay UUID {ttl}"), None, true),
+        (format!("n Int32, at DateTime, v Int32 {ttl}, _forebay UUID"), None, false),
+        (format!("n Int32 {ttl}, at DateTime"), Some("n"), true),
+        (format!("n Int32, at DateTime, v String DEFAULT ' TTL, (' {ttl}"), Some("n"), false),
+    ] {
+        server
+            .query(&format!("CREATE TABLE a.t ({columns}) ENGINE = MergeTree ORDER BY at {WINDOW}"))
+            .unwrap();
+        let unique_key = unique_key.into_iter().map(str::to_owned).collect();
+        let config = TableConfig { unique_key, ..TableConfig::new("a", "t") };
+        match open_with(&server, config.clone()).await {
+            Ok(_) => assert!(!is_refused, "{columns}"),
+            Err(faults) => {
+                assert!(is_refused && faults.len() == 1, "{columns}: {faults:?}");
+                assert!(faults[0].message.contains("has a TTL"), "{faults:?}");
+                server.query(faults[0].fix.as_deref().expect("a statement")).unwrap();
+                assert!(open_with(&server, config).await.is_ok(), "{columns}: mended");
+            }
+        }
+        server.query("DROP TABLE a.t SYNC").unwrap();
+    }
+}
+
+/// The rows of a resend would fall into another partition, where their token is not known.
+#[tokio::test]
+async fn a_token_is_not_trusted_beyond_another_expression_behind_the_key_of_partitions() {
+    use dataflow::Tokens;
+    let server = server_or_skip!();
+    server.query("CREATE DATABASE a ENGINE = Atomic").unwrap();
+    let create = "CREATE TABLE a.t (n Int32, at DateTime, day Date MATERIALIZED toDate(at), v Int32 DEFAULT 1) \
+                  ENGINE = MergeTree PARTITION BY day ORDER BY n";
+    server.query(&format!("{create} {WINDOW}")).unwrap();
+    let table = open_with(&server, TableConfig::new("a", "t")).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
+    let since = table.see().await.unwrap();
+    let lapse = |now: &dataflow::Sighting| {
+        let old = |seen: &dataflow::Sighting| {
+            let start_ms = facts(&since).seen_ms - 600_000;
+            tokens::Facts { start_ms, ..facts(seen) }.seen(seen.table_uuid.clone())
+        };
+        tokens::ClickHouseTokens.lapse(dataflow::Basis::Token, &old(&since), &old(now))
+    };
+    server.query("ALTER TABLE a.t ADD COLUMN w String").unwrap();
+    assert_eq!(lapse(&table.see().await.unwrap()), None, "it decides nothing");
+    server.query("ALTER TABLE a.t MODIFY COLUMN day Date MATERIALIZED toStartOfMonth(at)").unwrap();
+    assert_eq!(lapse(&table.see().await.unwrap()), Some("views_or_partitions_changed"));
+}
+
+/// A frame that was cut for months is refused by a table of days, and written once the months are back; new frames are cut for days by a lane that is opened
+/// again.
+#[tokio::test]
+async fn a_frame_that_was_cut_for_other_partitions_waits_until_they_are_back() {
+    let server = server_or_skip!();
+    server.query("CREATE DATABASE a ENGINE = Atomic").unwrap();
+    let create = "CREATE TABLE a.t (n Int32, at DateTime, day Date MATERIALIZED toStartOfMonth(at), _forebay UUID) \
+                  ENGINE = MergeTree PARTITION BY day ORDER BY n";
+    server.query(&format!("{create} {WINDOW}")).unwrap();
+    let table = open_with(&server, TableConfig::new("a", "t")).await.unwrap();
+    let days = batch(vec![
+        ("n", ints(0..10)),
+        (
+            "at",
+            Arc::new(TimestampSecondArray::from_iter_values((0..10).map(|day| 1_700_000_000 + day * 86_400))),
+        ),
+    ]);
+    let frame = frames(&table, &[days]).remove(0);
+    let alter = |function: &str| {
+        server.query(&format!("ALTER TABLE a.t MODIFY COLUMN day Date MATERIALIZED {function}(at)")).unwrap();
+    };
+    alter("toDate");
+    let error = send(&table, "a", &frame.body).await.unwrap_err();
+    assert_eq!(
+        (error.effect, error.kind),
+        (Effect::None, TableFault::TooManyPartitions),
+        "{}",
+        error.message
+    );
+    assert!(error.message.contains("alter it back"), "{}", error.message);
+    assert!(!table.must_reopen());
+    table.see().await.unwrap();
+    assert!(table.must_reopen());
+    alter("toStartOfMonth");
+    send(&table, "a", &frame.body).await.unwrap();
+    table.see().await.unwrap();
+    assert!(!table.must_reopen());
+    assert_eq!(server.query("SELECT count() FROM a.t").unwrap(), "10\n");
+}

@@ -237,3 +237,34 @@ async fn a_partitioned_target_takes_a_frame_of_several_partitions() {
     }
     assert_eq!(server.query("SELECT count() FROM target").unwrap(), "100\n");
 }
+
+/// A balancer that falls back to a second server between two polls.
+#[tokio::test]
+async fn an_insert_that_another_server_answered_is_in_doubt() {
+    let server = server_or_skip!();
+    server
+        .query(&format!("CREATE TABLE t (n Int32, _forebay UUID) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+        .unwrap();
+    let proxy = FaultProxy::start(&server.url()).unwrap();
+    let config = TableConfig::new("default", "t");
+    let table =
+        ClickHouseTable::open(ServerConfig::new(proxy.url()), config, RealTime::shared()).await.unwrap();
+    let frame = frames(&table, &[batch(vec![("n", ints(0..10))])]).remove(0);
+    table.see().await.unwrap();
+    let answer = |name| {
+        let answer = testkit::Answer::new(200, "").header("X-ClickHouse-Query-Id", "x");
+        Rule::next(1, Trouble::Answer(answer.header("X-ClickHouse-Server-Display-Name", name)))
+            .query("INSERT INTO")
+    };
+    proxy.add(answer("backup"));
+    let error = send(&table, "a", &frame.body).await.unwrap_err();
+    assert_eq!((error.effect, error.remedy), (Effect::Unknown, Remedy::Resend), "{}", error.message);
+    assert!(
+        error.message.contains("server `backup` answered an insert where server `chdb-server`"),
+        "{}",
+        error.message
+    );
+    // The one that answers polls.
+    proxy.add(answer("chdb-server"));
+    send(&table, "a", &frame.body).await.unwrap();
+}

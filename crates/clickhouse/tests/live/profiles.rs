@@ -71,6 +71,9 @@ async fn no_value_of_a_profile_changes_what_is_seen_or_written() {
         &[("send_progress_in_http_headers", "1")],
         &[("http_write_exception_in_output_format", "1")],
         &[("force_primary_key", "1")],
+        &[("max_partitions_to_read", "1")],
+        &[("max_subquery_depth", "1")],
+        &[("http_native_compression_disable_checksumming_on_decompress", "1")],
         &[("force_optimize_projection", "1")],
         &[("output_format_json_quote_64bit_integers", "1")],
         &[("output_format_json_named_tuples_as_objects", "1")],
@@ -93,6 +96,46 @@ async fn no_value_of_a_profile_changes_what_is_seen_or_written() {
         }
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// What chproxy passes on. The token of an insert is not among it.
+#[tokio::test]
+async fn a_proxy_that_drops_the_parameters_of_requests_is_refused() {
+    let server = server_or_skip!();
+    let proxy = FaultProxy::start(&server.url()).unwrap();
+    let table = ClickHouseTable::open(ServerConfig::new(proxy.url()), created("dropped"), RealTime::shared());
+    let table = table.await.unwrap();
+    table.see().await.unwrap();
+    proxy.pass_parameters(|name| {
+        let passed = [
+            "query",
+            "database",
+            "default_format",
+            "compress",
+            "decompress",
+            "session_id",
+            "session_timeout",
+        ];
+        passed.contains(&name) || name.starts_with("param_")
+    });
+    let error = table.see().await.unwrap_err();
+    assert!(error.remedy == Remedy::Stop && error.message.contains("do not reach the server"), "{error}");
+}
+
+/// A cache before the server answers a poll with the answer to an earlier one.
+#[tokio::test]
+async fn an_earlier_answer_is_not_taken_for_that_of_a_poll() {
+    let server = server_or_skip!();
+    let proxy = FaultProxy::start(&server.url()).unwrap();
+    let table = ClickHouseTable::open(ServerConfig::new(proxy.url()), created("kept"), RealTime::shared());
+    let table = table.await.unwrap();
+    table.see().await.unwrap();
+    let earlier =
+        "[1700000000123,77,\"u\",[[\"id\",\"['/p']\"]],[],null,[],[],0,[0,0,0],0,null,\"look-1-0\"]\n";
+    let kept = testkit::Answer::new(200, earlier).header("X-ClickHouse-Query-Id", "x");
+    proxy.add(Rule::always(Trouble::Answer(kept)).query("uptime()"));
+    let error = table.see().await.unwrap_err();
+    assert!(error.remedy == Remedy::Resend && error.message.contains("an earlier one"), "{error}");
 }
 
 /// These are read before the request's own values count, or forbid what a start cannot do without.

@@ -235,3 +235,62 @@ async fn a_known_token_without_rows_still_feeds_the_views() {
     send(&table, "b", &frame.body).await.unwrap();
     assert_eq!(counts(), "10\t20\n", "a new token repeats them in the target, so a person is asked");
 }
+
+/// The lapse of a token between two looks, as if the server had run for long.
+fn lapse(since: &dataflow::Sighting, now: &dataflow::Sighting) -> Option<&'static str> {
+    use dataflow::Tokens;
+    let old = |seen: &dataflow::Sighting| {
+        let told = facts(seen);
+        tokens::Facts { start_ms: facts(since).seen_ms - 600_000, ..told }.seen(seen.table_uuid.clone())
+    };
+    tokens::ClickHouseTokens.lapse(dataflow::Basis::Token, &old(since), &old(now))
+}
+
+/// Each gives the target another token for the same rows, so that it takes those of a repeated insert again.
+#[tokio::test]
+async fn a_token_is_not_trusted_beyond_a_view_that_was_altered_renamed_or_made_again() {
+    let server = server_or_skip!();
+    for (n, alter) in [
+        "ALTER TABLE a.v MODIFY QUERY SELECT n FROM a.t",
+        "ALTER TABLE a.v MODIFY QUERY SELECT n + 10 AS n FROM a.t",
+        "ALTER TABLE a.v MODIFY COMMENT 'a comment'",
+        "RENAME TABLE a.v TO a.other",
+        "DROP VIEW a.v; CREATE MATERIALIZED VIEW a.other TO a.target AS SELECT n FROM a.t",
+        "CREATE MATERIALIZED VIEW a.other TO a.target AS SELECT n FROM a.t",
+        "CREATE TABLE a.copy AS a.target; EXCHANGE TABLES a.copy AND a.target",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let config = atomic(&server, "MergeTree ORDER BY n");
+        let target = format!("CREATE TABLE a.target (n Int32) ENGINE = MergeTree ORDER BY n {WINDOW}");
+        server.query(&target).unwrap();
+        server.query("CREATE MATERIALIZED VIEW a.v TO a.target AS SELECT n FROM a.t").unwrap();
+        // So that nothing else tells: metadata are dated to the second.
+        tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
+        let table = open_with(&server, config).await.unwrap();
+        let times = Arc::new(TimestampSecondArray::from(vec![1_700_000_000; 10]));
+        let rows = batch(vec![("n", ints(0..10)), ("v", ints(0..10)), ("at", times)]);
+        let frame = frames(&table, &[rows]).remove(0);
+        let since = table.see().await.unwrap();
+        send(&table, &format!("view-{n}"), &frame.body).await.unwrap();
+        let after = table.see().await.unwrap();
+        assert_eq!(lapse(&since, &after), None, "{alter}");
+        alter.split("; ").for_each(|sql| drop(server.query(sql).unwrap()));
+        let lapsed = lapse(&since, &table.see().await.unwrap());
+        assert!(
+            matches!(lapsed, Some("views_or_partitions_changed" | "table_altered")),
+            "{alter}: {lapsed:?}"
+        );
+        if !alter.contains("EXCHANGE") {
+            send(&table, &format!("view-{n}"), &frame.body).await.unwrap();
+            assert_ne!(
+                server.query("SELECT count() FROM a.target").unwrap(),
+                "10\n",
+                "{alter}: or it could be trusted"
+            );
+            assert_eq!(server.query("SELECT count() FROM a.t").unwrap(), "10\n", "{alter}");
+        }
+        server.query("DROP DATABASE a SYNC").unwrap();
+    }
+}

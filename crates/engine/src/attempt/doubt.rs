@@ -142,7 +142,11 @@ impl Sending<'_> {
                 }
             };
         self.context.see(self.place, seen.clone());
+        let tokens = self.target.table.tokens();
+        let has_lost_names =
+            self.before.as_ref().is_some_and(|before| tokens.may_have_lost_names(before, &seen));
         let found = match presence {
+            Presence::None if has_lost_names => Found::CannotTell,
             Presence::None => Found::None,
             Presence::All => Found::All,
             Presence::Part { found, expected } => {

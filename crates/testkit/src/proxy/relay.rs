@@ -370,7 +370,11 @@ fn forward<'a>(
     let server = Server { _registered: shared.register(&stream)?, stream };
     let mut head = request.head.clone();
     head.set("Connection", "close");
-    head.start = with_profile(&head.start, &request.seen.parameters, &shared.lock().profile);
+    let (profile, is_passed) = {
+        let state = shared.lock();
+        (state.profile.clone(), state.is_passed)
+    };
+    head.start = with_profile(&passed(&head.start, is_passed), &request.seen.parameters, &profile);
     let mut writer = &server.stream;
     let mut server_listens = head.write(&mut writer).is_ok();
     let mut left = body_bytes_max;
@@ -393,6 +397,21 @@ fn forward<'a>(
             };
     }
     Ok(Some(server))
+}
+
+/// A request's first line with the parameters that are passed.
+fn passed(line: &str, is_passed: Option<fn(&str) -> bool>) -> String {
+    let parts: Option<(&str, &str, &str)> = line.split_once(' ').and_then(|(method, rest)| {
+        let (target, version) = rest.rsplit_once(' ')?;
+        Some((method, target, version))
+    });
+    let (Some((method, target, version)), Some(is_passed)) = (parts, is_passed) else {
+        return line.to_owned();
+    };
+    let Some((path, query)) = target.split_once('?') else { return line.to_owned() };
+    let kept: Vec<&str> =
+        query.split('&').filter(|pair| is_passed(pair.split('=').next().unwrap_or(pair))).collect();
+    format!("{method} {path}?{} {version}", kept.join("&"))
 }
 
 /// A request's first line with the parameters of the profile that it does not name.

@@ -199,3 +199,43 @@ fn what_may_have_been_forgotten_at_an_alter_is_not_trusted() {
     assert_eq!(lapse(Basis::Token, &narrowed(65_000), &narrowed(65_000)), None, "before the sighting");
     assert_eq!(lapse(Basis::Token, &narrowed(65_000), &before), None, "a process that has not seen it");
 }
+
+#[test]
+fn a_token_is_not_trusted_beyond_other_views_or_keys_of_partitions() {
+    let of = |routes, seen_ms| Facts { routes, ..server(0, seen_ms, 100) }.seen("t");
+    for (since, now, expected) in [
+        (7, 7, None),
+        (7, 8, Some(Lapse::Rerouted)),
+        // An earlier version did not ask.
+        (0, 8, None),
+    ] {
+        for basis in [Basis::Token, Basis::Absence] {
+            assert_eq!(lapse(basis, &of(since, 60_000), &of(now, 70_000)), expected, "{since} {now}");
+        }
+    }
+}
+
+#[test]
+fn names_may_be_lost_only_where_rows_have_none_and_the_table_was_altered() {
+    let of = |altered_ms, has_unnamed, seen_ms| {
+        let facts =
+            Facts { altered_ms, declaration: 1, engine: 1, names_rows: true, ..server(0, seen_ms, 100) };
+        Facts { has_unnamed, ..facts }.seen("t")
+    };
+    for (altered_ms, has_unnamed, expected) in [
+        (10_000, true, false),
+        (65_000, false, false),
+        (65_000, true, true),
+        // The database does not say when.
+        (0, true, true),
+        (0, false, false),
+    ] {
+        let since = of(altered_ms.min(10_000), false, 60_000);
+        assert_eq!(
+            may_have_lost_names(&since, &of(altered_ms, has_unnamed, 70_000)),
+            expected,
+            "{altered_ms}"
+        );
+    }
+    assert!(may_have_lost_names(&Sighting::default(), &of(10_000, false, 70_000)), "of another kind");
+}

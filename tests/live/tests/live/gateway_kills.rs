@@ -289,7 +289,9 @@ fn two_gateways_fill_one_log_and_one_goes_on_while_the_other_is_dead() {
         }
         requests
     });
-    gateways.into_iter().for_each(|gateway| drop(term(gateway)));
+    for gateway in gateways {
+        term(gateway);
+    }
     term(running);
     drain_to(&pipeline, &table, requests.iter().sum::<u64>() * PER_REQUEST);
     for (partition, requests) in requests.into_iter().enumerate() {

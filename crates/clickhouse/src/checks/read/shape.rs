@@ -29,6 +29,8 @@ pub struct Server {
     pub counts_async: bool,
     /// Row policies on the table; none if this user may not see them.
     pub policies: Vec<Policy>,
+    /// Rows in the table's parts, if it has policies and shows this user no row: where users without a policy see nothing, one for somebody else is enough.
+    pub hidden_rows: u64,
     /// What this user may not do with the table.
     pub lacking: Lacking,
 }
@@ -181,6 +183,8 @@ impl ColumnRow {
 pub struct View {
     /// `database.view`.
     pub name: String,
+    /// The same as two names.
+    pub path: (String, String),
     /// Database and table of the target.
     pub target_path: (String, String),
     /// The target; `None` if there is none of that name.

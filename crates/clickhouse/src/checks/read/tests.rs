@@ -55,6 +55,11 @@ async fn a_table_that_another_process_makes_meanwhile_has_its_columns() {
 
 /// How many servers are met where the probe of this number sees this server and table, and how many probes that takes.
 async fn met(seen: fn(usize) -> (&'static str, &'static str)) -> (usize, usize) {
+    met_by(seen, None).await
+}
+
+/// The same at a poll, where one node was known.
+async fn met_by(seen: fn(usize) -> (&'static str, &'static str), known: Option<&str>) -> (usize, usize) {
     let asked = Arc::new(AtomicUsize::new(0));
     let number = asked.clone();
     let client = client(move |_| {
@@ -63,7 +68,7 @@ async fn met(seen: fn(usize) -> (&'static str, &'static str)) -> (usize, usize) 
     });
     let client = client.await;
     let ask = Asker { client: &client, settings: Vec::new() };
-    let nodes = nodes(&ask, &TableConfig::new("default", "events")).await.unwrap();
+    let nodes = nodes(&ask, &TableConfig::new("default", "events"), known).await.unwrap();
     (nodes.into_iter().collect::<BTreeSet<_>>().len(), asked.load(Ordering::Relaxed))
 }
 
@@ -75,6 +80,17 @@ async fn a_table_that_is_exchanged_between_two_probes_is_no_second_server() {
     let copies = met(|n| ("one", ["t", "of a copy"][n % 2])).await;
     assert_eq!(copies, (2, NODE_ROUNDS as usize * NODE_PROBES));
     assert_eq!(met(|n| (["one", "two"][n % 2], ["t", "of another"][n % 2])).await, (2, NODE_PROBES));
+}
+
+#[tokio::test]
+async fn a_poll_asks_fewer_while_all_connections_reach_the_node_that_is_known() {
+    let known = Some("one host t /data");
+    assert_eq!(met_by(|_| ("one", "t"), known).await, (1, NODE_PROBES_OF_POLL));
+    let turns = met_by(|n| (["one", "two"][n % 2], ["t", "of another"][n % 2]), known);
+    assert_eq!(turns.await, (2, NODE_PROBES_OF_POLL + NODE_PROBES));
+    // A server or a table in the place of the known one is told by the others.
+    assert_eq!(met_by(|_| ("two", "t"), known).await, (1, NODE_PROBES_OF_POLL + NODE_PROBES));
+    assert_eq!(met_by(|_| ("one", "exchanged"), known).await, (1, NODE_PROBES_OF_POLL + NODE_PROBES));
 }
 
 #[test]

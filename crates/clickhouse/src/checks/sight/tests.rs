@@ -12,19 +12,33 @@ fn replica_of(table: &str, side: u8, behind: u64) -> Replica {
 fn one_statement_asks_one_server_for_everything() {
     let places = [place("t", true), place("target", false)];
     let count = "SELECT count() FROM `d`.`t` WHERE `_forebay` = toUUID('0')";
-    let question = Question { places: &places, count: Some(count), counts_async: true };
+    let views = [("d".to_owned(), "v".to_owned())];
+    let unnamed = "SELECT toUInt8(count()) FROM (SELECT 1 FROM `d`.`t` LIMIT 1)";
+    let question = Question {
+        places: &places,
+        views: &views,
+        count: Some(count),
+        unnamed: Some(unnamed),
+        counts_async: true,
+        nonce: "look-7",
+    };
     let sql = question.sql();
     for part in [
         "serverUUID()",
         "uptime()",
         "now64(3)",
-        "metadata_modification_time",
         "system.parts",
         "AsyncInsertQuery",
         count,
+        unnamed,
+        "getSetting('insert_deduplication_token') /* look-7 */",
+        "(database, name) IN (('d', 'target')) AND database IN ('d') AND name IN ('target')",
+        "is_in_partition_key",
     ] {
         assert_eq!(sql.matches(part).count(), 1, "{part} in {sql}");
     }
+    // Of the table and the targets, and of the views.
+    assert_eq!(sql.matches("max(toUnixTimestamp(metadata_modification_time))").count(), 2, "{sql}");
     // The lag is read on both sides of the count, in two texts that no cache takes for one.
     let [before, after] = sql.split(count).collect::<Vec<_>>()[..] else { panic!("{sql}") };
     assert!(before.contains("toUInt8(1), database") && before.contains("system.replicas"), "{sql}");
@@ -35,7 +49,7 @@ fn one_statement_asks_one_server_for_everything() {
     assert!(sql.contains(&tables), "{sql}");
     assert_eq!(sql.matches(';').count(), 0);
     // Without a doubt the keeper is asked once.
-    let look = Question { count: None, ..question }.sql();
+    let look = Question { count: None, unnamed: None, ..question }.sql();
     assert_eq!(look.matches("system.replicas").count(), 1, "{look}");
 }
 
@@ -107,7 +121,7 @@ fn identities_of_zeros_are_none() {
 
 #[test]
 fn a_row_is_read_as_the_server_writes_it() {
-    let row = r#"[1700000000123,77,"u",[["id","['/p']"]],[[1,"d","t",0,0,2,9]],3,[[2,"d","t",0,0,0,9]],[["d","x",4,5]],6,[1700000000,18446744073709551615,8]]"#;
+    let row = r#"[1700000000123,77,"u",[["id","['/p']"]],[[1,"d","t",0,0,2,9]],3,[[2,"d","t",0,0,0,9]],[["d","x",4,5]],6,[1700000000,18446744073709551615,8],9,1,"look-7"]"#;
     let sight: Sight = serde_json::from_str(row).unwrap();
     assert_eq!(
         (sight.now_ms, sight.uptime_s, sight.count, sight.asyncs),
@@ -116,7 +130,9 @@ fn a_row_is_read_as_the_server_writes_it() {
     assert_eq!(sight.altered, (1_700_000_000, u64::MAX, 8));
     assert_eq!((sight.before[0].behind, sight.after[0].side), (2, 2));
     assert_eq!(sight.parts, [("d".to_owned(), "x".to_owned(), 4, 5)]);
+    assert_eq!((sight.routes, sight.unnamed, sight.echo.as_str()), (9, Some(1), "look-7"));
     // Without a question about rows there is no count.
-    let row = r#"[1,2,"u",[],[],null,[],[],0,[0,0,0]]"#;
-    assert_eq!(serde_json::from_str::<Sight>(row).unwrap().count, None);
+    let row = r#"[1,2,"u",[],[],null,[],[],0,[0,0,0],0,null,""]"#;
+    let sight: Sight = serde_json::from_str(row).unwrap();
+    assert_eq!((sight.count, sight.unnamed), (None, None));
 }
