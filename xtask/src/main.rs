@@ -5,7 +5,7 @@
 //!
 //! | task                                                                 | what it does                                        |
 //! |----------------------------------------------------------------------|-----------------------------------------------------|
-//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--emitted] [--sessions] [--spilled] [--joined] [--temporal] [--moved] [--ended] [--rolled] [--altered] [--replayed] [--released] [--pushed] [--unnested] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
+//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--emitted] [--sessions] [--spilled] [--joined] [--temporal] [--moved] [--ended] [--rolled] [--altered] [--untimed] [--replayed] [--released] [--pushed] [--unnested] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
 //! | `cargo xtask guards [--bless]`                                       | counts the instructions of the hot path's steps     |
 //! | `cargo xtask profile [--out FILE] [--pid PID] [-- COMMAND]`          | draws a flame graph of a run                        |
 //! | `cargo xtask advisories`                                              | compares Cargo.lock with scripts/advisories.txt     |
@@ -83,6 +83,9 @@ struct Sim {
     /// With a person who drops a column and gives it back.
     #[arg(long)]
     altered: bool,
+    /// With a partition that yields nothing with a time.
+    #[arg(long)]
+    untimed: bool,
     /// With persons who replay dead letters.
     #[arg(long)]
     replayed: bool,
@@ -175,6 +178,7 @@ fn plan(args: &Sim, seed: u64, variant: Option<Variant>) -> Plan {
         _ if args.ended => Plan::ended(seed),
         _ if args.rolled => Plan::rolled(seed),
         _ if args.altered => Plan::altered(seed),
+        _ if args.untimed => Plan::untimed(seed),
         _ if args.replayed => Plan::replayed(seed),
         _ if args.released => Plan::released(seed),
         _ if args.pushed => Plan::pushed(seed),

@@ -19,6 +19,7 @@ mod servers;
 mod sources;
 mod tables;
 mod unnested;
+mod untimed;
 mod windows;
 
 use std::time::Duration;

@@ -316,6 +316,7 @@ impl Variant {
             Self::LetsGoEarly => Plan::released(seed),
             Self::AnswersEarly => Plan::pushed(seed),
             Self::FitsWhatIsGone => Plan::altered(seed),
+            Self::RejectsHoldTime => Plan::untimed(seed),
             Self::ItemsChangePlaces | Self::ItemTakesTheRecord => Plan::unnested(seed),
             // Of a window that is kept the fold tells at once.
             Self::NewStateKeepsTheOld => Plan::moved(3 * seed + 1),

@@ -57,6 +57,9 @@ const RELEASED: u64 = 80;
 /// A seed in which an owner that slept writes the segment that its successor has made again, before that one does.
 const RELEASED_BY_BOTH: [u64; 1] = [209_803];
 
+/// Fixed seeds with a partition without times.
+const UNTIMED: u64 = 60;
+
 /// Fixed seeds whose table loses a column for a while.
 const ALTERED: u64 = 80;
 
@@ -250,6 +253,20 @@ fn the_invariants_hold_for_fixed_seeds_whose_records_are_sent() {
     }
 }
 
+/// Seeds with a partition that yields nothing with a time: it holds the watermark for a while, and no longer.
+#[test]
+fn the_invariants_hold_for_fixed_seeds_with_a_partition_without_times() {
+    for seed in 0..UNTIMED {
+        let report = sim::run(&Plan::untimed(seed), None, false);
+        if let Some(violation) = report.violation {
+            let trace = sim::run(&Plan::untimed(seed), None, true).trace.join("\n");
+            panic!(
+                "seed {seed} breaks {violation}; the last events:\n{trace}\nrepeat it with: cargo xtask sim --untimed --seed {seed}"
+            );
+        }
+    }
+}
+
 /// The same seeds with a person who drops a column and gives it back: while a frame waits that holds it, none is sealed without it.
 #[test]
 fn the_invariants_hold_for_fixed_seeds_whose_table_loses_a_column() {
@@ -383,7 +400,9 @@ fn what_stands_in_front_of_damage_is_delivered_by_a_first_start_that_reads_other
         let report = sim::run(&plan, None, true);
         if let Some(violation) = report.violation {
             let trace = report.trace.join("\n");
-            panic!("seed {seed} breaks {violation}; the last events:\n{trace}");
+            panic!(
+                "seed {seed} breaks {violation}; the last events:\n{trace}\nrepeat it with: cargo xtask sim --untimed --seed {seed}"
+            );
         }
     }
 }
@@ -427,7 +446,9 @@ fn nothing_is_sent_again_by_a_decision_that_has_grown_old() {
         let report = sim::run(&plan, None, true);
         if let Some(violation) = report.violation {
             let trace = report.trace.join("\n");
-            panic!("seed {seed} breaks {violation}; the last events:\n{trace}");
+            panic!(
+                "seed {seed} breaks {violation}; the last events:\n{trace}\nrepeat it with: cargo xtask sim --untimed --seed {seed}"
+            );
         }
     }
 }
@@ -447,7 +468,9 @@ fn an_owner_that_settles_while_another_starts_is_not_taken_for_a_store_that_was_
         let report = sim::run(&plan, None, true);
         if let Some(violation) = report.violation {
             let trace = report.trace.join("\n");
-            panic!("seed {seed} breaks {violation}; the last events:\n{trace}");
+            panic!(
+                "seed {seed} breaks {violation}; the last events:\n{trace}\nrepeat it with: cargo xtask sim --untimed --seed {seed}"
+            );
         }
     }
 }

@@ -48,6 +48,11 @@ impl RecordSchema {
         self.0.empty[self.0.types.root()]
     }
 
+    /// The types of the schema: a record is stepped over in about as many steps, beside one for each of its bytes.
+    pub fn width(&self) -> usize {
+        self.0.empty.len()
+    }
+
     /// Where the record that begins at `bytes[at]` ends. Values are stepped over as a decoder does with those that no column asks for.
     ///
     /// # Errors

@@ -67,8 +67,15 @@ pub(super) fn file(
         );
         return Err(Refusal::new(Kind::Malformed, message));
     }
-    let mut records =
-        Records { schema: &schema, is_json: own.is_none(), before: 0, json: Vec::new(), room: 0, held };
+    let mut records = Records {
+        schema: &schema,
+        is_json: own.is_none(),
+        before: 0,
+        steps: 0,
+        json: Vec::new(),
+        room: 0,
+        held,
+    };
     let mut blocks =
         Blocks { codec: file.codec(), left: bytes_max, out: Vec::new(), held: rows.held.another() };
     let mut number = 0;
@@ -102,6 +109,9 @@ fn malformed(why: &str) -> Refusal {
     Refusal::new(Kind::Malformed, message)
 }
 
+/// Fields of all records of a file, those without bytes counted as well: some seconds of work. One of the longest body whose fields have a byte each has fewer.
+const STEPS_MAX: u64 = 1 << 29;
+
 /// What became of a record.
 enum Took {
     /// It was taken.
@@ -118,6 +128,8 @@ struct Records<'a> {
     is_json: bool,
     /// Those of the blocks before.
     before: u64,
+    /// Types that they were stepped over by.
+    steps: u64,
     /// A record as JSON; what it may grow to is held.
     json: Vec<u8>,
     room: usize,
@@ -137,6 +149,14 @@ impl Records<'_> {
             let message =
                 format!("block {number} has `{}` bytes, and cannot hold `{count}` records", bytes.len());
             return Err(malformed(&message));
+        }
+        // Types without bytes cost their time too, and a file may have many of them for each byte of its records.
+        self.steps = self.steps.saturating_add(count.saturating_mul(self.schema.width() as u64));
+        if self.steps > STEPS_MAX && !self.schema.is_empty() {
+            let message = format!(
+                "the records of the file have more than {STEPS_MAX} fields together; nothing was stored. Send them in several files"
+            );
+            return Err(Refusal::new(Kind::TooLarge, message));
         }
         let mut at = 0;
         for n in 0..count {

@@ -163,6 +163,22 @@ fn a_block_of_records_without_bytes_ends_however_many_it_claims() {
     }
 }
 
+/// Each record has two bytes, and is no JSON; a file of a megabyte would have kept a thread busy for hours.
+#[test]
+fn records_of_many_fields_without_bytes_are_bounded_together() {
+    let nulls: Vec<String> = (0..20_000).map(|n| format!(r#"{{"name":"n{n}","type":"null"}}"#)).collect();
+    let schema = format!(
+        r#"{{"type":"record","name":"r","fields":[{{"name":"b","type":"string"}},{}]}}"#,
+        nulls.join(",")
+    );
+    let records = |count: usize| file(&schema, "null", &[(count as i64, [2, 0xff].repeat(count))]);
+    let refused = taken(&Format::Json, "", &records(1 << 15)).unwrap_err();
+    assert_eq!(refused.kind, Kind::TooLarge);
+    assert!(refused.message.contains("Send them in several files"), "{}", refused.message);
+    let (_, errors) = taken(&Format::Json, "", &records(3)).unwrap();
+    assert_eq!(errors.count, 3);
+}
+
 #[test]
 fn a_schema_that_is_too_long_is_refused_before_memory_is_asked_for() {
     let long = format!("{TEXT}{}", " ".repeat(1 << 20));
