@@ -9,17 +9,15 @@ use std::time::{Duration, Instant};
 
 use crate::process::without_forks;
 
-/// The pause between two checks of a condition: short against every wait of a test, long against the cost of a look.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-
-/// The pause once a condition has not held for [`SOON`]: a look is often a query, and five tests that look every 10 ms kept a server busy with three quarters
-/// of a core.
-const LOOK_LATER_EVERY: Duration = Duration::from_millis(50);
-const SOON: Duration = Duration::from_millis(250);
+/// The pause between two checks of a condition is this part of the time waited so far: no wait gets longer by more than that, and a long one asks seldom. A look is
+/// often a query, and five tests that looked every 10 ms kept a server busy with three quarters of a core, and every 50 ms with a tenth.
+const LOOK_PART: u32 = 20;
+const LOOK_MIN: Duration = Duration::from_millis(10);
+const LOOK_MAX: Duration = Duration::from_millis(250);
 
 /// Waits for the next look of a wait that began at `start`.
 fn pause(start: Instant) {
-    std::thread::sleep(if start.elapsed() < SOON { LOOK_EVERY } else { LOOK_LATER_EVERY });
+    std::thread::sleep((start.elapsed() / LOOK_PART).clamp(LOOK_MIN, LOOK_MAX));
 }
 
 /// Ports are taken from here. It ends below the range that Linux gives to outgoing connections (32768 and up), because a
