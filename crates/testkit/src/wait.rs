@@ -13,7 +13,7 @@ use crate::process::without_forks;
 /// often a query, and five tests that looked every 10 ms kept a server busy with three quarters of a core, and every 50 ms with a tenth.
 const LOOK_PART: u32 = 20;
 const LOOK_MIN: Duration = Duration::from_millis(10);
-const LOOK_MAX: Duration = Duration::from_millis(250);
+const LOOK_MAX: Duration = Duration::from_millis(100);
 
 /// Waits for the next look of a wait that began at `start`.
 fn pause(start: Instant) {
