@@ -114,12 +114,11 @@ fn may_have_forgotten(basis: Basis, since: &Facts, now: &Facts) -> bool {
 }
 
 /// Whether rows that were written since the earlier sighting may have lost the name of their insert, so that they would be looked for in vain: some rows
-/// have none, and the metadata were written, as they are where the column is dropped and added again.
-///
-/// Where the metadata's time is not known, any row without a name is reason enough.
+/// have none, and the metadata were written, as they are where the column is dropped and added again. Others may write rows without names all the time, so
+/// that these alone say nothing: a database that does not say when metadata were written hides this.
 pub fn may_have_lost_names(since: &Sighting, now: &Sighting) -> bool {
     let (Some(since), Some(now)) = (Facts::of(since), Facts::of(now)) else { return true };
-    now.has_unnamed && (now.altered_ms == 0 || may_have_forgotten(Basis::Absence, &since, &now))
+    now.has_unnamed && may_have_forgotten(Basis::Absence, &since, &now)
 }
 
 /// How old a token is at the most, milliseconds: by the server's clock, or by ours if the server's was set back.
