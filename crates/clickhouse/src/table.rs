@@ -625,7 +625,9 @@ impl ClickHouseTable {
         let ahead_ms = upsert::ms_of(greatest).saturating_sub(now_ms);
         Ok((ahead_ms >= 0 && greatest > 0).then(|| {
             format!(
-                "table `{}` has rows with versions up to {greatest}, and the store has no journal of this pipeline: its versions would begin at this                  machine's clock, which is {ahead_ms} ms behind them, so that its rows would never replace those. No row was written. Bring                  the store of the pipeline back that wrote them, set the clock right, or wait until it has passed them",
+                "table `{}` has rows with versions up to {greatest}, and the journal of this pipeline knows of none of them: its versions would begin at \
+                 this machine's clock, which is {ahead_ms} ms behind them, so that its rows would never replace those. No row was written. Bring \
+                 the store of the pipeline back that wrote them, set the clock right, or wait until it has passed them",
                 self.name
             )
         }))

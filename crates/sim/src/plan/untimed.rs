@@ -1,7 +1,7 @@
 //! Seeds in which one partition yields nothing with a time, all the time.
 //!
-//! Owns the evenly spaced records: what the oracle says of such a partition (`oracle::clock`) holds only while it is heard without a pause. Nothing
-//! else goes wrong.
+//! Owns the evenly spaced records, and that nothing else goes wrong. Does not own what the oracle says of such a partition (`oracle::clock`), which holds only while it
+//! is heard without a pause.
 
 use std::time::Duration;
 
