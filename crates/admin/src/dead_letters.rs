@@ -29,7 +29,7 @@ use engine::{EngineError, TokioRuntime};
 use letters::Whole;
 use pipeline::config::model::Pipeline;
 use pipeline::replays::source::INPUT_HEADER;
-use pipeline::replays::{Log, STREAM};
+use pipeline::replays::{Log, STREAM, stands_at};
 use pipeline::wiring;
 use protocol::Lane;
 use store::Store;
@@ -179,8 +179,16 @@ async fn open_any(pipeline: &Pipeline) -> anyhow::Result<Option<(Arc<dyn Store>,
 
 /// Where the lane stands in the replay log.
 pub fn position_in_log(lane: &Lane) -> u64 {
-    lane.partition(0, STREAM, 0)
-        .map_or(lane.before.replays_from, |at| position::low(lane.partitions[at].next))
+    stands_at(lane).map_or(lane.before.replays_from, position::low)
+}
+
+/// Records of the replay log that were not read yet.
+///
+/// # Errors
+/// When the log cannot be read.
+pub async fn replays_waiting(store: &Arc<dyn Store>, folder: &str, lane: &Lane) -> anyhow::Result<u64> {
+    let extent = Log::new(store.clone(), folder).extent().await.context("the replay log cannot be read")?;
+    Ok(extent.map_or(0, |(_, end)| end.saturating_sub(position_in_log(lane))))
 }
 
 /// Which letters were replayed already; nothing where there is no store yet.

@@ -35,7 +35,7 @@ pub fn records(counts: &Counts) -> Value {
 
 /// Records of the replay logs that the lane has sealed: their positions count them from 0.
 pub fn replayed(lane: &Lane) -> u64 {
-    lane.reading().filter(|(_, p)| p.stream == replays::STREAM).map(|(_, p)| position::low(p.next)).sum()
+    replays::stands_at(lane).map_or(0, position::low)
 }
 
 /// A position: a number, or `"era:place"` where it has an era.

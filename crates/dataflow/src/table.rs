@@ -267,7 +267,8 @@ pub trait Table: Send + Sync {
     async fn see(&self) -> Result<Sighting, TableError>;
 
     /// Why the operator must decide before a pipeline without a journal reads its source into this table from the start: the table has rows
-    /// already, which may be of the same source. The whole sentence with the way out; `None` if there is no objection.
+    /// already, which may be of the same source. The whole sentence with the way out; `None` if there is no objection. A table with a
+    /// [`Table::version_column`] is asked as well when it is new to a journal: its rows may have greater versions.
     async fn objects_to_first_start(&self) -> Result<Option<String>, TableError> {
         Ok(None)
     }

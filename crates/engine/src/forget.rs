@@ -8,6 +8,7 @@
 //! | no such stream or partition is read          | refused, with the list of those that are                            |
 //! | a process writes into the journal            | refused: it reads them at this moment; `take_over` overrides         |
 //! | sealed inserts with rows of the stream       | they stay sealed, and the next run delivers them                     |
+//! | the replay log, with the input that carries it | its position is kept, whatever happens to the others: it is read on there when that input is read again |
 //! | otherwise                                    | claim, then one record                                              |
 //!
 //! The record is written by an owner like every other, so that a process that runs all the same is fenced: it could seal more of
@@ -25,6 +26,9 @@ use store::Store;
 use crate::journal::{self, Journal};
 use crate::start::quiet;
 use crate::{EngineError, Settings};
+
+/// The stream that is the replay log of a lane. It belongs to the input with the number 0, and its records to any.
+pub const REPLAYS: &str = "@replays";
 
 /// An input, a stream, or one partition of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +64,7 @@ impl std::fmt::Display for Named {
 pub struct Request {
     /// What leaves the pipeline; at least one.
     pub named: Vec<Named>,
-    /// Whether their positions do not count either: added again, they begin where the pipeline file says.
+    /// Whether their positions do not count either: added again, they begin where the pipeline file says. That of the replay log is kept.
     pub from_start: bool,
     /// Who says so, for operators who read the journal.
     pub by: String,
@@ -166,14 +170,23 @@ pub async fn forget(
     }
     let owner = format!("forget by {}", request.by);
     let pause = settings.retry_pause_max;
-    let mut journal = Journal::claim(store, runtime, folder.to_owned(), owner, pause).await?;
+    let mut journal = Journal::claim(store, runtime.clone(), folder.to_owned(), owner, pause).await?;
     // Nobody else writes from here on; more may have been read by then.
     let leaving = leaving(journal.lane(), &request.named)?;
-    let from_start = request.from_start;
-    let partitions = chosen(journal.lane(), &request.named)?
-        .into_iter()
-        .map(|partition| Forgotten { partition, from_start })
-        .collect();
+    let partitions = forgotten(journal.lane(), request, runtime.wall_ms())?;
     journal.append(Body::Forget(Forget { partitions, by: request.by.clone() })).await?;
     Ok(leaving)
 }
+
+/// What the record says of each partition. Records of the replay log are of every input, so none may be read twice because one input leaves.
+fn forgotten(lane: &Lane, request: &Request, now_ms: i64) -> Result<Vec<Forgotten>, ForgetError> {
+    let at_ms = lane.moment_after(now_ms);
+    let one = |partition: u32| {
+        let is_log = lane.partitions[partition as usize].stream == REPLAYS;
+        Forgotten { partition, from_start: request.from_start && !is_log, at_ms }
+    };
+    Ok(chosen(lane, &request.named)?.into_iter().map(one).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -108,7 +108,7 @@ pub async fn remove(
             if !quiet::stands_still(&*runtime, &settings, &*store, &folder, found.next_seq).await? {
                 return Err(RemoveError::Running);
             }
-            let before = before(&Lane::new());
+            let before = before(&Lane { newest_ms: found.newest_ms, ..Lane::new() });
             remove_unread(&store, &runtime, &folder, &removal(false, before), pause).await?
         }
         Err(error) => return Err(error.into()),
@@ -124,8 +124,9 @@ pub async fn remove(
 
 /// What the next pipeline of this name is told of the one that is removed now.
 fn before(lane: &Lane, replays_end: u64, now_ms: i64) -> Before {
-    let letters_from_ms = if lane.renamed.is_some() { now_ms } else { lane.before.letters_from_ms };
-    Before { until_ms: now_ms, replays_from: lane.before.replays_from.max(replays_end), letters_from_ms }
+    let until_ms = lane.moment_after(now_ms);
+    let letters_from_ms = if lane.renamed.is_some() { until_ms } else { lane.before.letters_from_ms };
+    Before { until_ms, replays_from: lane.before.replays_from.max(replays_end), letters_from_ms }
 }
 
 /// What a reset is meant to clear.
@@ -143,8 +144,8 @@ async fn remove_unread(
     let mut tries = 0;
     loop {
         tries += 1;
-        let Unread { next_seq, epoch } = Unread::of(&**store, folder).await?;
-        let known = (removal.clone(), Lane { next_seq, epoch, ..Lane::new() });
+        let Unread { next_seq, epoch, newest_ms } = Unread::of(&**store, folder).await?;
+        let known = (removal.clone(), Lane { next_seq, epoch, newest_ms, ..Lane::new() });
         match Journal::remove_unread(store.clone(), runtime.clone(), folder.to_owned(), known, pause).await {
             Err(EngineError::Fenced { .. }) if tries < UNREAD_TRIES_MAX => {}
             result => return result,
@@ -157,6 +158,7 @@ async fn remove_unread(
 struct Unread {
     next_seq: u64,
     epoch: u64,
+    newest_ms: i64,
 }
 
 impl Unread {
@@ -179,6 +181,7 @@ impl Unread {
             };
             if let Ok(record) = Record::from_bytes(*seq, &bytes) {
                 found.epoch = found.epoch.max(record.epoch);
+                found.newest_ms = record.written_at_ms;
                 break;
             }
         }
@@ -294,3 +297,6 @@ pub fn is_left_behind(lane: &Lane, folder: &str, object: &str) -> bool {
 fn key(name: String) -> Key {
     Key::new(name).expect("a lane's folder makes valid keys")
 }
+
+#[cfg(test)]
+mod tests;

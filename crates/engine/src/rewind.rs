@@ -202,7 +202,8 @@ pub async fn rewind(
     let mut journal =
         Journal::claim(store, runtime.clone(), folder.to_owned(), owner, settings.retry_pause_max).await?;
     // Nobody else writes from here on; more may have been read by then.
-    let rewind = Rewind { at_ms: runtime.wall_ms(), ..plan(journal.lane(), request)? };
+    let at_ms = journal.lane().moment_after(runtime.wall_ms());
+    let rewind = Rewind { at_ms, ..plan(journal.lane(), request)? };
     if !rewind.moves.is_empty() || !rewind.emptied.is_empty() {
         journal.append(Body::Rewind(rewind.clone())).await?;
     }

@@ -31,6 +31,14 @@ use crate::{EngineError, Settings, Status, segment, state_files};
 /// Footers of state's files that are read side by side: each is about 2 MB.
 const FILES_AT_ONCE: usize = 8;
 
+/// Whether a start asks the table for rows that are there already ([`check_rows`]) before it claims the lane: every table at the pipeline's first start, and
+/// one that the engine gives versions to until the first frame was let out to it, because versions of another journal may be greater.
+pub fn must_ask(lane: &Lane, table: &dyn Table) -> bool {
+    let known = lane.table(table.name()).map(|at| &lane.tables[at]);
+    lane.pipeline.is_empty()
+        || table.version_column().is_some() && known.is_none_or(protocol::window::is_untouched)
+}
+
 /// Whether the table may be filled from the source's start, asked before the first claim, and again before the first frame is sent.
 /// Waits while the table does not answer.
 ///

@@ -13,7 +13,7 @@ use protocol::record::{self, Frontier};
 use protocol::{Lane, window};
 use tokio::sync::Notify;
 
-use crate::Settings;
+use crate::{Settings, start};
 
 /// One table that the lane writes.
 pub struct Target {
@@ -32,8 +32,8 @@ pub struct Target {
     let_out: AtomicU64,
     /// Inserts that may be begun beside those under way, as of the newest look at the journal.
     free: AtomicU64,
-    /// True while nothing of this lane was ever sent to a table that may hold rows of another journal of the same source: it is asked
-    /// first.
+    /// True while nothing of this lane was ever sent to a table that may hold rows of another journal of the same source, or greater versions: it
+    /// is asked first.
     is_held: AtomicBool,
     /// False while inserts are under way and none has been answered for a while.
     is_answered: AtomicBool,
@@ -74,7 +74,7 @@ impl Target {
     /// A table as `lane` has it now; an owner before this one may have sent all that the lane lets out.
     pub fn new(index: u32, table: Arc<dyn Table>, lane: &Lane, seen: Sighting) -> Self {
         let state = &lane.tables[index as usize];
-        // A table that a running pipeline is given later may hold rows of others.
+        // A table that a running pipeline is given later may hold rows of others; only their versions may be an objection.
         let is_untouched =
             lane.tables.iter().filter(|table| !table.takes_dead_letters).all(window::is_untouched);
         Self {
@@ -83,7 +83,9 @@ impl Target {
             doubtful_below: window::send_limit(state),
             let_out: AtomicU64::new(window::send_limit(state)),
             free: AtomicU64::new(0),
-            is_held: AtomicBool::new(table.may_object_to_first_start() && is_untouched),
+            is_held: AtomicBool::new(
+                table.may_object_to_first_start() && (is_untouched || start::must_ask(lane, &*table)),
+            ),
             // What was said to be unsent may be sent once an insert is answered again.
             is_answered: AtomicBool::new(state.sent_below.is_none()),
             has_ended: AtomicBool::new(false),

@@ -31,8 +31,8 @@ pub use self::rename::Renamed;
 use self::seals::{Framed, check_frame_numbers};
 use crate::doubt::Verdict;
 use crate::record::{
-    Absorbed, Before, Body, Checkpoint, Counts, DeltaImage, Derived, Fates, FormerName, Frame, HandedOver,
-    Layout, Part, Position, Question, Record, Rows, Sighting, StateFile, StateObject, StepShape,
+    Absorbed, Before, Body, Checkpoint, Counts, DeltaImage, Derived, Fates, Forgotten, FormerName, Frame,
+    HandedOver, Layout, Part, Position, Question, Record, Rows, Sighting, StateFile, StateObject, StepShape,
     TableGenesis, TakenOver,
 };
 
@@ -233,12 +233,14 @@ pub struct Lane {
     pub newest_checkpoint: Option<u64>,
     /// What became of the newest [`FATES_KEPT`] records of each partition whose source asks for it.
     pub fates: Vec<Fates>,
-    /// Partitions that have left the pipeline, by index; true for those whose position does not count either.
-    pub forgotten: BTreeMap<u32, bool>,
+    /// Partitions that have left the pipeline, by index.
+    pub forgotten: BTreeMap<u32, Forgotten>,
     /// Partitions that were moved back, by index, with the greatest position up to which each was read before.
     pub rewound: BTreeMap<u32, Position>,
     /// Positions that are read anew, by partition; see [`Lane::passes_of`].
     pub passes: BTreeMap<u32, Vec<Pass>>,
+    /// The latest moment that a record names, by the wall clock of its writer, Unix milliseconds; see [`Lane::moment_after`].
+    pub newest_ms: i64,
     /// What is known of the pipelines that had this name before.
     pub before: Before,
     /// Partitions that other lanes read on; each is among the `forgotten` too.
@@ -278,6 +280,7 @@ impl Lane {
         lane.run_epoch = record.epoch;
         lane.nonce = record.nonce.clone();
         lane.next_seq = record.seq.saturating_add(1);
+        lane.newest_ms = lane.newest_ms.max(record.written_at_ms);
         lane.snapshots = states.clone();
         lane.files = files.clone();
         lane.state_seq = *state_seq;
@@ -336,7 +339,7 @@ impl Lane {
                 }
                 self.removed = None;
             }
-            Body::Genesis(genesis) => self.genesis(genesis),
+            Body::Genesis(genesis) => self.genesis(record, genesis),
             Body::Seal(seal) => self.seal(record, seal),
             Body::Settle(settle) => {
                 self.see(&settle.servers);
@@ -358,6 +361,7 @@ impl Lane {
             }
         }
         self.next_seq += 1;
+        self.newest_ms = self.newest_ms.max(record.written_at_ms);
         Ok(())
     }
 

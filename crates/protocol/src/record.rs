@@ -73,7 +73,8 @@ pub struct Record {
     /// The claim's nonce, 16 bytes: distinguishes two owners of one number, and an owner's own lost attempt from another's.
     #[prost(bytes = "vec", tag = "3")]
     pub nonce: Vec<u8>,
-    /// Wall clock of the writer, Unix milliseconds. For display; no decision uses it.
+    /// Wall clock of the writer, Unix milliseconds. For display, and for the moments by which dead letters are told apart
+    /// ([`crate::lane::Lane::moment_after`]); no invariant rests on it.
     #[prost(int64, tag = "4")]
     pub written_at_ms: i64,
     /// What is said.
@@ -376,6 +377,10 @@ pub struct Forgotten {
     /// same stream, by its identity, continues where it was left.
     #[prost(bool, tag = "2")]
     pub from_start: bool,
+    /// When, by the wall clock of whoever said so, Unix milliseconds; 0 in records of earlier programs. Given, records that are read again
+    /// behind it are read anew ([`crate::lane::Lane::passes_of`]).
+    #[prost(int64, tag = "3")]
+    pub at_ms: i64,
 }
 
 /// The pipeline continues under another name. No record but a claim and one more of these may follow.

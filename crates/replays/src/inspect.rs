@@ -11,7 +11,7 @@ use store::{ErrorKind, StoreError};
 
 use super::object::ReplayError;
 use super::taken::{BYTES_MAX, Snapshot};
-use super::{Log, LogError, STREAM};
+use super::{Log, LogError, stands_at};
 
 const WAY_OUT: &str = "restore the object from a copy of the store that was made while the pipeline was stopped. Nothing was guessed";
 
@@ -30,7 +30,7 @@ pub struct Inspected {
 /// When the store cannot be read.
 pub async fn inspect(log: &Log, lane: &Lane) -> Result<Inspected, StoreError> {
     let mut found = Inspected::default();
-    let mut expected = lane.partition(0, STREAM, 0).map(|at| position::low(lane.partitions[at].next));
+    let mut expected = stands_at(lane).map(position::low);
     let begins = log.numbers("replays").await.map_err(of_store)?;
     // Asked for after the objects: what was retired meanwhile is covered by one of these.
     let ends = log.numbers("replayed").await.map_err(of_store)?;

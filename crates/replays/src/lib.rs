@@ -34,13 +34,15 @@ pub mod taken;
 
 use std::sync::Arc;
 
+use dataflow::Position;
 use engine::EngineError;
+use protocol::Lane;
 use store::{ErrorKind, Key, Prefix, Put, Store, StoreError};
 
 use object::{HEAD_BYTES, OBJECT_BYTES_MAX, Replay, ReplayError};
 
 /// The stream's name in the lane, in dead letters and in status. No Kafka topic can be called so.
-pub const STREAM: &str = "@replays";
+pub const STREAM: &str = engine::forget::REPLAYS;
 
 /// What distinguishes the replay log from any other stream of that name.
 pub const IDENTITY: &str = "forebay-replay-log-1";
@@ -71,6 +73,11 @@ pub enum LogError {
         /// Objects that are there.
         objects: usize,
     },
+}
+
+/// Where the lane stands in its log, also while the input that carries the log is forgotten: it is read on from there. `None` if nothing of it was read.
+pub fn stands_at(lane: &Lane) -> Option<Position> {
+    lane.partitions.iter().rfind(|p| p.is(0, STREAM, 0)).map(|p| p.next)
 }
 
 /// The replay log of one lane.

@@ -14,7 +14,7 @@ use store::Put;
 
 use super::object::{Letter, Replay};
 use super::taken::{BYTES_MAX, Mark, Snapshot, Taken};
-use super::{Log, LogError, STREAM, broken};
+use super::{Log, LogError, broken, stands_at};
 
 /// Objects that were read wait for so many before a snapshot is worth its bytes.
 const OBJECTS_PER_SNAPSHOT: usize = 8;
@@ -178,7 +178,7 @@ impl Log {
 fn worth_a_snapshot(memory: &Memory, lane: &Lane) -> Option<u64> {
     let known = memory.snapshot.as_ref().map_or(0, |snapshot| snapshot.end);
     let new = memory.objects.iter().filter(|(begin, _)| *begin >= known).count();
-    let sealed = lane.partition(0, STREAM, 0).map_or(0, |at| lane.partitions[at].next);
+    let sealed = stands_at(lane).unwrap_or(0);
     (new >= OBJECTS_PER_SNAPSHOT && sealed >= memory.end.into()).then_some(memory.end)
 }
 

@@ -1,4 +1,5 @@
 use protocol::lane::PartitionState;
+use protocol::record::Forgotten;
 use store::MemoryStore;
 
 use super::object::{Letter, Replayed};
@@ -33,6 +34,18 @@ pub(crate) fn partition(next: u64) -> PartitionState {
 
 pub(super) fn log() -> Log {
     Log::new(Arc::new(MemoryStore::default()), "p/lane-0")
+}
+
+#[test]
+fn a_lane_stands_in_its_log_where_it_stopped_though_the_input_that_carries_the_log_is_forgotten() {
+    let mut lane = Lane::new();
+    assert_eq!(stands_at(&lane), None);
+    lane.partitions.push(partition(7));
+    lane.forgotten.insert(0, Forgotten { partition: 0, from_start: false, at_ms: 1 });
+    assert_eq!(stands_at(&lane), Some(7));
+    lane.partitions.push(PartitionState { stream: "events".into(), ..partition(3) });
+    lane.partitions.push(partition(9));
+    assert_eq!(stands_at(&lane), Some(9), "the newest one of the name");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Letters of records that are read anew: `reset` has moved their partition back since, or the pipeline has begun again.
 //!
-//! Owns which letters those are. Does not own the ranges (`protocol::lane::passes`), nor what a replay does with such letters
+//! Owns which letters those are, and whether that has changed since they were chosen. Does not own the ranges (`protocol::lane::passes`), nor what a replay does with such letters
 //! (`dead_letters::choose`).
 //!
 //! | a letter of                          | is of an earlier reading if it is not newer than                                   |
@@ -10,7 +10,7 @@
 //! | a replay, `@replays`                 | the same of its record's first place; or a reset or deletion, behind which the letter of that place stands for both |
 //! | no place (of early programs)         | a reset or deletion                                                                |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dataflow::position;
 use pipeline::replays::STREAM;
@@ -95,6 +95,26 @@ impl Anew {
         head.letter.since_ms = self.since_ms(&head.letter, is_before);
         head.time_ms <= head.letter.since_ms
     }
+}
+
+/// Whether a `reset`, a `reset --to` or a `forget` stands between two looks at the lane: letters that were chosen at the first may be of records that are read
+/// again behind it. Streams that were read first in between say nothing of those letters.
+pub fn has_moved(chosen: &Lane, now: &Lane) -> bool {
+    let names = |lane: &Lane| {
+        let all = lane.nth_of_name().into_iter().zip(&lane.partitions);
+        all.map(|(nth, p)| (p.stream.clone(), p.index, nth)).collect::<BTreeSet<_>>()
+    };
+    let known = names(chosen);
+    let passes = |lane: &Lane| {
+        let mut passes = Anew::of(lane).passes;
+        passes.retain(|name, _| known.contains(name));
+        passes
+    };
+    now.removed.is_some()
+        || now.before != chosen.before
+        || now.rewound != chosen.rewound
+        || now.forgotten != chosen.forgotten
+        || passes(now) != passes(chosen)
 }
 
 /// The place that a letter's name says, as [`Letter`] is shown.

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::replays::STREAM;
 use pipeline::replays::object::Letter;
+use pipeline::replays::{STREAM, stands_at};
 use protocol::Lane;
 use protocol::record::{Fate, RecordPlace};
 
@@ -82,11 +82,13 @@ impl Results {
 /// What the lane knows of a record of the log; `letters` is the table of the dead letters. A letter that stands in that table
 /// tells more.
 pub fn outcome(lane: &Lane, letters: &str, position: u64) -> Outcome {
-    let Some(at) = lane.partition(0, STREAM, 0) else { return Outcome::Waiting };
-    if u128::from(position) >= lane.partitions[at].next {
+    if stands_at(lane).is_none_or(|next| u128::from(position) >= next) {
         return Outcome::Waiting;
     }
-    let place = RecordPlace::new(at as u32, position.into());
+    // The log is another partition once the input that carries it was forgotten and has come back.
+    let all = (0..).zip(&lane.partitions).filter(|(_, p)| p.is(0, STREAM, 0));
+    let mut places = all.map(|(at, _): (u32, _)| RecordPlace::new(at, position.into()));
+    let Some(place) = places.find(|place| lane.fate(*place).is_some()) else { return Outcome::Forgotten };
     match lane.fate(place) {
         Some(Fate::Written) if lane.unsettled(place).any(|table| table.name != letters) => Outcome::OnItsWay,
         // Its letter was purged, or its insert is not settled yet.

@@ -162,7 +162,7 @@ impl Work<'_> {
         self.describe(&lane, &ranges, &seen, &mut report)?;
 
         let log = Log::new(store.clone(), &wiring::lane_folder(self.pipeline));
-        let at = lane.partition(0, replays::STREAM, 0).map_or(0, |at| lane.partitions[at].next);
+        let at = replays::stands_at(&lane).unwrap_or(0);
         let kept = letters::Kept {
             replayed: log.memory(position::low(at)).await.context("the replay log cannot be read")?.taken,
             purged: log.purged().await.context("what was purged cannot be read")?,

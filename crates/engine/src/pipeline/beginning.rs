@@ -100,13 +100,7 @@ impl Beginning<'_> {
                 opened.map_err(|(place, refusal)| named(place, refusal))
             };
             let (opened, seen) = try_join(opened, async { Ok(seen.await) }).await?;
-            if is_first
-                && let Err(objection) = self.check_rows().await
-                // The rows may be those of another start of this pipeline, which was faster.
-                && self.load().await?.pipeline.is_empty()
-            {
-                return Err(objection);
-            }
+            self.check_rows(&lane).await?;
             return Ok(Begun { seen, stood, opened, askings });
         }
         let left_alone = async {
@@ -149,11 +143,19 @@ impl Beginning<'_> {
         }
     }
 
-    /// Whether no table has rows that this start would write a second time.
-    async fn check_rows(&self) -> Result<(), EngineError> {
+    /// Whether no table has rows that this start would write a second time, or that have greater versions than those it would write.
+    async fn check_rows(&self, lane: &protocol::Lane) -> Result<(), EngineError> {
         let Self { runtime, settings, status, .. } = self;
         for table in self.tables.of_rows() {
-            start::check_rows(&***runtime, settings, &**table, status).await?;
+            if !start::must_ask(lane, &**table) {
+                continue;
+            }
+            if let Err(objection) = start::check_rows(&***runtime, settings, &**table, status).await
+                // The rows may be those of another start of this pipeline, which was faster.
+                && start::must_ask(&self.load().await?, &**table)
+            {
+                return Err(objection);
+            }
         }
         Ok(())
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dataflow::{Partition, Source};
-use engine::forget::{ForgetError, Leaving, Named, Request};
+use engine::forget::{ForgetError, Leaving, Named, REPLAYS, Request};
+use engine::problem::SOURCE;
 use engine::{EngineError, Pipeline};
 use sources::memory::MemorySource;
 use tokio::sync::watch;
@@ -93,8 +94,34 @@ fn a_topic_that_is_forgotten_with_its_positions_is_read_from_its_start() {
         forget(&bench, &request("e", None, true)).await.expect("nobody runs it");
         bench.drain().await.expect("drains");
         bench.drain().await.expect("what was published before says nothing of the new reading");
-        let counts = bench.lane().await.counts;
+        let lane = bench.lane().await;
+        let counts = lane.counts;
         assert_eq!((counts.read, counts.duplicates), (200, 100), "read again, and known by its keys");
+        // A dead letter from before is of an earlier reading.
+        for (at, _) in lane.reading() {
+            let anew: Vec<_> = lane.passes_of(at).iter().map(|pass| (pass.from, pass.end)).collect();
+            assert_eq!(anew, [(0, 50)]);
+        }
+    });
+}
+
+#[test]
+fn the_replay_log_is_read_on_where_it_stands_though_its_input_is_forgotten_with_its_positions() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.source = Arc::new(MemorySource::new([("e", 2), (REPLAYS, 1)]));
+        bench.feed = bench.source.handle();
+        bench.push(0..100);
+        bench.feed.push(&Partition::new(REPLAYS, 0), 1, "1000");
+        bench.drain().await.expect("drains");
+        let whole = Named { input: Some(SOURCE.into()), stream: None, index: None };
+        let request = Request { named: vec![whole], ..request("e", None, true) };
+        forget(&bench, &request).await.expect("nobody runs it");
+        bench.feed.push(&Partition::new(REPLAYS, 0), 1, "1001");
+        bench.drain().await.expect("drains");
+        bench.assert_holds((0..100).chain([1000, 1001]));
+        let counts = bench.lane().await.counts;
+        assert_eq!((counts.read, counts.duplicates), (101 + 101, 100), "of the log only what is new");
     });
 }
 

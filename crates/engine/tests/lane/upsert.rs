@@ -1,5 +1,7 @@
 //! Rows that replace each other: versions that rise over all owners, and rows that later ones of a batch replace.
 
+use dataflow::FrameId;
+use engine::Pipeline;
 use protocol::record::Rows;
 
 use super::*;
@@ -115,5 +117,63 @@ fn a_refused_row_finds_its_record_beside_rows_that_were_replaced() {
         let rows = lane.tables[0].rows;
         assert_eq!((rows.sealed + rows.replaced, rows.settled + rows.refused), (25, rows.sealed));
         assert_eq!(rows.refused, 1);
+    });
+}
+
+/// The bench's pipeline with a second table, which has versions and objects to rows that are there.
+fn with(bench: &Bench, second: &Arc<TokenTable>, drain: bool) -> Pipeline {
+    second.world.lock().expect("no panic").asks_if_filled = true;
+    Pipeline { tables: vec![bench.table.clone(), second.clone()], ..bench.pipeline(drain) }
+}
+
+/// A row of another journal, whose version may be greater than those that are given now.
+fn put_another(second: &TokenTable) {
+    second.world.lock().expect("no panic").rows.push((FrameId(7), vec![999]));
+}
+
+/// The start or run ended with the table's objection, and nothing was sent to it.
+fn is_refused(ended: Result<Outcome, EngineError>, second: &TokenTable) {
+    let error = ended.expect_err("its versions may be greater").to_string();
+    assert!(error.contains("the table has rows"), "{error}");
+    let world = second.world.lock().expect("no panic");
+    assert_eq!((world.attempts, world.ids()), (0, BTreeMap::from([(999, 1)])));
+}
+
+#[test]
+fn a_table_with_versions_that_is_new_to_a_journal_is_asked_for_its_greatest_one_before_the_claim() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..30);
+        bench.drain_and_exit().await.expect("drains");
+        let before = bench.lane().await;
+        let second = TokenTable::replacing("d.second", KEYS, bench.runtime.clone());
+        put_another(&second);
+        bench.push(30..50);
+        is_refused(Process::start(with(&bench, &second, true)).ends().await, &second);
+        assert_eq!(bench.lane().await, before, "nothing was written");
+    });
+}
+
+#[test]
+fn a_table_with_versions_is_asked_once_more_before_its_first_frame_is_sent() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..30);
+        bench.drain_and_exit().await.expect("drains");
+        let second = TokenTable::replacing("d.second", KEYS, bench.runtime.clone());
+        let running = Process::start(with(&bench, &second, false));
+        while bench.lane().await.table("d.second").is_none() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        put_another(&second);
+        bench.push(30..50);
+        is_refused(running.ends().await, &second);
+        // Nor does the next owner send what is sealed for it.
+        is_refused(Process::start(with(&bench, &second, true)).ends().await, &second);
+        // Once the clock has passed them, as it were, all of it arrives.
+        second.world.lock().expect("no panic").rows.clear();
+        Process::start(with(&bench, &second, true)).ends().await.expect("drains");
+        let ids = second.world.lock().expect("no panic").ids();
+        assert!(ids.keys().all(|id| (30..50).contains(id)) && ids.len() as u64 >= KEYS, "{ids:?}");
     });
 }

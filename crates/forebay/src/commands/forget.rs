@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use dataflow::Runtime;
-use engine::forget::{ForgetError, Leaving, Named, Request};
+use engine::forget::{ForgetError, Leaving, Left, Named, Request};
 use engine::{Status, TokioRuntime};
 use pipeline::config::model::Pipeline;
 use pipeline::replays;
@@ -22,6 +22,7 @@ use pipeline::wiring;
 
 use self::next::Next;
 use crate::console::{Exit, PipelineFile, print, say};
+use admin::dead_letters::replays_waiting;
 use admin::running;
 
 /// How long the journal must stand still before it counts as nobody's: an owner that works settles within a second.
@@ -43,8 +44,8 @@ position is forgotten too: reading then begins where `start` says (`latest` skip
 unless `dedup` still knows their keys.
 
 Exit codes: 0; 2 if the pipeline does not read what is named, or if the command cannot ask for confirmation (no terminal, no --yes); \
-3 if a process runs the pipeline; 1 if the store cannot be read or written, or you did not confirm; 4 if the journal is damaged, or the pipeline has another \
-name.
+3 if a process runs the pipeline; 1 if the store cannot be read or written, or you did not confirm; 4 if the journal is damaged, the pipeline has another \
+name, or replayed dead letters wait to be read.
 
 ", running_means!()))]
 #[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["topic", "partition", "files", "stream", "input"])))]
@@ -117,6 +118,11 @@ impl Forget {
         if !self.take_over && running::ask(pipeline).await.is_ok() {
             return Ok(refuse(&ForgetError::Running));
         }
+        let waiting = replays_waiting(&store, &folder, &lane).await?;
+        if let Some(why) = refused_for_replays(waiting, self.from_start, &leaving) {
+            tracing::error!("{why}");
+            return Ok(Exit::Person);
+        }
         let next = next::of(pipeline, &lane, &leaving).await?;
         say(self.announced(pipeline, &leaving, &next)?.trim_end());
         if !self.yes && !std::io::stdin().is_terminal() {
@@ -167,12 +173,9 @@ impl Forget {
         let mut text = String::new();
         writeln!(text, "pipeline `{}` will read no more of:", pipeline.pipeline)?;
         for left in &leaving.partitions {
-            writeln!(
-                text,
-                "  {} (read up to position {})",
-                shown(&left.partition),
-                position::shown(left.next)
-            )?;
+            let (name, at) = (shown(&left.partition), position::shown(left.next));
+            let kept = if is_log(left) { "; this position is kept" } else { "" };
+            writeln!(text, "  {name} (read up to position {at}{kept})")?;
         }
         if leaving.inserts > 0 {
             writeln!(
@@ -216,6 +219,24 @@ fn partition(text: &str) -> Result<Named, String> {
         text.rsplit_once('/').filter(|(stream, _)| !stream.is_empty()).ok_or("write it as `topic/number`")?;
     let index = index.parse().map_err(|_| format!("`{index}` is no partition's number"))?;
     Ok(Named { input: None, stream: Some(stream.to_owned()), index: Some(index) })
+}
+
+fn is_log(left: &Left) -> bool {
+    *left.partition.stream == *replays::STREAM
+}
+
+/// Why nothing is forgotten while so many records of dead letters wait to be replayed; `None` if they do not matter.
+fn refused_for_replays(waiting: u64, from_start: bool, leaving: &Leaving) -> Option<String> {
+    let means = match leaving.partitions.iter().any(is_log) {
+        _ if waiting == 0 => return None,
+        true => "would wait until this input is read again, because they are read through it",
+        false if from_start => "may be of records that are read a second time from where `start` says",
+        false => return None,
+    };
+    Some(format!(
+        "{waiting} records of dead letters wait to be replayed, and {means}, so nothing was forgotten. Deliver them first: `forebay run FILE --drain`, or \
+         `forebay dead-letters replay FILE` if the source cannot be read"
+    ))
 }
 
 /// On one line, whatever a file is called.

@@ -3,7 +3,7 @@
 //! Owns the options and what is printed. Does not own where a word leads ([`admin::rewind`]), nor the conditions and the record
 //! (`engine::rewind`).
 
-use admin::dead_letters::{Table, clock, position_in_log};
+use admin::dead_letters::{Table, clock, replays_waiting};
 use admin::fields;
 use dataflow::position;
 use std::fmt::Write as _;
@@ -13,18 +13,16 @@ use std::time::Duration;
 
 use admin::rewind::{Chosen, To, left_out, targets};
 use admin::running;
-use anyhow::Context;
 use clap::Args;
 use dataflow::Runtime;
 use engine::rewind::{Request, RewindError};
 use engine::{Status, TokioRuntime, change};
 use pipeline::config::model::Pipeline;
-use pipeline::replays::{Log, STREAM};
+use pipeline::replays::STREAM;
 use pipeline::wiring;
 use protocol::Lane;
 use protocol::record::{Move, Rewind};
 use serde_json::{Value, json};
-use store::Store;
 
 use crate::console::{Exit, print};
 
@@ -158,12 +156,6 @@ impl Options {
         let streams = self.topic.iter().chain(&self.files).cloned().collect();
         Chosen { input: self.input.clone(), streams, partitions: self.partition.clone() }
     }
-}
-
-/// Records of the replay log that were not read yet.
-async fn replays_waiting(store: &Arc<dyn Store>, folder: &str, lane: &Lane) -> anyhow::Result<u64> {
-    let extent = Log::new(store.clone(), folder).extent().await.context("the replay log cannot be read")?;
-    Ok(extent.map_or(0, |(_, end)| end.saturating_sub(position_in_log(lane))))
 }
 
 /// The letters of records that are read again, and the others, if the server says how many they are.

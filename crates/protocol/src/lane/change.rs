@@ -111,6 +111,7 @@ impl Lane {
     }
 
     pub(super) fn rewind(&mut self, rewind: &Rewind) {
+        self.newest_ms = self.newest_ms.max(rewind.at_ms);
         let kept = self.states_but(&rewind.emptied);
         self.keep_states(&kept);
         self.discard(rewind.discarded);

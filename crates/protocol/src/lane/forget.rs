@@ -8,6 +8,8 @@
 //! | has the identity that was forgotten     | where it was left: no record is read twice, none is skipped |
 //! | has another identity, or none is known  | where the pipeline file says                                |
 //! | was forgotten with its position         | where the pipeline file says                                |
+//!
+//! Where it begins before the position that it was left at, the records between the two are read anew ([`super::passes`]).
 
 use std::collections::BTreeMap;
 
@@ -47,8 +49,8 @@ impl Lane {
     pub fn left(&self, input: u32, stream: &str, index: u32) -> Option<&PartitionState> {
         let named = |(_, p): &(usize, &PartitionState)| p.is(input, stream, index);
         let (at, last) = self.partitions.iter().enumerate().rfind(named)?;
-        let from_start = *self.forgotten.get(&(at as u32))?;
-        (!from_start).then_some(last)
+        let gone = self.forgotten.get(&(at as u32))?;
+        (!gone.from_start).then_some(last)
     }
 
     /// For every partition which of those that had its name it is, counted by identity from 1. One that came back under its identity is the same;
@@ -98,14 +100,13 @@ impl Lane {
     }
 
     pub(super) fn forget(&mut self, forget: &Forget) {
-        self.forgotten.extend(forget.partitions.iter().map(|gone| (gone.partition, gone.from_start)));
+        for gone in &forget.partitions {
+            self.newest_ms = self.newest_ms.max(gone.at_ms);
+            self.forgotten.insert(gone.partition, *gone);
+        }
     }
 
     pub(super) fn forgotten_image(&self) -> Vec<Forgotten> {
-        let image = |(partition, from_start): (&u32, &bool)| Forgotten {
-            partition: *partition,
-            from_start: *from_start,
-        };
-        self.forgotten.iter().map(image).collect()
+        self.forgotten.values().copied().collect()
     }
 }

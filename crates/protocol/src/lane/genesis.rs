@@ -52,7 +52,7 @@ impl Lane {
         }
     }
 
-    pub(super) fn genesis(&mut self, genesis: &Genesis) {
+    pub(super) fn genesis(&mut self, record: &Record, genesis: &Genesis) {
         if self.pipeline.is_empty() {
             self.pipeline.clone_from(&genesis.pipeline);
             self.steps.clone_from(&genesis.steps);
@@ -67,6 +67,7 @@ impl Lane {
         for (partition, p) in (known..).zip(&genesis.partitions) {
             self.pass_from_start(partition, p.next());
         }
+        self.pass_again(known, &genesis.partitions, self.newest_ms.max(record.written_at_ms));
         self.partitions.extend(genesis.partitions.iter().map(|p| partition_state(p, first_time(p))));
         self.tables.extend(genesis.tables.iter().map(TableState::new));
     }

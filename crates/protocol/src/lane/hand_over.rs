@@ -15,7 +15,7 @@
 //! | begins a partition that another lane reads              | C1                                                            |
 
 use super::{Lane, PartitionState, Violation, violation};
-use crate::record::{HandOver, HandedOver, PartitionGenesis, Record, TakenOver};
+use crate::record::{Forgotten, HandOver, HandedOver, PartitionGenesis, Record, TakenOver};
 
 /// The partitions that the lane `from`, of the number `from_number`, has handed to the lane `to`, of the number `to_number`, and that `to` has
 /// not taken yet: each as the genesis that takes it. Left out are those of inputs that `to` does not know: it learns an input by the
@@ -79,7 +79,8 @@ impl Lane {
 
     pub(super) fn hand_over(&mut self, seq: u64, hand_over: &HandOver) {
         for partition in &hand_over.partitions {
-            self.forgotten.insert(*partition, false);
+            let gone = Forgotten { partition: *partition, ..Forgotten::default() };
+            self.forgotten.insert(*partition, gone);
             self.handed_over.push(HandedOver { partition: *partition, to: hand_over.to, seq });
         }
     }

@@ -42,6 +42,7 @@ impl Lane {
             rewound: self.rewound_image(),
             before: Some(self.before).filter(|before| *before != Before::default()),
             passes: self.passes_image(),
+            newest_ms: self.newest_ms,
             handed_over: self.handed_over.clone(),
             next_version: self.next_version,
         }
@@ -65,12 +66,13 @@ impl Lane {
             absorbed: image.absorbed.unwrap_or_default(),
             deltas: image.deltas.clone(),
             fates: image.fates.clone(),
-            forgotten: image.forgotten.iter().map(|f| (f.partition, f.from_start)).collect(),
+            forgotten: image.forgotten.iter().map(|gone| (gone.partition, *gone)).collect(),
             former_names: image.former_names.clone(),
             parts: image.parts.clone(),
             handed_over: image.handed_over.clone(),
             next_version: image.next_version,
             passes: passes::from_image(&image.passes),
+            newest_ms: image.newest_ms,
             before: image.before.unwrap_or_default(),
             rewound: image.rewound.iter().map(|r| (r.partition, r.read_to())).collect(),
             ..Self::new()

@@ -2,21 +2,24 @@
 //!
 //! Owns the ranges, so that a dead letter from before such a moment is told from one of the record's newest reading: the first is of a record that has
 //! another outcome, or will have one. Does not own what is done with such letters (`admin::dead_letters`), nor the records that begin a range
-//! ([`super::change`], [`super::removal`]).
+//! ([`super::change`], [`super::removal`], [`super::forget`]).
 //!
 //! | what happens                                        | positions that are read anew since then                        |
 //! |-----------------------------------------------------|----------------------------------------------------------------|
 //! | a partition is moved back                           | from where it goes to where it stood                           |
 //! | a partition is moved on                             | those in between are not read after all: what was so before holds |
 //! | a partition is read first behind a reset or deletion | all from its first position on                                |
+//! | a partition that was forgotten comes back, in any input, before the position that it was left at | from where it begins to that position |
 //!
-//! Moments are the wall clock's of whoever gave the command, and letters carry that of the process that sealed them: a command waits until a journal has stood
-//! still for seconds, so clocks may differ by as much.
+//! Moments are wall clocks': that of whoever gave the command, or, for a partition that comes back, of the owner that begins to read it, so that rows which were sealed
+//! before the `forget` and refused after it are of the earlier reading. Letters carry the clock of the process that sealed them. Clocks differ, so a moment is never before
+//! one that the journal names already ([`Lane::moment_after`]): no letter of an earlier reading is taken for one of the newest, which would write its rows twice. If a clock
+//! was ahead, letters that are sealed until the others have reached it count as earlier ones; `--again` replays them.
 
 use std::collections::BTreeMap;
 
 use super::Lane;
-use crate::record::{PassImage, Position};
+use crate::record::{PartitionGenesis, PassImage, Position};
 
 /// Ranges that one partition keeps apart. Beyond it the lowest two become one that is read anew for ever: a letter there is never taken for a new one.
 pub const PASSES_MAX: usize = 64;
@@ -120,6 +123,34 @@ impl Lane {
             let passes = begun(&[], next, Position::MAX, self.before.until_ms);
             self.passes.insert(partition, passes);
         }
+    }
+
+    /// Partitions are read first, with indexes from `first` on. What others of their names and identities were read to before they were forgotten
+    /// is read anew since `since_ms`. A program that said no time of a `forget` began nothing by it.
+    pub(super) fn pass_again(&mut self, first: u32, partitions: &[PartitionGenesis], since_ms: i64) {
+        // By names: a source of files begins with thousands of partitions.
+        let mut left = BTreeMap::<_, (Position, usize)>::new();
+        for (at, _) in self.forgotten.iter().filter(|(_, gone)| gone.at_ms > 0) {
+            let known = self.partitions.get(*at as usize).filter(|p| !p.identity.is_empty());
+            let Some(p) = known else { continue };
+            let (stood, newest) = left.entry((p.stream.as_str(), p.index, p.identity.as_str())).or_default();
+            (*stood, *newest) = (p.next.max(*stood), *at as usize);
+        }
+        let again = |(partition, p): (u32, &PartitionGenesis)| {
+            let (stood, newest) = *left.get(&(p.stream.as_str(), p.index, p.identity.as_str()))?;
+            let passes = match self.passes_of(newest) {
+                [] => self.passes_of(partition as usize),
+                passes => passes,
+            };
+            (p.next() < stood).then(|| (partition, begun(passes, p.next(), stood, since_ms)))
+        };
+        let again: Vec<(u32, Vec<Pass>)> = (first..).zip(partitions).filter_map(again).collect();
+        self.passes.extend(again);
+    }
+
+    /// A moment behind all that the journal names, Unix milliseconds: right behind `now_ms`, or later if the clock of a writer before was ahead of it.
+    pub fn moment_after(&self, now_ms: i64) -> i64 {
+        now_ms.max(self.newest_ms).saturating_add(1)
     }
 
     pub(super) fn passes_image(&self) -> Vec<PassImage> {

@@ -50,6 +50,7 @@ impl Lane {
     /// What is true behind a removal.
     pub(super) fn from_removal(record: &Record, removal: &Removal) -> Result<Self, Violation> {
         super::hostile::check_place(record)?;
+        let before = removal.before.unwrap_or_default();
         Ok(Self {
             next_seq: record.seq.saturating_add(1),
             epoch: record.epoch,
@@ -58,7 +59,8 @@ impl Lane {
             // Nothing before it counts, as with a checkpoint.
             newest_checkpoint: Some(record.seq),
             removed: Some(Removed { is_done: removal.is_done }),
-            before: removal.before.unwrap_or_default(),
+            newest_ms: record.written_at_ms.max(before.until_ms),
+            before,
             ..Self::new()
         })
     }

@@ -124,6 +124,9 @@ pub struct LaneImage {
     /// Positions that are read anew; of one partition in their order.
     #[prost(message, repeated, tag = "21")]
     pub passes: Vec<PassImage>,
+    /// The latest moment that a record up to here names, Unix milliseconds; 0 in records of earlier programs.
+    #[prost(int64, tag = "22")]
+    pub newest_ms: i64,
 }
 
 /// What a lane knows of the pipelines that had its name before, of which dead letters may be left.

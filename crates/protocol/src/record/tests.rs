@@ -119,6 +119,7 @@ fn samples() -> Vec<(&'static str, Record)> {
         parts: vec![],
         before: None,
         passes: Vec::new(),
+        newest_ms: 0,
         rewound: vec![],
         handed_over: vec![],
         next_version: 0,
@@ -131,7 +132,8 @@ fn samples() -> Vec<(&'static str, Record)> {
     let place = RecordPlace::new(2, 41);
     let refused = Refusal { table: 1, ordinal: 4, piece: 3, record: Some(place) };
     let forgotten =
-        vec![Forgotten { partition: 2, from_start: false }, Forgotten { partition: 5, from_start: true }];
+        [(2, false), (5, true)].map(|(partition, from_start)| Forgotten { partition, from_start, at_ms: 0 });
+    let forgotten = Vec::from(forgotten);
     let with_fates = LaneImage { fates: fates.clone(), ..LaneImage::default() };
     let with_views = Sighting { feeds_views: true, facts: ::bytes::Bytes::new(), ..server() };
     let told = PieceImage { question: Some(question()), verdict: 2, ..PieceImage::default() };

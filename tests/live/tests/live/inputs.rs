@@ -307,6 +307,41 @@ fn dead_letters_of_each_input_are_replayed_through_its_own_steps() {
 }
 
 #[test]
+fn an_input_that_is_forgotten_leaves_the_replays_of_the_others_alone() {
+    let Some(case) = Case::begin("inputs_forget") else { return };
+    let table = case.table("id String, n Int32", "id");
+    let (one, two) = ("inputs_forget_one", "inputs_forget_two");
+    let pipeline = case.pipeline().input("one", one, "").input("two", two, "");
+    let feeds = [one, two].map(|topic| Feed::new(case.kafka(), topic));
+    feeds[0].spread((0..3).map(|n| format!(r#"{{"id":"a{n}","n":{n}}}"#)));
+    // Too much for 32 bits.
+    feeds[1].spread([r#"{"id":"b0","n":3000000000}"#]);
+    pipeline.drain();
+    assert_eq!((table.count(), table.dead_letters().count()), (3, 1));
+    table.ask("ALTER TABLE {t} MODIFY COLUMN n Int64");
+
+    // The first input carries the replay log, with records of the second.
+    pipeline.dead_letters("replay", &["--no-wait", "--json"]).success().expect("a replay");
+    let refused = pipeline.run_tool(&["forget"], &["--input", "one", "--from-start", "--yes"]);
+    assert!(refused.stderr.contains("`forebay run FILE --drain`"), "{}", refused.stderr);
+    pipeline.drain();
+    let of_two = "SELECT id FROM {t} WHERE id = 'b0'";
+    assert_eq!(table.rows(of_two).len(), 1);
+
+    pipeline
+        .run_tool(&["forget"], &["--input", "one", "--from-start", "--yes"])
+        .success()
+        .expect("forgotten");
+    pipeline.drain();
+    assert_eq!(table.rows(of_two).len(), 1, "the replay was read once");
+    assert_eq!(table.count_and_distinct("id"), (3 + 3 + 1, 4), "those of the first input are read again");
+    // And the log is read on.
+    let again = pipeline.dead_letters("replay", &["--again", "--json"]).success().expect("a replay");
+    assert_eq!(again.stdout.matches("\"written\"").count(), 1, "{}", again.stdout);
+    assert_eq!(table.rows(of_two).len(), 2);
+}
+
+#[test]
 fn a_window_aggregates_the_rows_of_both_inputs_each_by_its_own_time() {
     let Some(case) = Case::begin("inputs_window") else { return };
     let columns =

@@ -1,3 +1,6 @@
+use protocol::lane::PartitionState;
+use protocol::record::{Before, Forgotten};
+
 use super::*;
 
 fn head(letter: Letter, time_ms: i64, origin: &str) -> Head {
@@ -85,4 +88,59 @@ fn a_place_is_read_as_it_is_shown() {
         assert_eq!(read, Some(Letter { print: 0, ..letter }));
     }
     assert_eq!(first_place("#00ff/0"), None);
+}
+
+fn partition(stream: &str) -> PartitionState {
+    PartitionState {
+        input: 0,
+        stream: stream.into(),
+        index: 0,
+        identity: "id".into(),
+        next: 50,
+        leader_epoch: -1,
+        time_ms_max: 0,
+        taken_over: None,
+    }
+}
+
+#[test]
+fn letters_are_chosen_anew_behind_a_reset_a_move_and_a_forget() {
+    let chosen = Lane { partitions: vec![partition("t")], ..Lane::new() };
+    let pass = Pass { from: 0, end: 50, since_ms: 70, earlier_ms: 0 };
+    let reset = Lane { before: Before { until_ms: 70, ..Before::default() }, ..chosen.clone() };
+    let moved_back = Lane { passes: BTreeMap::from([(0, vec![pass])]), ..chosen.clone() };
+    // By a program that said no time.
+    let moved_before = Lane { rewound: BTreeMap::from([(0, 50)]), ..chosen.clone() };
+    let gone = Forgotten { partition: 0, from_start: true, at_ms: 70 };
+    let forgotten = Lane { forgotten: BTreeMap::from([(0, gone)]), ..chosen.clone() };
+    let came_back = Lane {
+        partitions: vec![partition("t"), partition("t")],
+        passes: BTreeMap::from([(1, vec![pass])]),
+        ..forgotten.clone()
+    };
+    for now in [&reset, &moved_back, &moved_before, &forgotten] {
+        assert!(has_moved(&chosen, now), "{now:?}");
+    }
+    assert!(has_moved(&forgotten, &came_back));
+}
+
+#[test]
+fn letters_stay_chosen_while_the_pipeline_goes_on_and_finds_other_streams() {
+    let pass = |since_ms| vec![Pass { from: 0, end: u128::MAX, since_ms, earlier_ms: 0 }];
+    let chosen = Lane {
+        partitions: vec![partition("t")],
+        passes: BTreeMap::from([(0, pass(70))]),
+        before: Before { until_ms: 70, ..Before::default() },
+        ..Lane::new()
+    };
+    let read_on = PartitionState { next: 60, ..partition("t") };
+    let now = Lane {
+        next_seq: 9,
+        epoch: 2,
+        newest_ms: 90,
+        partitions: vec![read_on, partition("new")],
+        passes: BTreeMap::from([(0, pass(70)), (1, pass(70))]),
+        ..chosen.clone()
+    };
+    assert!(!has_moved(&chosen, &now));
 }

@@ -22,7 +22,7 @@ fn every_outcome_has_its_word() {
 #[test]
 fn a_row_is_written_once_its_insert_is_settled_and_a_dead_letter_once_it_is_refused() {
     use protocol::lane::{PartitionState, TableState};
-    use protocol::record::{Fates, Unsettled};
+    use protocol::record::{Fates, Forgotten, Unsettled};
 
     let table = |name: &str, frontier| TableState {
         name: name.into(),
@@ -49,4 +49,10 @@ fn a_row_is_written_once_its_insert_is_settled_and_a_dead_letter_once_it_is_refu
     lane.fates = vec![Fates { partition: 0, from: 4, codes: vec![1, 5, 1, 3], unsettled }];
     let told: Vec<&str> = (4..9).map(|position| outcome(&lane, "d.letters", position).word()).collect();
     assert_eq!(told, ["written", "dead_letter", "sealed", "duplicate", "waiting"]);
+    // The input that carries the log is forgotten, and comes back.
+    lane.forgotten.insert(0, Forgotten { partition: 0, from_start: false, at_ms: 1 });
+    assert_eq!(outcome(&lane, "d.letters", 7).word(), "duplicate");
+    lane.partitions.push(PartitionState { next: 9, ..lane.partitions[0].clone() });
+    assert_eq!(outcome(&lane, "d.letters", 7).word(), "duplicate");
+    assert_eq!(outcome(&lane, "d.letters", 9).word(), "waiting");
 }

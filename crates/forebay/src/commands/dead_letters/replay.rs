@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admin::dead_letters::anew::has_moved;
 use admin::dead_letters::choose::{Choice, pieces, record};
 use admin::dead_letters::follow::{Follower, Progress};
 use admin::dead_letters::letters::{Head, batches};
@@ -29,6 +30,7 @@ use pipeline::replays::{Log, STREAM, object};
 use pipeline::wiring;
 use pipeline::wiring::{Known, Reads};
 use protocol::Lane;
+use store::Store;
 
 use super::filter::Filter;
 use super::results;
@@ -64,8 +66,8 @@ for the pipeline's next start.
 Results: written, duplicate, filtered, late, dead_letter (it failed again, or the server refused its row later; the new \
 letter is named), sealed (its insert is not settled yet), waiting (not read yet).
 
-Exit codes: 0 if no record failed again; 1 if one did or the wait timed out; 2 for an error in the command line or the \
-file; 3 if another process took over the pipeline meanwhile; 4 if you must decide something.")]
+Exit codes: 0 if no record failed again; 1 if one did, the wait timed out, or the pipeline was reset or moved meanwhile; \
+2 for an error in the command line or the file; 3 if another process took over the pipeline meanwhile; 4 if you must decide something.")]
 pub struct Replay {
     #[command(flatten)]
     file: PipelineFile,
@@ -102,6 +104,48 @@ pub struct Replay {
     /// Prints one JSON object per line for each letter.
     #[arg(long)]
     json: bool,
+}
+
+/// Where the chosen records are put.
+struct Place<'a> {
+    /// The letters.
+    table: &'a Table,
+    log: &'a Log,
+    store: &'a Arc<dyn Store>,
+    folder: &'a str,
+    /// The lane when the letters were chosen.
+    chosen_at: &'a Lane,
+}
+
+impl Place<'_> {
+    /// Asked right before each put: letters that were chosen before a `reset` or `forget` may be of records that are read again behind it.
+    async fn check_not_moved(&self) -> anyhow::Result<()> {
+        let now = engine::journal::load(&**self.store, self.folder).await;
+        let now = now.context("the journal cannot be read")?;
+        match moved(self.chosen_at, &now) {
+            None => Ok(()),
+            Some(why) => bail!(
+                "pipeline `{}` {why}. Run the same command again for those that are left",
+                self.table.pipeline
+            ),
+        }
+    }
+}
+
+/// What has become of the pipeline since the letters were chosen, so that they must not be put; `None` if they may.
+fn moved(chosen_at: &Lane, now: &Lane) -> Option<&'static str> {
+    if !has_moved(chosen_at, now) {
+        return None;
+    }
+    Some(match now.removed.is_some() || now.before != chosen_at.before {
+        true => {
+            "was reset or deleted after the letters were chosen, so no more of them are replayed: if it runs again, it reads their records from where `start` says"
+        }
+        false => {
+            "was moved by `reset --to` or `forget` after the letters were chosen, and may read their records again: those that are in the replay log by now are \
+             replayed, the others are not"
+        }
+    })
 }
 
 /// What the wait ended with.
@@ -150,7 +194,8 @@ impl Replay {
         if self.dry_run {
             return results::print_choice(&choice, self.json);
         }
-        let placed = self.place((&table, &condition, &inputs), &choice, &log, &mut memory, &*runtime).await?;
+        let into = Place { table: &table, log: &log, store: &store, folder: &folder, chosen_at: &lane };
+        let placed = self.place(&into, (&condition, &inputs), &choice, &mut memory, &*runtime).await?;
         if let Err(error) = log.retire(&memory, &lane).await {
             tracing::warn!(%error, "replays that were read are not retired this time");
         }
@@ -186,9 +231,9 @@ impl Replay {
     /// meanwhile are left to it.
     async fn place(
         &self,
-        (table, condition, inputs): (&Table, &str, &Inputs),
+        into: &Place<'_>,
+        (condition, inputs): (&str, &Inputs),
         choice: &Choice,
-        log: &Log,
         memory: &mut Memory,
         runtime: &dyn Runtime,
     ) -> anyhow::Result<Vec<(Head, Option<u64>)>> {
@@ -204,15 +249,15 @@ impl Replay {
                 // Letters that leave their record to another one weigh more than they said.
                 if bytes > object::BYTES_MAX {
                     inputs.check(records.iter().map(|record: &object::Replayed| record.input.as_str()))?;
-                    self.append(table, std::mem::take(&mut records), log, memory, runtime).await?;
+                    self.append(into, std::mem::take(&mut records), memory, runtime).await?;
                     bytes = 0;
                 }
-                let whole = table.whole(condition, batch).await?;
+                let whole = into.table.whole(condition, batch).await?;
                 bytes += whole.iter().map(|whole| whole.raw.len()).sum::<usize>();
                 records.extend(whole.iter().map(|whole| record(whole, &|stream| inputs.of_stream(stream))));
             }
             inputs.check(records.iter().map(|record| record.input.as_str()))?;
-            self.append(table, records, log, memory, runtime).await?;
+            self.append(into, records, memory, runtime).await?;
             placed.extend(piece.iter().map(|head| (head.clone(), memory.place(&head.letter))));
         }
         placed.extend(choice.already.iter().map(|head| (head.clone(), memory.place(&head.letter))));
@@ -221,9 +266,8 @@ impl Replay {
 
     async fn append(
         &self,
-        table: &Table,
+        into: &Place<'_>,
         mut records: Vec<object::Replayed>,
-        log: &Log,
         memory: &mut Memory,
         runtime: &dyn Runtime,
     ) -> anyhow::Result<()> {
@@ -239,18 +283,19 @@ impl Replay {
             let object = Object {
                 first: memory.end,
                 made_at_ms: runtime.wall_ms(),
-                table: table.name.clone(),
+                table: into.table.name.clone(),
                 nonce: runtime.random().to_le_bytes().to_vec(),
                 records,
             };
-            let put = log.append_behind(memory, &object).await;
+            into.check_not_moved().await?;
+            let put = into.log.append_behind(memory, &object).await;
             if put.context("the records could not be put into the replay log")? {
                 memory.add(&object);
                 return Ok(());
             }
             // Another replay was first: what it took is left out.
             records = object.records;
-            *memory = log.memory(memory.lane_next).await?;
+            *memory = into.log.memory(memory.lane_next).await?;
         }
         bail!("{RACES_MAX} other replays came first; try again")
     }
@@ -384,3 +429,6 @@ async fn drain(pipeline: &Pipeline) -> anyhow::Result<Exit> {
         exit = run::obey(&mut signals, &stop) => exit,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,7 +61,8 @@ fn genesis_of(stream: &str, identity: &str, next: u64) -> Body {
 }
 
 fn forget(partition: u32, from_start: bool) -> Body {
-    Body::Forget(Forget { partitions: vec![Forgotten { partition, from_start }], by: "test".into() })
+    let partitions = vec![Forgotten { partition, from_start, at_ms: 0 }];
+    Body::Forget(Forget { partitions, by: "test".into() })
 }
 
 #[test]

@@ -61,9 +61,7 @@ pub async fn look(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Fo
         }
     }
     questions(&lane, tables, found).await;
-    if lane.pipeline.is_empty() {
-        rows_there(pipeline, tables, found).await;
-    }
+    rows_there(pipeline, tables, &lane, found).await;
     let records = if lane.has_run() { lane.next_seq } else { 0 };
     found.notes.push(match records {
         0 => "the store has nothing of this pipeline: a start begins at the source's start".to_owned(),
@@ -81,11 +79,12 @@ pub async fn look(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Fo
     Some(Stored { store, lane })
 }
 
-/// Tables with rows that a first start would ask about: it may be that it writes them a second time.
-async fn rows_there(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Found) {
+/// Tables with rows that a start would ask about: it may be that it writes them a second time, or that its own have lesser versions.
+async fn rows_there(pipeline: &Pipeline, tables: &[Arc<dyn Table>], lane: &Lane, found: &mut Found) {
     for target in pipeline.targets() {
         let name = target.clickhouse.full_name();
-        let Some(table) = tables.iter().find(|table| table.name() == name) else { continue };
+        let table = tables.iter().find(|table| table.name() == name);
+        let Some(table) = table.filter(|table| start::must_ask(lane, &***table)) else { continue };
         let path = format!("{}.clickhouse.table", target.path);
         match table.objects_to_first_start().await {
             Ok(None) => {}
