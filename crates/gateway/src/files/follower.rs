@@ -20,7 +20,8 @@
 //! | the copy of one that was emptied    | that one from now on                                                   |
 //! | any other one                       | new, and read from its start                                           |
 //!
-//! A file is checked by its first 1,024 bytes *after* each piece was read from it, so a piece of what has replaced it is never taken for its own.
+//! A file is checked by its first 1,024 bytes, and by as many before the position that it was read to, *after* each piece was read from it, so a piece of what has
+//! replaced it is never taken for its own.
 
 mod copied;
 mod left_out;

@@ -70,6 +70,14 @@ impl Mark {
         files::hash_before(file, at).ok().flatten().map_or_else(Self::default, |hash| Self { at, hash })
     }
 
+    /// Whether a file that reaches the position has other bytes before it: what was read of it is not there any more. False if no position is known.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn differs(self, file: &File) -> std::io::Result<bool> {
+        Ok(self.at > 0 && files::hash_before(file, self.at)?.is_some_and(|hash| hash != self.hash))
+    }
+
     /// Whether the file has the same bytes there, and that is no earlier position than `read`.
     pub fn fits(self, file: &File, read: u64) -> bool {
         self.at > 0 && self.at >= read && Self::of(file, self.at) == self

@@ -343,17 +343,16 @@ impl Fetch {
                 return Err(Stop::Closed);
             }
             match result {
-                Ok(topics) => match self.check(&topics) {
+                Ok(topics) => match slot::refusal(self.slots.iter().map(|slot| &slot.from), &topics) {
                     None => {
                         self.confirmed = Some(asked);
                         self.must_confirm = false;
                         self.misses = 0;
                         return Ok(topics);
                     }
-                    Some(error) => {
-                        let is_missing = self.options.topics.iter().any(|name| !topics.contains_key(name));
+                    Some((error, is_final)) => {
                         self.misses += 1;
-                        if !is_missing || self.misses >= MISSES_MAX {
+                        if is_final || self.misses >= MISSES_MAX {
                             return Err(Stop::Failed(error));
                         }
                         self.away(format!("kafka: {error}; asking again"))?;
@@ -366,11 +365,6 @@ impl Fetch {
                 return Err(Stop::Closed);
             }
         }
-    }
-
-    fn check(&self, topics: &BTreeMap<String, Topic>) -> Option<SourceError> {
-        let of = |slot: &Slot| slot::check(&slot.from, topics.get(&*slot.from.partition.stream)).err();
-        self.slots.iter().find_map(of)
     }
 }
 

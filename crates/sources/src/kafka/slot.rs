@@ -1,7 +1,9 @@
 //! What is known of one partition while it is read, and when reading it must stop. Pure.
 //!
 //! Owns the partition's place, and the refusal of a topic that was made anew, of an offset that is not held and of a batch that cannot be
-//! read, with the command that gives them up. Does not own the fetching, which `kafka::fetch` and `direct::broker` do with it.
+//! read, with the command that gives them up, or the setting that reads it. Does not own the fetching, which `kafka::fetch` and `direct::broker` do with it.
+
+use std::collections::BTreeMap;
 
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::position::{self, Position};
@@ -49,8 +51,7 @@ pub(super) fn check(from: &ReadFrom, topic: Option<&Topic>) -> Result<(), Source
             from.identity
         ));
     };
-    // An empty identity was recorded from a cluster without topic ids; it cannot be compared.
-    if !from.identity.is_empty() && topic.id != from.identity {
+    if is_another(from, topic) {
         return refuse(format!(
             "topic `{name}` was deleted and made anew: its id was `{}` and is `{}`, so its offsets stand for other records; \
              to read the new topic, run `forebay forget FILE --topic {name}` and start again: it is then read from where `start` says, and \
@@ -67,6 +68,33 @@ pub(super) fn check(from: &ReadFrom, topic: Option<&Topic>) -> Result<(), Source
         ));
     }
     Ok(())
+}
+
+/// Whether the topic is another one than was recorded. An empty identity was recorded from a cluster without topic ids; it cannot be compared.
+fn is_another(from: &ReadFrom, topic: &Topic) -> bool {
+    !from.identity.is_empty() && topic.id != from.identity
+}
+
+/// Checks all that is read against an answer: the first refusal, and whether it is final. Another id is, and comes first. What is not there may be
+/// unknown to the broker that answered: it has just started, or is behind.
+pub(super) fn refusal<'a>(
+    read: impl Iterator<Item = &'a ReadFrom>,
+    topics: &BTreeMap<String, Topic>,
+) -> Option<(SourceError, bool)> {
+    let refused = read.filter_map(|from| {
+        let topic = topics.get(&*from.partition.stream);
+        let error = check(from, topic).err()?;
+        Some((error, topic.is_some_and(|topic| is_another(from, topic))))
+    });
+    refused.min_by_key(|(_, is_final)| !is_final)
+}
+
+/// The refusal of a batch in a format that only librdkafka reads, at or after offset `next`.
+pub(super) fn old_format(partition: &Partition, next: u64, why: &str) -> SourceError {
+    let message = format!(
+        "`{partition}` cannot be fetched directly at or after offset `{next}`: {why}; give the source `fetch: librdkafka`, which reads it"
+    );
+    SourceError::new(SourceFault::Config, message).at(partition)
 }
 
 /// The refusal of a batch that cannot be read, at or after offset `next`; `end` is the offset after it, if that is known.

@@ -213,6 +213,38 @@ fn a_partition_is_checked_by_its_topic_id() {
 }
 
 #[test]
+fn only_another_id_is_final_and_it_comes_before_what_a_broker_may_not_know() {
+    let topic =
+        |id: &str, count| Topic { id: id.into(), partitions: (0..count).collect(), leaders: BTreeMap::new() };
+    let from = |stream: &str, index| ReadFrom {
+        partition: Partition::new(stream, index),
+        identity: "one".into(),
+        next: 5,
+        leader_epoch: NO_LEADER_EPOCH,
+    };
+    let read = [from("a", 0), from("a", 1), from("b", 0)];
+    let refused = |a: Topic, b: Option<Topic>| {
+        let mut topics = BTreeMap::from([("a".to_owned(), a)]);
+        topics.extend(b.map(|b| ("b".to_owned(), b)));
+        slot::refusal(read.iter(), &topics).map(|(error, is_final)| (error.message, is_final))
+    };
+    assert_eq!(refused(topic("one", 2), Some(topic("one", 1))), None);
+    let (message, is_final) = refused(topic("one", 1), Some(topic("one", 1))).expect("it lacks one");
+    assert!(message.contains("no partition `1`") && !is_final, "{message}");
+    let (message, is_final) = refused(topic("one", 2), None).expect("it lacks one");
+    assert!(message.contains("topic `b`") && message.contains("was deleted") && !is_final, "{message}");
+    let (message, is_final) = refused(topic("one", 1), Some(topic("two", 1))).expect("it is another");
+    assert!(message.contains("topic `b` was deleted and made anew") && is_final, "{message}");
+}
+
+#[test]
+fn a_batch_in_an_older_format_names_the_setting_that_reads_it() {
+    let error = slot::old_format(&Partition::new("events", 2), 5, "a batch has format `1`");
+    assert_eq!(error.fault, SourceFault::Config);
+    assert!(error.message.contains("`events/2`") && error.message.contains("`fetch: librdkafka`"), "{error}");
+}
+
+#[test]
 fn a_batch_that_cannot_be_read_names_the_command_that_goes_on_behind_it() {
     let partition = Partition::new("events", 2);
     let known = slot::unreadable(&partition, 5, "a batch is malformed", Some(9));

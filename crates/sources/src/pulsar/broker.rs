@@ -41,6 +41,8 @@ const IDLE: Duration = Duration::from_millis(100);
 const ROOM_WAIT: Duration = Duration::from_secs(5);
 /// What must come first comes at once, unless it is read from slow storage. A look takes a tenth of a second.
 const LOOKS_MAX: u32 = 300;
+/// How often it is asked whether more of an incomplete message is stored, and what waits behind one that was given up is read.
+const EXPIRE_EVERY: Duration = Duration::from_secs(1);
 /// Memory for unpacked entries that is kept for the next one.
 const SCRATCH_KEPT_MAX: usize = 16 << 20;
 
@@ -68,6 +70,8 @@ pub(super) struct Broker {
     /// What is to be handed out.
     pub(super) ready: Vec<Event>,
     pub(super) scratch: Vec<u8>,
+    /// When incomplete messages are looked after next.
+    pub(super) expire_at: Duration,
 }
 
 /// Why the thread ends.
@@ -137,6 +141,7 @@ impl Broker {
             }
             if !connection.has_frame() {
                 self.all_taken(&mut connection)?;
+                self.look_after(&mut connection)?;
             }
         }
     }
@@ -165,7 +170,7 @@ impl Broker {
             }
             if lead.should_ask() {
                 let request = connection.number();
-                lead.ask(request);
+                lead.ask(request, self.runtime.elapsed());
                 let get_last = Some(OfConsumer { consumer, request: Some(request) });
                 connection.say(&Wire { kind: Kind::GetLastMessageId as i32, get_last, ..Wire::default() })?;
             }
@@ -178,11 +183,7 @@ impl Broker {
 
     /// Nothing came for a moment.
     fn idle(&mut self, connection: &mut Connection) -> Result<(), Stop> {
-        match self.expire() {
-            Ok(false) => {}
-            Ok(true) => self.all_taken(connection)?,
-            Err((partition, trouble)) => self.hand_back(connection, &partition, trouble)?,
-        }
+        self.look_after(connection)?;
         let mut overdue = None;
         for (partition, lead) in &mut self.leads {
             // An empty topic owes nothing, and neither does one that was not answered for.
@@ -201,11 +202,26 @@ impl Broker {
         }
     }
 
-    /// Gives up messages that were waited for in vain, and reads what is behind them. True if there was one; an error names a partition that cannot be read.
+    /// Looks after incomplete messages, once in a while, also while other entries come all the time.
+    fn look_after(&mut self, connection: &mut Connection) -> Result<(), Stop> {
+        let now = self.runtime.elapsed();
+        if now < self.expire_at {
+            return Ok(());
+        }
+        self.expire_at = now + EXPIRE_EVERY;
+        match self.expire() {
+            Ok(false) => Ok(()),
+            Ok(true) => self.all_taken(connection),
+            Err((partition, trouble)) => self.hand_back(connection, &partition, trouble),
+        }
+    }
+
+    /// Reads what stands behind messages that were given up. True if a newest entry is to be asked for; an error names a partition that cannot be read.
     fn expire(&mut self) -> Result<bool, (Partition, Trouble)> {
-        let (now, mut any) = (self.runtime.elapsed(), false);
+        let mut any = false;
         for (partition, lead) in self.leads.iter_mut().filter(|(_, lead)| !lead.slot.chunks.is_empty()) {
-            lead.slot.chunks.expire(now);
+            // Before what waits is read: afterwards nothing may be incomplete.
+            any |= lead.recheck();
             let mut reading = Reading {
                 slot: &mut lead.slot,
                 ready: &mut self.ready,
@@ -221,10 +237,8 @@ impl Broker {
                 );
                 return Err((partition.clone(), Trouble::Unreadable(why)));
             }
-            if tell_given_up(&mut lead.slot) {
-                // The end is asked for once more, now that the position may pass.
-                (lead.end, any) = (None, true);
-            }
+            // The position may pass now; the end is asked for once more if all was read.
+            any |= tell_given_up(&mut lead.slot);
         }
         Ok(any)
     }

@@ -11,8 +11,15 @@
 //! | one that came before                                      | nothing: its producer did not know                                |
 //! | of a message that does not wait                           | nothing: the message was read before, or given up                 |
 //!
-//! A message is given up when its producer has sent a later one, when a chunk of it is missing, or when nothing more comes for [`SILENCE_MAX`]: its producer
-//! has been told by then that it failed.
+//! A message is given up when its producer will not complete it, and has been told so:
+//!
+//! | what shows it                                                                      | how long it takes         |
+//! |------------------------------------------------------------------------------------|---------------------------|
+//! | its producer has sent a later message, or a chunk is missing                       | no time                   |
+//! | all that is stored was read, and no chunk of it came                               | [`SILENCE_MAX`]           |
+//! | a producer has published behind its last chunk, and goes on to, by its own clock   | [`BEHIND_MAX_MS`]         |
+//!
+//! What other producers send never restarts the wait.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,12 +30,20 @@ use super::place::Entry;
 
 /// How long the chunks of a message are waited for once all that is stored was read. A producer gives up after half of it, unless told otherwise.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// How long other producers may publish behind the last chunk of a message: in a backlog nothing is silent. Ten times as long, for their messages may have
+/// waited for a broker.
+const BEHIND_MAX_MS: u64 = 600_000;
+/// Producers whose clocks are compared for each incomplete message, and bytes of their names: without bounds, its memory would grow with them.
+const CLOCKS_MAX: usize = 16;
+const NAME_BYTES_MAX: usize = 128;
 
 /// What an entry says of the message that it is, or is a chunk of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Chunk<'a> {
     pub(super) producer: &'a [u8],
     pub(super) sequence: u64,
+    /// When it was published, in Unix milliseconds by its producer's clock.
+    pub(super) published_ms: u64,
     pub(super) uuid: &'a [u8],
     /// 1 or 0 if it is whole.
     pub(super) chunks: u64,
@@ -49,6 +64,7 @@ pub(super) fn chunk(body: &[u8]) -> Result<Chunk<'_>, Malformed> {
         match (field, value) {
             (1, Value::Bytes(name)) => read.producer = name,
             (2, Value::Number(number)) => read.sequence = number,
+            (3, Value::Number(number)) => read.published_ms = number,
             (26, Value::Bytes(uuid)) => read.uuid = uuid,
             (27, Value::Number(number)) => read.chunks = number,
             (28, Value::Number(number)) => read.bytes = number,
@@ -74,11 +90,42 @@ pub(super) struct Message {
     chunks: u64,
     /// The number of the chunk that comes next.
     next: u64,
+    /// When its newest chunk was published.
+    published_ms: u64,
+    /// Since when all that is stored was read, without another chunk.
+    silent_since: Option<Duration>,
+    /// Producers that have published behind its newest chunk, and when each did first. At most [`CLOCKS_MAX`].
+    clocks: Vec<(Vec<u8>, u64)>,
 }
 
 impl Message {
     fn is_whole(&self) -> bool {
         self.next == self.chunks
+    }
+
+    /// A chunk of it has come.
+    fn heard(&mut self, says: &Chunk<'_>) {
+        self.published_ms = self.published_ms.max(says.published_ms);
+        self.silent_since = None;
+        self.clocks.clear();
+    }
+
+    /// Whether this entry behind it shows that it was left incomplete long ago. Each producer is compared with itself, because the clocks of two may
+    /// differ; and only from the chunk's time on, because what is replicated from another cluster was published before it is stored here.
+    fn is_left_behind(&mut self, says: &Chunk<'_>) -> bool {
+        if says.published_ms <= self.published_ms {
+            return false;
+        }
+        let known = self.clocks.iter().find(|(producer, _)| producer == says.producer);
+        match known.map(|(_, first_ms)| *first_ms) {
+            Some(first_ms) => says.published_ms.saturating_sub(first_ms) > BEHIND_MAX_MS,
+            None => {
+                if self.clocks.len() < CLOCKS_MAX && says.producer.len() <= NAME_BYTES_MAX {
+                    self.clocks.push((says.producer.to_vec(), says.published_ms));
+                }
+                false
+            }
+        }
     }
 }
 
@@ -91,17 +138,27 @@ pub(super) enum Item {
     Message(Message),
 }
 
-/// Why an entry cannot wait.
+/// Why an entry cannot wait. `first` is the entry that the incomplete message begins with: to give that message up is to go on behind `first`, which
+/// keeps what came after it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoRoom {
     #[error(
         "its message has `{bytes}` bytes in chunks, and at most `{bytes_max}` are held; raise `record_bytes_max` of the input's format to as many"
     )]
-    Message { bytes: u64, bytes_max: usize },
+    Message { first: Entry, bytes: u64, bytes_max: usize },
     #[error(
-        "what came behind the chunked message at entry `{first}`, which is not whole, takes more than `{bytes_max}` bytes; set `memory` to more"
+        "it begins a chunked message that is not whole, and what came behind it takes more than `{bytes_max}` bytes; set `memory` to more"
     )]
-    Behind { first: String, bytes_max: usize },
+    Behind { first: Entry, bytes_max: usize },
+}
+
+impl NoRoom {
+    /// The entry that it is about.
+    pub(super) fn first(&self) -> Entry {
+        match self {
+            Self::Message { first, .. } | Self::Behind { first, .. } => *first,
+        }
+    }
 }
 
 /// What waits of a partition; empty unless a message is incomplete.
@@ -109,8 +166,6 @@ pub(super) enum NoRoom {
 pub(super) struct Chunks {
     items: VecDeque<Item>,
     bytes: usize,
-    /// Since when all that is stored was read.
-    silent_since: Option<Duration>,
     /// Messages that were given up, and why, until somebody tells of them.
     given_up: Vec<(Entry, &'static str)>,
 }
@@ -139,9 +194,18 @@ impl Chunks {
         std::mem::take(&mut self.given_up)
     }
 
-    /// All that is stored was read, at the time `now`.
-    pub(super) fn silent(&mut self, now: Duration) {
-        self.silent_since.get_or_insert(now);
+    /// All that was stored at the time `asked` was read, as is known at the time `now`. Gives up messages of which no chunk came in between for too long.
+    /// What was stored later may wait for a reader that is behind, so no time after `asked` counts.
+    pub(super) fn silent(&mut self, asked: Duration, now: Duration) {
+        let is_silent = |item: &mut Item| match item {
+            Item::Message(message) if !message.is_whole() => {
+                asked.saturating_sub(*message.silent_since.get_or_insert(now)) > SILENCE_MAX
+            }
+            Item::Message(_) | Item::Entry(..) => false,
+        };
+        while let Some(place) = self.items.iter_mut().position(is_silent) {
+            self.give_up(place, "no more of it came for a minute");
+        }
     }
 
     /// An entry has come, which `says` of itself what it is; it waits. A message may have up to `message_max` bytes, and all that waits `behind_max`.
@@ -151,21 +215,20 @@ impl Chunks {
         says: Chunk<'_>,
         (message_max, behind_max): (usize, usize),
     ) -> Result<(), NoRoom> {
-        self.silent_since = None;
         self.overtaken(&says);
         if says.chunks <= 1 {
-            self.room(body.len(), behind_max)?;
+            self.room(at, body.len(), behind_max)?;
             self.items.push_back(Item::Entry(at, body.to_vec(), from));
             return Ok(());
-        }
-        if says.bytes > message_max as u64 {
-            return Err(NoRoom::Message { bytes: says.bytes, bytes_max: message_max });
         }
         let known =
             self.items.iter().position(|item| matches!(item, Item::Message(m) if m.uuid == says.uuid));
         match known {
             None if says.index == 0 => {
-                self.room(says.payload.len(), behind_max)?;
+                if says.bytes > message_max as u64 {
+                    return Err(NoRoom::Message { first: at, bytes: says.bytes, bytes_max: message_max });
+                }
+                self.room(at, says.payload.len(), behind_max)?;
                 self.items.push_back(Item::Message(Message {
                     first: at,
                     head: says.head.to_vec(),
@@ -175,6 +238,9 @@ impl Chunks {
                     uuid: says.uuid.to_vec(),
                     chunks: says.chunks,
                     next: 1,
+                    published_ms: says.published_ms,
+                    silent_since: None,
+                    clocks: Vec::new(),
                 }));
             }
             // Read before, or given up.
@@ -190,7 +256,9 @@ impl Chunks {
         says: &Chunk<'_>,
         (message_max, behind_max): (usize, usize),
     ) -> Result<(), NoRoom> {
-        let Item::Message(message) = &self.items[place] else { return Ok(()) };
+        let Item::Message(message) = &mut self.items[place] else { return Ok(()) };
+        message.heard(says);
+        let first = message.first;
         let bytes = message.payload.len() + says.payload.len();
         if says.index < message.next {
             return Ok(());
@@ -200,9 +268,9 @@ impl Chunks {
             return Ok(());
         }
         if bytes > message_max {
-            return Err(NoRoom::Message { bytes: bytes as u64, bytes_max: message_max });
+            return Err(NoRoom::Message { first, bytes: bytes as u64, bytes_max: message_max });
         }
-        self.room(says.payload.len(), behind_max)?;
+        self.room(first, says.payload.len(), behind_max)?;
         if let Item::Message(message) = &mut self.items[place] {
             message.payload.extend_from_slice(says.payload);
             message.next += 1;
@@ -210,23 +278,35 @@ impl Chunks {
         Ok(())
     }
 
-    fn room(&mut self, bytes: usize, bytes_max: usize) -> Result<(), NoRoom> {
+    /// Takes room for so many bytes of `at`.
+    fn room(&mut self, at: Entry, bytes: usize, bytes_max: usize) -> Result<(), NoRoom> {
         if self.bytes + bytes > bytes_max {
-            let first = self.front().map_or_else(String::new, |at| format!("{}:{}", at.ledger, at.entry));
-            return Err(NoRoom::Behind { first, bytes_max });
+            return Err(NoRoom::Behind { first: self.front().unwrap_or(at), bytes_max });
         }
         self.bytes += bytes;
         Ok(())
     }
 
-    /// A producer sends in order: what it has begun before and not ended will not be ended.
+    /// Gives up what this entry shows to be left incomplete. A producer sends in order: what it has begun before and not ended will not be ended.
     fn overtaken(&mut self, says: &Chunk<'_>) {
-        let is_dead = |item: &Item| {
-            matches!(item, Item::Message(m)
-                if !m.is_whole() && m.producer == says.producer && m.sequence < says.sequence && m.uuid != says.uuid)
+        let why_dead = |item: &mut Item| match item {
+            Item::Message(m) if !m.is_whole() && m.uuid != says.uuid => {
+                if m.producer == says.producer && m.sequence < says.sequence {
+                    Some("its producer has sent a later message")
+                } else if m.is_left_behind(says) {
+                    Some("no more of it came while others published for ten minutes")
+                } else {
+                    None
+                }
+            }
+            Item::Message(_) | Item::Entry(..) => None,
         };
-        while let Some(place) = self.items.iter().position(is_dead) {
-            self.give_up(place, "its producer has sent a later message");
+        let mut place = 0;
+        while place < self.items.len() {
+            match why_dead(&mut self.items[place]) {
+                Some(why) => self.give_up(place, why),
+                None => place += 1,
+            }
         }
     }
 
@@ -234,14 +314,6 @@ impl Chunks {
         if let Some(Item::Message(message)) = self.items.remove(place) {
             self.bytes -= message.payload.len();
             self.given_up.push((message.first, why));
-        }
-    }
-
-    /// Gives up the message that everything waits for, if nothing has come for too long.
-    pub(super) fn expire(&mut self, now: Duration) {
-        if self.silent_since.is_some_and(|since| now.saturating_sub(since) > SILENCE_MAX) {
-            self.silent_since = None;
-            self.give_up(0, "no more of it came for a minute");
         }
     }
 

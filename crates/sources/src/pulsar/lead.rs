@@ -10,6 +10,8 @@
 //! | at or after it, in the same ledger              | it is read                                                           |
 //! | in another ledger                               | the newest entry that was read is asked for once more; it is read then |
 
+use std::time::Duration;
+
 use dataflow::position::{self, Position};
 use dataflow::{BlockBuilder, Partition, ReadFrom, SourceError, SourceFault};
 
@@ -131,8 +133,9 @@ pub(super) struct Lead {
     pub(super) permits: u64,
     /// The request for the newest entry that is under way.
     pub(super) asked: Option<u64>,
-    /// The position after what had come when it was asked for.
+    /// The position after what had come when it was asked for, and when that was.
     asked_at: Position,
+    asked_time: Option<Duration>,
     /// The position after the newest entry, as last heard; `None` before that.
     pub(super) end: Option<Position>,
     /// The end that was reported last.
@@ -159,6 +162,7 @@ impl Lead {
             permits: 0,
             asked: None,
             asked_at: 0,
+            asked_time: None,
             end: None,
             reported: None,
             newest: None,
@@ -178,6 +182,7 @@ impl Lead {
         self.proof = Some(proof);
         self.permits = 0;
         self.asked = None;
+        self.asked_time = None;
         self.end = None;
         self.newest = None;
         self.acknowledged = None;
@@ -222,8 +227,11 @@ impl Lead {
         Came::Prove
     }
 
-    /// The newest entry is asked for by this request.
-    pub(super) fn ask(&mut self, request: u64) {
+    /// The newest entry is asked for by this request. As [`should_ask`](Self::should_ask) has it, all that was stored when it was asked for before has come.
+    pub(super) fn ask(&mut self, request: u64, now: Duration) {
+        if let Some(asked) = self.asked_time.replace(now) {
+            self.slot.chunks.silent(asked, now);
+        }
         self.asked = Some(request);
         self.asked_at = self.slot.next;
     }
@@ -270,9 +278,18 @@ impl Lead {
         let is_read = self.consumer.is_some() && self.subscribing.is_none() && !self.has_ended;
         let is_behind = self.end.is_some_and(|end| self.slot.next < end);
         let is_reported = self.reported == Some(self.slot.next) && self.end == self.reported;
-        // More of an incomplete message shows by itself.
+        // More of an incomplete message shows by itself. That there is no more is asked for once in a while (`recheck`).
         let is_waiting = !self.slot.chunks.is_empty() && self.end == Some(self.slot.next);
         is_read && self.asked.is_none() && !is_behind && !is_reported && !is_waiting
+    }
+
+    /// Has the newest entry asked for again while a message is incomplete: only that shows that nothing more of it is stored. True if it is to be asked for.
+    pub(super) fn recheck(&mut self) -> bool {
+        let is_waiting = !self.slot.chunks.is_empty() && self.end == Some(self.slot.next);
+        if is_waiting {
+            self.end = None;
+        }
+        is_waiting
     }
 }
 

@@ -36,7 +36,10 @@ impl Reading<'_> {
                 let says = chunks::chunk(body).map_err(|_| (at, FrameError::Malformed.into()))?;
                 let message_max = self.options.unpacked_bytes_max();
                 let bounds = (message_max, message_max + self.options.ahead_bytes_max.max(BEHIND_BYTES_MIN));
-                self.slot.chunks.take((at, body, from), says, bounds).map_err(|why| (at, why.into()))?;
+                self.slot
+                    .chunks
+                    .take((at, body, from), says, bounds)
+                    .map_err(|why| (why.first(), why.into()))?;
                 self.drain()?;
                 1
             }

@@ -23,7 +23,7 @@ const AWAY_EVERY: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(500);
 /// How often the thread looks whether the reader is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A broker that has just started may not know a topic yet: so many looks in a row must miss it.
+/// A broker that has just started, or is behind, may not know a topic or all of its partitions: so many looks in a row must miss one.
 const MISSES_MAX: u32 = 10;
 
 /// Messages to the supervisor.
@@ -233,9 +233,8 @@ impl Supervisor {
     fn seen(&mut self, topics: &BTreeMap<String, Topic>) -> Result<(), Stop> {
         let wrong = |partition: &Partition| lead::check(partition, topics.get(&*partition.stream)).err();
         if let Some(error) = self.read.iter().find_map(wrong) {
-            let is_missing = self.options.topics.iter().any(|name| !topics.contains_key(name));
             self.misses += 1;
-            if !is_missing || self.misses >= MISSES_MAX {
+            if self.misses >= MISSES_MAX {
                 return Err(Stop::Failed(error));
             }
             self.look_within(AGAIN);
@@ -329,6 +328,7 @@ impl Supervisor {
                 consumers: BTreeMap::new(),
                 ready: Vec::new(),
                 scratch: Vec::new(),
+                expire_at: Duration::ZERO,
             };
             crate::thread::start("pulsar-read", move || broker.run()).map_err(Stop::Failed)?;
             self.brokers.insert(route.clone(), orders);
@@ -336,3 +336,6 @@ impl Supervisor {
         Ok(&self.brokers[route])
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@
 //! | the pipeline file names                          | the next run                                                          |
 //! |--------------------------------------------------|-----------------------------------------------------------------------|
 //! | the stream, in the input that read it            | continues where it was left                                           |
+//! | the same, and it is a topic without an identity  | reads it from where `start` says: its rows are in the table twice     |
 //! | the stream, in another input that has not read it | reads it as a new one: its rows are in the table twice                |
 //! | the file, under a name that was not read         | the same                                                              |
 //! | neither                                          | reads nothing of it                                                   |
@@ -26,6 +27,11 @@ use sources::file::{self, Node};
 pub(super) enum Next {
     /// It is read on.
     Continues {
+        /// The stream.
+        stream: String,
+    },
+    /// It is read from where `start` says, since nothing tells it from a topic that was created again under its name.
+    Anew {
         /// The stream.
         stream: String,
     },
@@ -62,7 +68,7 @@ impl Next {
     pub(super) fn doubles(&self) -> bool {
         match self {
             Self::Continues { .. } => false,
-            Self::OtherInput { .. } | Self::OtherName { .. } => true,
+            Self::Anew { .. } | Self::OtherInput { .. } | Self::OtherName { .. } => true,
         }
     }
 
@@ -70,6 +76,9 @@ impl Next {
     pub(super) fn way_out(&self) -> String {
         match self {
             Self::Continues { .. } => String::new(),
+            Self::Anew { stream } => format!(
+                "To go on where it stopped, do not forget it. To read it from its beginning instead, run `forebay reset FILE --to earliest --topic {stream}`"
+            ),
             Self::OtherInput { was, .. } => {
                 format!("To go on where it stopped, do not forget it: name the input `{was}` again")
             }
@@ -90,6 +99,10 @@ impl Next {
             Self::Continues { stream } => format!(
                 "`{stream}` is still in the pipeline file: the next run continues reading it where the last one stopped (or from the position that \
                  `start` names if it was deleted and created again), unless it is removed from the file"
+            ),
+            Self::Anew { stream } => format!(
+                "`{stream}` is still in the pipeline file, and no id tells whether it was deleted and created again: unless it is removed from the file, the \
+                 next run reads it from the position that `start` names. If it is the same topic, what was not read yet before that position is skipped, {twice}"
             ),
             Self::OtherInput { stream, was, is } => format!(
                 "`{stream}` is in the pipeline file as a stream of input `{is}`, which does not know what input `{was}` has read: the next run reads it \
@@ -160,7 +173,10 @@ fn next(
     if let Some(own) = own.filter(|own| own.source.covers(stream))
         && (has_own_name(own) || has_it(own).is_none_or(|name| is_read(own, &name)))
     {
-        return Some(Next::Continues { stream: stream.to_owned() });
+        let stream = stream.to_owned();
+        // As `protocol::lane::forget` has it: only a known identity is known again.
+        let is_unknown = identity.is_empty() && own.source.streams() == Streams::Topics;
+        return Some(if is_unknown { Next::Anew { stream } } else { Next::Continues { stream } });
     }
     for input in inputs {
         if let Some(is) = has_it(input).filter(|is| *is != *stream && !is_read(input, is)) {

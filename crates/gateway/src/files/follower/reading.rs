@@ -80,7 +80,10 @@ impl Follower {
             // Only now: what was read before is its own if it is still the same.
             let (bytes, changed_ns) = state(&file.metadata()?);
             live.checked = (bytes, changed_ns, now_ms);
-            Ok((known.identity.begins_like(file)?.filter(|_| bytes >= live.read), bytes))
+            let identity = known.identity.begins_like(file)?.filter(|_| bytes >= live.read);
+            // What was written over it may begin alike: with a header, or as a copy of another state of it.
+            let is_other = identity.is_some() && known.mark.differs(file)?;
+            Ok((identity.filter(|_| !is_other), bytes))
         });
         let (identity, bytes) = match read {
             Ok((Some(identity), bytes)) => (identity, bytes),

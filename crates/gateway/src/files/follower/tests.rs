@@ -389,6 +389,41 @@ fn what_was_emptied_without_a_copy_is_counted() {
     assert_eq!(world.follower.take_lost(), Lost::default(), "nothing was left of it");
 }
 
+/// As with a file of comma-separated values that is written anew with its header, or a log that begins with a banner.
+#[test]
+fn what_was_written_over_with_the_same_beginning_is_read_from_its_start() {
+    let head = "a line of the header that every version begins with\n".repeat(25);
+    assert!(head.len() > 1_024);
+    for kills in [false, true] {
+        let mut world = World::new(&format!("over-{kills}"), &["*.log"]);
+        world.add("a.log", &format!("{head}one\ntwo"));
+        world.follow();
+        assert_eq!(world.lines().len(), 26);
+        let at = head.len();
+        for (text, lost) in [("1\n2, and more than before\n", 3), ("uno, dos and tres, and still more\n", 0)]
+        {
+            if kills {
+                world.kill();
+            }
+            let before = world.lines().len();
+            std::fs::write(world.path("a.log"), format!("{head}{text}")).unwrap();
+            world.wait();
+            let lines = world.lines()[before..].to_vec();
+            assert_eq!(lines.len(), 25 + text.lines().count(), "{kills}: {lines:?}");
+            let first = text.lines().next().unwrap();
+            assert_eq!(lines[25], format!("a.log@{at} {first}"), "{kills}");
+            let truncated = u64::from(lost > 0);
+            assert_eq!(world.follower.take_lost(), Lost { deleted: 0, truncated, bytes: lost }, "{kills}");
+        }
+        // What is added is read on.
+        world.kill();
+        world.add("a.log", "the next\n");
+        let before = world.lines().len();
+        world.wait();
+        assert_eq!(world.lines().len(), before + 1, "{kills}");
+    }
+}
+
 /// Where names change while they are listed, a look may find a file under none of them.
 #[test]
 fn a_copy_that_a_look_missed_is_read_on_by_the_next_one() {

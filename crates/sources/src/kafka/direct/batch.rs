@@ -9,7 +9,7 @@
 //! | cut off at the answer's end  | nothing: the next answer brings it                                    |
 //! | control                      | no record; an abort marker ends its producer's aborted transaction    |
 //! | of an aborted transaction    | no record                                                             |
-//! | older than magic 2           | refused: brokers convert such when they store them, since version 4   |
+//! | older than magic 2           | refused, and named to the caller: librdkafka reads them. Brokers convert such when they store them, since version 4 |
 //! | checksum or length wrong     | refused with its offset, never stepped over                           |
 
 use std::collections::BTreeSet;
@@ -24,6 +24,10 @@ use super::inflate::{InflateError, Pieces, inflate, is_one_block, pieces};
 const PREFIX_BYTES: usize = 12;
 /// All up to the records, the prefix included.
 const HEADER_BYTES: usize = 61;
+/// Where the format stands, in this one and in the older ones.
+const MAGIC_AT: usize = 16;
+/// The format that is read.
+const MAGIC: i8 = 2;
 /// Where the last record's distance from the first offset stands.
 const LAST_DELTA_AT: usize = 23;
 /// Where the part begins that the checksum is over.
@@ -74,7 +78,8 @@ struct Header<'a> {
 pub(super) fn end(mut records: &[u8]) -> Option<(i64, i32)> {
     let mut end = None;
     while let Some((batch, rest)) = whole(records) {
-        if batch.len() < HEADER_BYTES {
+        // What is in another format has other fields there.
+        if batch.len() < HEADER_BYTES || batch[MAGIC_AT] != MAGIC as u8 {
             break;
         }
         let mut at = Cursor(batch);
@@ -89,7 +94,7 @@ pub(super) fn end(mut records: &[u8]) -> Option<(i64, i32)> {
 }
 
 /// Where the first batch of `records` ends that was not read up to `next`, by its head, after a read that stopped there: the offset to go on at
-/// without it. `None` if there is none, or its head gives no such offset. The end of a batch whose checksum is wrong is what its head says.
+/// without it. `None` if there is none, or its head gives no such offset, as in another format. The end of a batch whose checksum is wrong is what its head says.
 pub(super) fn end_of_unread(mut records: &[u8], next: u64) -> Option<u64> {
     while let Some((batch, rest)) = whole(records) {
         let (end, _) = end(batch)?;
@@ -118,7 +123,7 @@ fn header(batch: &[u8]) -> Result<Header<'_>, BatchError> {
     at.i32()?;
     let leader_epoch = at.i32()?;
     let magic = at.i8()?;
-    if magic != 2 {
+    if magic != MAGIC {
         return Err(BatchError::Magic(magic));
     }
     let crc = at.u32()?;

@@ -14,7 +14,7 @@ use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{Event, Partition, Runtime, SourceError};
 
 use super::Plan;
-use super::batch::{self, Batches};
+use super::batch::{self, BatchError, Batches};
 use super::connection::{Connection, Lost, SILENCE_MAX};
 use super::errors::{self, Trouble};
 use super::supervisor::Message;
@@ -50,6 +50,15 @@ impl Lead {
     /// A partition that was not asked for yet.
     pub(super) fn new(slot: Slot, topic: [u8; 16]) -> Self {
         Self { slot, topic, reported: None, asked: None, answered: None }
+    }
+
+    /// Where the next fetch goes on: behind the answer at hand, whose batches end at `ahead`, if it will be read, or behind what was read. An answer that
+    /// was asked for from elsewhere is not read: to go on behind it would have every later one asked for from elsewhere too.
+    fn goes_on(&self, ahead: Option<(i64, i32)>) -> (u64, i32) {
+        let read = (self.slot.next, self.slot.leader_epoch);
+        let ahead = ahead.filter(|_| self.answered == Some(self.slot.next));
+        let ahead = ahead.and_then(|(end, epoch)| Some((u64::try_from(end).ok()?, epoch)));
+        ahead.filter(|ahead| ahead.0 > read.0).unwrap_or(read)
     }
 
     /// Asks for what comes after the record of `epoch` before `offset`.
@@ -163,9 +172,7 @@ impl Broker {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(self.leads.len());
         for (key, lead) in &mut self.leads {
             if !lead.slot.is_paused {
-                let slot = (lead.slot.next, lead.slot.leader_epoch);
-                let read = ahead.get(key).and_then(|(end, epoch)| Some((u64::try_from(*end).ok()?, *epoch)));
-                let (offset, epoch) = read.filter(|read| read.0 > slot.0).unwrap_or(slot);
+                let (offset, epoch) = lead.goes_on(ahead.get(key).copied());
                 lead.asked = Some(offset);
                 wanted.push(lead.wanted(offset, epoch));
             }
@@ -304,6 +311,7 @@ fn read(
         return Err(closed);
     }
     Ok(match result {
+        Err(why @ BatchError::Magic(0 | 1)) => Err(Trouble::OldFormat(why.to_string())),
         Err(why) => {
             // The head of a damaged batch may say anything: no end beyond what may be read.
             let stable = u64::try_from(fetched.stable).unwrap_or(0);
@@ -317,3 +325,6 @@ fn read(
         Ok(_) => Ok(()),
     })
 }
+
+#[cfg(test)]
+mod tests;

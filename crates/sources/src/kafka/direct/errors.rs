@@ -12,6 +12,8 @@ pub(super) enum Trouble {
     Missing(String),
     /// The position is not held, or the log behind it was cut.
     OutOfRange(String),
+    /// A batch is in a format that only librdkafka reads.
+    OldFormat(String),
     /// Going on would step over records: of a batch that ends before this offset, if that is known.
     Unreadable(String, Option<u64>),
     /// An operator is needed.

@@ -26,7 +26,7 @@ const AWAY_EVERY: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(500);
 /// How often the thread looks whether the reader is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A broker that has just started may not know a topic yet: so many looks in a row must miss it.
+/// A broker that has just started, or is behind, may not know a topic or all of its partitions: so many looks in a row must miss one.
 const MISSES_MAX: u32 = 10;
 
 /// Messages to the supervisor.
@@ -265,6 +265,7 @@ impl Supervisor {
                 error.message = format!("{} ({why})", error.message);
                 Err(Stop::Failed(error))
             }
+            Trouble::OldFormat(why) => Err(Stop::Failed(slot::old_format(&partition, next, &why))),
             Trouble::Unreadable(why, end) => Err(Stop::Failed(slot::unreadable(&partition, next, &why, end))),
             Trouble::Denied(why) => {
                 let message = format!("kafka refuses: `{partition}`: {why}");
@@ -308,11 +309,9 @@ impl Supervisor {
     }
 
     fn seen(&mut self, topics: &BTreeMap<String, Topic>) -> Result<(), Stop> {
-        let wrong = |from: &ReadFrom| slot::check(from, topics.get(&*from.partition.stream)).err();
-        if let Some(error) = self.read.values().find_map(wrong) {
-            let is_missing = self.options.topics.iter().any(|name| !topics.contains_key(name));
+        if let Some((error, is_final)) = slot::refusal(self.read.values(), topics) {
             self.misses += 1;
-            if !is_missing || self.misses >= MISSES_MAX {
+            if is_final || self.misses >= MISSES_MAX {
                 return Err(Stop::Failed(error));
             }
             self.look_within(AGAIN);

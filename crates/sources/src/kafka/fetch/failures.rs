@@ -13,7 +13,7 @@ use crate::kafka::client::{name_of, string};
 use crate::kafka::fault::Meaning;
 use crate::kafka::{CALL_WAIT_MAX, fault, slot};
 
-/// A broker that has just started may not know a topic yet: so many confirmations in a row must miss it.
+/// A broker that has just started, or is behind, may not know a topic or all of its partitions: so many confirmations in a row must miss one.
 pub(super) const MISSES_MAX: u32 = 10;
 
 /// A broker that is away is reported so often, and asked again so soon.

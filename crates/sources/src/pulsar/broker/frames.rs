@@ -131,10 +131,7 @@ impl Broker {
             Standing::Behind => Next::Nothing,
             Standing::Refuse(trouble) => Next::Back(partition.clone(), trouble),
             // Its position must not pass a message that may still become whole.
-            Standing::CaughtUp if !lead.slot.chunks.is_empty() => {
-                lead.slot.chunks.silent(self.runtime.elapsed());
-                Next::Nothing
-            }
+            Standing::CaughtUp if !lead.slot.chunks.is_empty() => Next::Nothing,
             Standing::CaughtUp => {
                 let next = lead.slot.next;
                 if !lead.slot.block.is_empty() {

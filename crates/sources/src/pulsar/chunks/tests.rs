@@ -106,15 +106,106 @@ fn a_message_that_will_not_become_whole_is_given_up() {
 
     let second = Duration::from_secs(1);
     let (_, mut chunks) = read(&later[..2], 0);
-    chunks.expire(SILENCE_MAX * 9);
-    assert_eq!(chunks.ready(), None, "as long as more is stored, nothing is silent");
-    chunks.silent(second);
-    chunks.silent(SILENCE_MAX);
-    chunks.expire(SILENCE_MAX + second);
+    // An answer that has waited for the reader says nothing of what was stored since it was asked for.
+    chunks.silent(second, SILENCE_MAX * 9);
+    chunks.silent(SILENCE_MAX * 9 + second, SILENCE_MAX * 10);
     assert_eq!(chunks.ready(), None);
-    chunks.expire(SILENCE_MAX + 2 * second);
+    chunks.silent(SILENCE_MAX * 10, SILENCE_MAX * 10);
+    assert_eq!(chunks.ready(), None, "it has lasted for a minute, and no longer");
+    chunks.silent(SILENCE_MAX * 10 + second, SILENCE_MAX * 10 + second);
     assert!(matches!(chunks.ready(), Some(Item::Entry(place, ..)) if place == at(1)));
-    assert_eq!(chunks.given_up(), [(at(0), "no more of it came for a minute")]);
+    assert_eq!(chunks.given_up(), [(at(0), SILENT)]);
+}
+
+const SILENT: &str = "no more of it came for a minute";
+const BEHIND: &str = "no more of it came while others published for ten minutes";
+
+/// The chunks take an entry; there is room for it.
+fn take(chunks: &mut Chunks, n: usize, body: &[u8]) {
+    chunks.take((at(n), body, 0), chunk(body).expect("it is well formed"), BOUNDS).expect("there is room");
+}
+
+/// The places of all that can be read.
+fn places(chunks: &mut Chunks) -> Vec<u64> {
+    let place = |item: Item| match item {
+        Item::Entry(at, ..) => at.entry,
+        Item::Message(message) => message.first.entry,
+    };
+    std::iter::from_fn(|| chunks.ready()).map(place).collect()
+}
+
+#[test]
+fn what_others_send_does_not_restart_the_wait_for_a_message() {
+    let seconds = Duration::from_secs;
+    let mut chunks = Chunks::default();
+    take(&mut chunks, 0, &piece("a", 0, (0, 2), "x"));
+    chunks.silent(seconds(1), seconds(1));
+    for n in 1..=6 {
+        take(&mut chunks, n, &whole("b", n as u64, "on"));
+        chunks.silent(seconds(10 * n as u64), seconds(10 * n as u64));
+        assert!(places(&mut chunks).is_empty(), "{n}");
+    }
+    take(&mut chunks, 7, &piece("c", 0, (0, 3), "x"));
+    chunks.silent(seconds(62), seconds(62));
+    assert_eq!(chunks.given_up(), [(at(0), SILENT)]);
+    assert_eq!(places(&mut chunks), [1, 2, 3, 4, 5, 6], "what came behind it up to the next one");
+    // A chunk of it restarts the wait, and that for no other message.
+    take(&mut chunks, 8, &piece("d", 0, (0, 2), "x"));
+    chunks.silent(seconds(63), seconds(63));
+    take(&mut chunks, 9, &piece("c", 0, (1, 3), "x"));
+    chunks.silent(seconds(120), seconds(120));
+    chunks.silent(seconds(124), seconds(124));
+    assert_eq!(chunks.given_up(), [(at(8), SILENT)]);
+    chunks.silent(seconds(181), seconds(181));
+    assert_eq!(chunks.given_up(), [(at(7), SILENT)]);
+    assert!(chunks.is_empty());
+}
+
+#[test]
+fn a_message_is_given_up_once_a_producer_has_published_behind_it_for_ten_minutes() {
+    let minutes = |minutes: u64| 60_000 * minutes;
+    let begun = minutes(1_000);
+    let at_time = |producer: &str, sequence, publish_time| {
+        entry(&messages::Metadata { publish_time, ..of(producer, sequence) }, b"on")
+    };
+    let begin = |publish_time| {
+        let metadata = messages::Metadata {
+            uuid: Some("a-0".into()),
+            chunk: Some(0),
+            chunks: Some(2),
+            publish_time,
+            ..of("a", 0)
+        };
+        entry(&metadata, b"x")
+    };
+    let mut chunks = Chunks::default();
+    take(&mut chunks, 0, &begin(begun));
+    // A clock that is ahead by a day; what another cluster has published long ago and replicates now.
+    let sent = [
+        ("ahead", minutes(2_440)),
+        ("ahead", minutes(2_449)),
+        ("replicated", minutes(10)),
+        ("replicated", minutes(900)),
+        ("b", begun + 1),
+        ("b", minutes(1_010)),
+    ];
+    for (n, (producer, publish_time)) in sent.into_iter().enumerate() {
+        take(&mut chunks, n + 1, &at_time(producer, n as u64, publish_time));
+        assert_eq!(chunks.given_up(), [], "{producer} at {publish_time}");
+    }
+    assert!(places(&mut chunks).is_empty());
+    take(&mut chunks, 7, &at_time("b", 7, minutes(1_010) + 2));
+    assert_eq!(chunks.given_up(), [(at(0), BEHIND)]);
+    assert_eq!(places(&mut chunks), [1, 2, 3, 4, 5, 6, 7]);
+    // More producers than are compared: the others still are.
+    take(&mut chunks, 8, &begin(begun));
+    for n in 0..=CLOCKS_MAX {
+        take(&mut chunks, 9 + n, &at_time(&format!("many-{n}"), 0, begun + 1));
+    }
+    take(&mut chunks, 90, &at_time(&format!("many-{CLOCKS_MAX}"), 1, minutes(1_011)));
+    assert_eq!(chunks.given_up(), [], "it was not compared");
+    take(&mut chunks, 91, &at_time("many-3", 1, minutes(1_011)));
+    assert_eq!(chunks.given_up(), [(at(8), BEHIND)]);
 }
 
 #[test]
@@ -130,7 +221,11 @@ fn what_is_too_much_is_refused_before_memory_is_taken() {
         uuid: Some("u".into()),
         ..of("a", 0)
     };
-    assert_eq!(take(&entry(&claims, b"x"), 0), Err(NoRoom::Message { bytes: 101, bytes_max: 100 }));
+    let refused = Err(NoRoom::Message { first: at(0), bytes: 101, bytes_max: 100 });
+    assert_eq!(take(&entry(&claims, b"x"), 0), refused);
+    // Its other chunks are passed over by who goes on behind the first one.
+    let second = messages::Metadata { chunk: Some(1), ..claims };
+    assert_eq!(take(&entry(&second, b"x"), 0), Ok(()));
     // One that lies about its length.
     let lies = |index| messages::Metadata {
         chunked_bytes: Some(2),
@@ -140,10 +235,14 @@ fn what_is_too_much_is_refused_before_memory_is_taken() {
         ..of("a", 1)
     };
     assert_eq!(take(&entry(&lies(0), &[b'x'; 60]), 1), Ok(()));
-    assert_eq!(take(&entry(&lies(1), &[b'x'; 60]), 2), Err(NoRoom::Message { bytes: 120, bytes_max: 100 }));
+    let refused = Err(NoRoom::Message { first: at(1), bytes: 120, bytes_max: 100 });
+    assert_eq!(take(&entry(&lies(1), &[b'x'; 60]), 2), refused);
     assert_eq!(take(&whole("b", 0, &"y".repeat(150)), 3), Ok(()));
-    let refused = take(&whole("b", 1, &"y".repeat(150)), 4).expect_err("there is no room").to_string();
-    assert!(refused.contains("at entry `7:1`") && refused.contains("set `memory` to more"), "{refused}");
+    let refused = take(&whole("b", 1, &"y".repeat(150)), 4).expect_err("there is no room");
+    // To go on behind this one keeps what came after it.
+    assert_eq!(refused, NoRoom::Behind { first: at(1), bytes_max: 300 });
+    assert_eq!(refused.first(), at(1));
+    assert!(refused.to_string().contains("set `memory` to more"), "{refused}");
 }
 
 /// Entries of three producers, each of which sends its messages in order, in some interleaving; some messages are in chunks, some never end.

@@ -74,7 +74,7 @@ fn all_was_read_only_behind_the_newest_entry_and_after_the_proof() {
     assert_eq!(lead.heard(Some(entry(3, 7))), Standing::CaughtUp);
     assert_eq!(lead.heard(Some(entry(3, 9))), Standing::Behind);
     assert!(!lead.should_ask(), "more comes by itself");
-    lead.ask(3);
+    lead.ask(3, Duration::ZERO);
     for last in [entry(3, 5), entry(2, 99)] {
         assert!(matches!(lead.heard(Some(last)), Standing::Refuse(Trouble::NotHeld(_))), "{last:?}");
     }
@@ -88,7 +88,7 @@ fn an_answer_that_is_older_than_what_has_come_meanwhile_is_no_loss() {
     // Two entries come before the answer that names the first of them, or none.
     for last in [None, Some(entry(5, 0)), Some(entry(5, 1))] {
         let mut lead = lead(0);
-        lead.ask(7);
+        lead.ask(7, Duration::ZERO);
         assert_eq!(lead.came(entry(5, 0)), Came::Read { from: 0 });
         lead.slot.next = entry(5, 2).position();
         lead.asked = None;
@@ -97,11 +97,53 @@ fn an_answer_that_is_older_than_what_has_come_meanwhile_is_no_loss() {
     }
     // What had come before it was asked for must be there.
     let mut lead = lead(entry(5, 2).position());
-    lead.ask(8);
+    lead.ask(8, Duration::ZERO);
     lead.slot.next = entry(5, 4).position();
     assert_eq!(lead.heard(Some(entry(5, 2))), Standing::Behind);
     assert!(matches!(lead.heard(Some(entry(5, 0))), Standing::Refuse(Trouble::NotHeld(_))));
     assert!(matches!(lead.heard(None), Standing::Refuse(Trouble::NotHeld(_))));
+}
+
+/// Asks for the newest entry at this time; the broker answers `last`.
+fn asked(lead: &mut Lead, last: Entry, asked_s: u64) {
+    assert!(lead.should_ask(), "{asked_s}");
+    lead.ask(asked_s, Duration::from_secs(asked_s));
+    lead.asked = None;
+    lead.heard(Some(last));
+}
+
+#[test]
+fn an_incomplete_message_is_silent_while_all_that_is_stored_was_read_and_not_while_more_is() {
+    use super::super::chunks::Chunk;
+    let chunk = Chunk { producer: b"a", uuid: b"a-0", chunks: 2, payload: b"x", ..Chunk::default() };
+    let other = |sequence| Chunk { producer: b"b", sequence, ..Chunk::default() };
+    let mut lead = lead(0);
+    let take = |lead: &mut Lead, n: u64, says: Chunk<'_>| {
+        let at = entry(5, n);
+        assert_eq!(lead.came(at), Came::Read { from: 0 });
+        lead.slot.chunks.take((at, &b"body"[..], 0), says, (100, 10_000)).expect("there is room");
+        lead.slot.next = at.end();
+    };
+    take(&mut lead, 0, chunk);
+    asked(&mut lead, entry(5, 0), 1);
+    assert!(!lead.should_ask(), "it is asked for again once in a while");
+    // Others publish all the time, and the reader has read all of it each time.
+    for n in 1..=6 {
+        take(&mut lead, n, other(n));
+        asked(&mut lead, entry(5, n), 10 * n);
+    }
+    assert_eq!(lead.slot.chunks.given_up(), []);
+    // A minute is over, and it is not known yet that there is nothing more.
+    take(&mut lead, 7, other(7));
+    asked(&mut lead, entry(5, 9), 75);
+    assert_eq!(lead.slot.chunks.given_up(), [], "all was read at 10 s, and the newest answer is of 60 s");
+    assert!(!lead.should_ask() && !lead.recheck(), "what is stored comes first");
+    take(&mut lead, 8, other(8));
+    take(&mut lead, 9, other(9));
+    assert!(!lead.should_ask() && lead.recheck());
+    // All that was stored at 75 s was read.
+    asked(&mut lead, entry(5, 9), 200);
+    assert_eq!(lead.slot.chunks.given_up(), [(entry(5, 0), "no more of it came for a minute")]);
 }
 
 #[test]

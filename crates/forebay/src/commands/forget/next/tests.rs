@@ -1,4 +1,5 @@
 use sources::file::{FileOptions, FileSource};
+use sources::pulsar::{PulsarOptions, PulsarSource};
 
 use super::*;
 
@@ -72,4 +73,27 @@ async fn what_is_forgotten_is_compared_with_what_the_pipeline_file_names_now() {
     std::fs::remove_file(&c).expect("removed");
     assert_eq!(next(("all", &a, &of_a), &[input("all", &folder.path("*.jsonl")).await], &nothing), same);
     assert_eq!(next(("two", &a, &of_a), &[input("all", &folder.path("*.jsonl")).await], &nothing), None);
+}
+
+#[tokio::test]
+async fn a_topic_without_an_identity_is_read_from_where_start_says_and_that_is_said_before() {
+    let options =
+        PulsarOptions::new("pulsar://127.0.0.1:9", &["a/b/c".to_owned()], "s").expect("they are right");
+    let source = Arc::new(PulsarSource::new(options, TokioRuntime::new(1)));
+    let inputs = [Input { name: "one".to_owned(), number: None, source, files: Vec::new() }];
+    let nothing = |_: &Input, _: &str| false;
+    let found = next(("one", "a/b/c", ""), &inputs, &nothing).expect("the pipeline file names it");
+    assert_eq!(found, Next::Anew { stream: "a/b/c".to_owned() });
+    assert!(found.doubles(), "it is said before anybody is asked");
+    for from_start in [false, true] {
+        let told = found.told(from_start);
+        assert!(told.contains("the position that `start` names") && told.contains("a second time"), "{told}");
+        assert!(!told.contains("continues"), "{told}");
+    }
+    let way_out = found.way_out();
+    assert!(way_out.contains("do not forget it"), "{way_out}");
+    assert!(way_out.contains("`forebay reset FILE --to earliest --topic a/b/c`"), "{way_out}");
+    let known = next(("one", "a/b/c", "an id"), &inputs, &nothing);
+    assert_eq!(known, Some(Next::Continues { stream: "a/b/c".to_owned() }));
+    assert_eq!(next(("one", "a/b/d", ""), &inputs, &nothing), None, "nobody names it");
 }

@@ -284,6 +284,21 @@ fn old_formats_are_refused_by_name() {
     assert!(matches!(read_from(0, &bytes, &[]), Err(BatchError::Magic(1))));
 }
 
+/// Fields of the old formats stand where an end would be, so none may be read from there.
+#[test]
+fn old_formats_have_no_end() {
+    let before = encode(&[record(0, Some(b"x")), record(1, Some(b"y"))], Compression::None);
+    // Larger than the head of a batch, so that there is something to be mistaken for one.
+    let mut old = encode(&[record(7, Some(&[b'z'; 100]))], Compression::None);
+    for magic in [0, 1, 3] {
+        old[16] = magic;
+        let bytes = [before.clone(), old.clone(), before.clone()].concat();
+        assert_eq!(end(&old), None, "{magic}");
+        assert_eq!(end(&bytes), Some((2, 3)), "{magic}: what stands before it is read");
+        assert_eq!(end_of_unread(&bytes, 2), None, "{magic}");
+    }
+}
+
 #[test]
 fn a_batch_that_unpacks_to_more_than_is_held_is_read_record_by_record() {
     let large = vec![b'x'; BYTES_MAX * 3 / 4];

@@ -64,24 +64,37 @@ fn brokers_are_named_as_librdkafka_takes_them() {
     }
 }
 
-/// A broker as one view of the cluster: who leads the one partition, and since which epoch.
+/// A broker as one view of the cluster: who leads the partitions, and since which epoch.
 struct Fake {
     at: SocketAddr,
     fetches: Arc<AtomicUsize>,
 }
 
+/// What both brokers say alike.
+struct Scene {
+    partitions: usize,
+    /// So many more answers leave out the last partition.
+    behind: AtomicUsize,
+    /// What every fetch brings.
+    records: Vec<u8>,
+}
+
 fn fakes(views: [(usize, i32); 2]) -> [Fake; 2] {
+    fakes_of(views, &Arc::new(Scene { partitions: 1, behind: AtomicUsize::new(0), records: Vec::new() }))
+}
+
+fn fakes_of(views: [(usize, i32); 2], scene: &Arc<Scene>) -> [Fake; 2] {
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
     let ports = [0, 1].map(|n: usize| listeners[n].local_addr().expect("bound").port());
     let mut views = views.into_iter();
     listeners.map(|listener| {
         let (at, view) = (listener.local_addr().expect("bound"), views.next().expect("one each"));
         let fetches = Arc::new(AtomicUsize::new(0));
-        let counted = fetches.clone();
+        let (counted, scene) = (fetches.clone(), scene.clone());
         std::thread::spawn(move || {
             for socket in listener.incoming().flatten() {
-                let counted = counted.clone();
-                std::thread::spawn(move || serve(socket, ports, view, &counted));
+                let (counted, scene) = (counted.clone(), scene.clone());
+                std::thread::spawn(move || serve(socket, ports, view, &scene, &counted));
             }
         });
         Fake { at, fetches }
@@ -91,7 +104,8 @@ fn fakes(views: [(usize, i32); 2]) -> [Fake; 2] {
 fn serve(
     mut socket: TcpStream,
     ports: [u16; 2],
-    (leads, epoch): (usize, i32),
+    view: (usize, i32),
+    scene: &Scene,
     fetches: &AtomicUsize,
 ) -> Option<()> {
     loop {
@@ -104,10 +118,10 @@ fn serve(
         let mut out = BytesMut::from(&request[4..8]);
         match key {
             18 => api_versions(version, &mut out),
-            3 => metadata(version, ports, leads, epoch, &mut out),
+            3 => metadata(version, ports, view, scene, &mut out),
             1 => {
                 fetches.fetch_add(1, Ordering::SeqCst);
-                fetch(version, &request, &mut out);
+                fetch(version, &request, scene, &mut out);
             }
             _ => return None,
         }
@@ -135,23 +149,28 @@ fn tagged<T: HeaderVersion>(version: i16, out: &mut BytesMut) {
     }
 }
 
-fn metadata(version: i16, ports: [u16; 2], leads: usize, epoch: i32, out: &mut BytesMut) {
+fn metadata(version: i16, ports: [u16; 2], (leads, epoch): (usize, i32), scene: &Scene, out: &mut BytesMut) {
     tagged::<MetadataResponse>(version, out);
+    let is_behind =
+        scene.behind.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
     let broker = |node: usize| {
         MetadataResponseBroker::default()
             .with_node_id((node as i32).into())
             .with_host(StrBytes::from_static_str("127.0.0.1"))
             .with_port(i32::from(ports[node]))
     };
-    let partition = MetadataResponsePartition::default()
-        .with_leader_id((leads as i32).into())
-        .with_leader_epoch(epoch)
-        .with_replica_nodes(vec![0.into(), 1.into()])
-        .with_isr_nodes(vec![0.into(), 1.into()]);
+    let partition = |index: usize| {
+        MetadataResponsePartition::default()
+            .with_partition_index(index as i32)
+            .with_leader_id((leads as i32).into())
+            .with_leader_epoch(epoch)
+            .with_replica_nodes(vec![0.into(), 1.into()])
+            .with_isr_nodes(vec![0.into(), 1.into()])
+    };
     let topic = MetadataResponseTopic::default()
         .with_name(Some(TopicName(StrBytes::from_static_str("t"))))
         .with_topic_id("07".repeat(16).parse().expect("an id"))
-        .with_partitions(vec![partition]);
+        .with_partitions((0..scene.partitions - usize::from(is_behind)).map(partition).collect());
     // Whoever has lost its controller names itself as one: librdkafka goes on to ask it alone.
     let answer = MetadataResponse::default()
         .with_brokers(vec![broker(0), broker(1)])
@@ -160,7 +179,7 @@ fn metadata(version: i16, ports: [u16; 2], leads: usize, epoch: i32, out: &mut B
     answer.encode(out, version).expect("encodes");
 }
 
-fn fetch(version: i16, request: &[u8], out: &mut BytesMut) {
+fn fetch(version: i16, request: &[u8], scene: &Scene, out: &mut BytesMut) {
     let mut bytes = Bytes::copy_from_slice(request);
     kafka_protocol::messages::RequestHeader::decode(&mut bytes, FetchRequest::header_version(version))
         .expect("a header");
@@ -169,9 +188,10 @@ fn fetch(version: i16, request: &[u8], out: &mut BytesMut) {
     let none = PartitionData::default()
         .with_high_watermark(5)
         .with_last_stable_offset(5)
-        .with_records(Some(Bytes::new()));
+        .with_records(Some(Bytes::copy_from_slice(&scene.records)));
     let topics = request.topics.iter().map(|topic| {
-        FetchableTopicResponse::default().with_topic_id(topic.topic_id).with_partitions(vec![none.clone()])
+        let asked = topic.partitions.iter().map(|asked| none.clone().with_partition_index(asked.partition));
+        FetchableTopicResponse::default().with_topic_id(topic.topic_id).with_partitions(asked.collect())
     });
     let answer = FetchResponse::default().with_responses(topics.collect());
     // A broker waits for records.
@@ -187,26 +207,30 @@ fn options(at: SocketAddr) -> KafkaOptions {
 }
 
 fn start(fakes: &[Fake; 2], leads: usize) -> (DirectReader, Arc<dyn Runtime>) {
+    start_with(fakes, leads, 1)
+}
+
+fn start_with(fakes: &[Fake; 2], leads: usize, partitions: u32) -> (DirectReader, Arc<dyn Runtime>) {
     let runtime: Arc<dyn Runtime> = Arc::new(TestRuntime::new());
     let options = options(fakes[0].at);
     let topics = BTreeMap::from([(
         "t".to_owned(),
         Topic {
             id: ID_BASE64.into(),
-            partitions: vec![0],
-            leaders: BTreeMap::from([(0, fakes[leads].at.to_string())]),
+            partitions: (0..partitions).collect(),
+            leaders: (0..partitions).map(|index| (index, fakes[leads].at.to_string())).collect(),
         },
     )]);
     let opened = probe(plan(&options).expect("directly"), &topics, &runtime).expect("answers");
     let look = Arc::new(Client::new(&options, Role::Look, runtime.clone()).expect("a client"));
-    let from = ReadFrom {
-        partition: Partition::new("t", 0),
+    let from = |index| ReadFrom {
+        partition: Partition::new("t", index),
         identity: ID_BASE64.into(),
         next: 5,
         leader_epoch: NO_LEADER_EPOCH,
     };
-    let reader =
-        DirectReader::start(&options, opened, topics, runtime.clone(), look, vec![from]).expect("starts");
+    let from = (0..partitions).map(from).collect();
+    let reader = DirectReader::start(&options, opened, topics, runtime.clone(), look, from).expect("starts");
     (reader, runtime)
 }
 
@@ -248,4 +272,61 @@ async fn a_partition_stays_with_its_leader_whatever_an_older_view_says() {
     let fetches = || fakes[0].fetches.load(Ordering::SeqCst);
     read_until(&mut reader, &runtime, || fetches() > 20).await;
     assert!(fetches() > 20);
+}
+
+/// Reads to the error that ends it, which takes some seconds at the most.
+async fn last_error(reader: &mut DirectReader, runtime: &Arc<dyn Runtime>) -> SourceError {
+    loop {
+        tokio::select! {
+            event = reader.next() => match event {
+                Ok(Event::CaughtUp { .. }) | Err(SourceError { fault: SourceFault::Away, .. }) => {}
+                Ok(other) => panic!("{other:?}"),
+                Err(error) => return error,
+            },
+            () = runtime.sleep(Duration::from_secs(300)) => panic!("it goes on"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_partition_is_gone_only_once_many_answers_in_a_row_lack_it() {
+    let scene = Arc::new(Scene { partitions: 2, behind: AtomicUsize::new(0), records: Vec::new() });
+    let fakes = fakes_of([(0, 5), (0, 5)], &scene);
+    let (mut reader, runtime) = start_with(&fakes, 0, 2);
+    let fetches = || fakes[0].fetches.load(Ordering::SeqCst);
+    read_until(&mut reader, &runtime, || fetches() > 3).await;
+    // Some answers are of a broker that is behind, and fewer than end the reading even if no other thread asks.
+    scene.behind.store(6, Ordering::SeqCst);
+    read_until(&mut reader, &runtime, || scene.behind.load(Ordering::SeqCst) == 0).await;
+    let before = fetches();
+    read_until(&mut reader, &runtime, || fetches() > before + 40).await;
+    assert!(fetches() > before + 40, "it goes on");
+    scene.behind.store(usize::MAX, Ordering::SeqCst);
+    let error = last_error(&mut reader, &runtime).await;
+    assert_eq!(error.fault, SourceFault::Refused);
+    assert!(error.message.contains("topic `t` has `1` partitions and no partition `1`"), "{error}");
+    let asked = usize::MAX - scene.behind.load(Ordering::SeqCst);
+    assert!(asked >= 4, "after {asked} answers");
+}
+
+#[tokio::test]
+async fn batches_of_an_older_format_end_the_reading_with_the_setting_that_reads_them() {
+    // A message of format 1 at offset 5: its length, checksum, format, attributes, time, no key, and a body.
+    let message: [&[u8]; 8] = [
+        &5_i64.to_be_bytes(),
+        &23_i32.to_be_bytes(),
+        &[0; 4],
+        &[1, 0],
+        &1_000_i64.to_be_bytes(),
+        &(-1_i32).to_be_bytes(),
+        &1_i32.to_be_bytes(),
+        b"x",
+    ];
+    let records = message.concat();
+    let scene = Arc::new(Scene { partitions: 1, behind: AtomicUsize::new(0), records });
+    let fakes = fakes_of([(0, 5), (0, 5)], &scene);
+    let (mut reader, runtime) = start(&fakes, 0);
+    let error = last_error(&mut reader, &runtime).await;
+    assert_eq!(error.fault, SourceFault::Config);
+    assert!(error.message.contains("format `1`") && error.message.contains("`fetch: librdkafka`"), "{error}");
 }

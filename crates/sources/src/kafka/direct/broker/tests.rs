@@ -1,0 +1,19 @@
+use dataflow::ReadFrom;
+
+use super::*;
+
+#[test]
+fn a_fetch_goes_on_behind_an_answer_only_if_that_will_be_read() {
+    let from =
+        ReadFrom { partition: Partition::new("t", 0), identity: String::new(), next: 5, leader_epoch: 3 };
+    let mut lead = Lead::new(Slot::new(from, 1 << 20), [7; 16]);
+    // It was handed back and taken again while its answer was on its way.
+    assert_eq!(lead.goes_on(Some((9, 4))), (5, 3), "nothing was asked for");
+    lead.answered = Some(9);
+    assert_eq!(lead.goes_on(Some((12, 4))), (5, 3), "it was asked for from elsewhere");
+    lead.answered = Some(5);
+    assert_eq!(lead.goes_on(Some((9, 4))), (9, 4));
+    assert_eq!(lead.goes_on(Some((4, 4))), (5, 3));
+    assert_eq!(lead.goes_on(Some((-1, 4))), (5, 3));
+    assert_eq!(lead.goes_on(None), (5, 3));
+}
