@@ -39,7 +39,7 @@ Examples:
 
 Stop the pipeline first, and remove the topic or file from the pipeline file. Rows that are already sealed are delivered by the next \
 run. The position is remembered: if the same topic or file is added again to the same input, reading continues where it stopped. An input or a file that has \
-another name now is read as a new one; the command says so before it asks. With --from-start the \
+another name now is read as a new one, and so is a topic that has no id (of Pulsar, or of an old Kafka); the command says so before it asks. With --from-start the \
 position is forgotten too: reading then begins where `start` says (`latest` skips what was not read yet), and rows that are already in the table are written a second time, \
 unless `dedup` still knows their keys.
 
