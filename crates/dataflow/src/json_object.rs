@@ -10,6 +10,7 @@
 //! | any other value, or none                              | no: [`Reason::WrongKind`]                                        |
 //! | an object with a mistake, or half of a surrogate pair | no: [`Reason::Malformed`]                                        |
 //! | an integer beyond Int64 and UInt64, a float beyond Float64 | no: [`Reason::OutOfRange`]                                  |
+//! | a float that would become 0 and is not 0              | no: [`Reason::OutOfRange`]                                       |
 //! | a key twice in one object                             | no: [`Reason::OutOfRange`]                                       |
 //! | values at one path, as in `{"a.b":1,"a":{"b":2}}`     | no: [`Reason::OutOfRange`]                                       |
 //! | objects and arrays deeper than [`DEPTH_MAX`]          | no: [`Reason::TooLarge`]                                         |
@@ -26,8 +27,8 @@ use crate::Reason;
 pub const DEPTH_MAX: u32 = 64;
 /// Digits of an integer that fits into 64 bits whatever they are.
 const DIGITS_SAFE: usize = 18;
-/// Digits of a number without an exponent that is finite whatever they are.
-const WHOLE_DIGITS_SAFE: usize = 300;
+/// Bytes of a number without an exponent that is finite, and is 0 only if all digits are, whatever they are.
+const FLOAT_BYTES_SAFE: usize = 300;
 /// Bytes of a path that a message shows.
 const SHOWN_BYTES_MAX: usize = 100;
 
@@ -314,18 +315,18 @@ impl<'a> Walk<'a> {
             self.digits()?;
         }
         let text = || std::str::from_utf8(&self.bytes[start..self.at]).unwrap_or_default();
-        let fits = match is_whole {
-            true => whole <= DIGITS_SAFE || text().parse::<i64>().is_ok() || text().parse::<u64>().is_ok(),
-            false => {
-                !has_exponent && whole <= WHOLE_DIGITS_SAFE || text().parse::<f64>().is_ok_and(f64::is_finite)
-            }
+        let why = match is_whole {
+            true if whole <= DIGITS_SAFE => return Ok(()),
+            true if text().parse::<i64>().is_ok() || text().parse::<u64>().is_ok() => return Ok(()),
+            true => "fits neither Int64 nor UInt64",
+            false if !has_exponent && self.at - start <= FLOAT_BYTES_SAFE => return Ok(()),
+            false => match text().parse::<f64>() {
+                Ok(0.0) if !is_zero(text()) => "is below the smallest Float64 and would become 0",
+                Ok(float) if float.is_finite() => return Ok(()),
+                Ok(_) | Err(_) => "does not fit Float64",
+            },
         };
-        if fits {
-            return Ok(());
-        }
-        let types = if is_whole { "Int64 nor UInt64" } else { "Float64" };
-        let not = if is_whole { "fits neither" } else { "does not fit" };
-        let rule = format!("holds a number at byte `{start}` that {not} {types}").into();
+        let rule = format!("holds a number at byte `{start}` that {why}").into();
         Err(Unfit { reason: Reason::OutOfRange, rule })
     }
 
@@ -393,6 +394,12 @@ impl<'a> Walk<'a> {
         let rule = format!("is no JSON: byte `{}`: {what}", self.at).into();
         Unfit { reason: Reason::Malformed, rule }
     }
+}
+
+/// Whether a number's text is zero: no digit before its exponent is another.
+fn is_zero(number: &str) -> bool {
+    let mut digits = number.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
+    !digits.any(|byte| matches!(byte, b'1'..=b'9'))
 }
 
 /// The character of the `\u` escapes at `at`, two for a pair, and their length.

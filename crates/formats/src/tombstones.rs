@@ -58,12 +58,18 @@ enum Fill {
 }
 
 impl WithTombstones {
-    /// `inner`, whose tombstones have the fields of their keys, and in the columns of `times` the time of the record.
+    /// `inner`, whose tombstones have the fields of their keys, and in the columns of `times` the time of the record. A time in a key that is text is in
+    /// `timezone` and of the unit `epoch`: those of `inner`, or a deletion would have another key than the row that it deletes.
     ///
     /// # Errors
     /// When a column cannot be filled, or no column is filled from the key.
-    pub fn new(inner: Arc<dyn Decoder>, keys: Keys, times: &[String]) -> Result<Self, ColumnsError> {
-        let settings = Settings { timezone: "UTC", epoch: EpochUnit::ByMagnitude };
+    pub fn new(
+        inner: Arc<dyn Decoder>,
+        keys: Keys,
+        times: &[String],
+        (timezone, epoch): (&str, EpochUnit),
+    ) -> Result<Self, ColumnsError> {
+        let settings = Settings { timezone, epoch };
         let patterns = columns::patterns(inner.schema(), settings)?;
         let fill = |column: &Column| match &keys {
             Keys::Text(field) if *field == column.field => Fill::Text,

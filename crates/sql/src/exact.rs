@@ -36,6 +36,7 @@ pub(crate) use arithmetic::{
 };
 use casts::WRITTEN;
 pub(crate) use casts::{mark_written_casts, refuse_lossy_casts, unmark_written_casts};
+pub(crate) use checked::has_digits;
 pub(crate) use dates::{refuse_times_of_dates, seconds_as_times};
 pub(crate) use patterns::refuse_bad_patterns;
 pub(crate) use written::{CAST, as_written};

@@ -279,6 +279,8 @@ impl Output {
         } else {
             arrow_cast::cast_with_options(&value, &self.data_type, &strict())?
         };
+        // Some functions, such as `lcm`, give more digits than their type has, which no column could be sent with.
+        exact::has_digits(&value)?;
         if value.len() != batch.num_rows() {
             return exec_err!("`{}` values for `{}` rows", value.len(), batch.num_rows());
         }

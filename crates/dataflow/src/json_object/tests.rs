@@ -13,7 +13,7 @@ fn objects_are_taken() {
         "{}",
         " {\n\t} \r\n",
         r#"{"a":1,"b":-0,"c":[1,"x",null,[2],{}],"d":{"e":true,"f":false}}"#,
-        r#"{"a":18446744073709551615,"b":-9223372036854775808,"c":1e308,"d":1E-400,"e":-0.0}"#,
+        r#"{"a":18446744073709551615,"b":-9223372036854775808,"c":1e308,"d":5E-324,"e":-0.0,"f":0.00e-999}"#,
         r#"{"a":"\u0000 \ud83d\ude00 \/ \\ \" é","":1,"a.":2,".a":3}"#,
         // A null and an empty object are no values, so they have no path.
         r#"{"a.b":null,"a":{"b":1},"c.d":{},"c":{"d":2}}"#,
@@ -77,6 +77,19 @@ fn numbers_that_the_server_has_no_type_for_are_out_of_range() {
         check(&format!("{{\"a\":{}.5}}", "9".repeat(400))).map_err(|u| u.reason),
         Err(Reason::OutOfRange)
     );
+}
+
+#[test]
+fn numbers_that_would_become_zero_are_out_of_range() {
+    let zeros = "0".repeat(400);
+    for number in ["1E-400", "-0.1e-400", "1e-324", &*format!("0.{zeros}1"), &*format!("-0.{zeros}1e1")] {
+        let (reason, rule) = refusal(&format!(r#"{{"a":[{number}]}}"#));
+        assert_eq!(reason, Reason::OutOfRange);
+        assert_eq!(rule, "holds a number at byte `6` that is below the smallest Float64 and would become 0");
+    }
+    for number in [format!("0.{zeros}"), format!("0.{zeros}e-9"), format!("1.{zeros}1")] {
+        assert_eq!(check(&format!(r#"{{"a":[{number}]}}"#)), Ok(()), "{number}");
+    }
 }
 
 #[test]

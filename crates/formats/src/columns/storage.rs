@@ -5,6 +5,7 @@
 //! A decoder keeps one empty column of each kind as a pattern and takes a `fresh` one for every block.
 
 mod repeat;
+mod twice;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -452,8 +453,9 @@ impl<B: Growing + ?Sized> Growing for Maps<B> {
             return Err(ArrowError::SchemaError("the entries of a map are a struct".into()));
         };
         let (keys, values) = (self.keys.finish()?, self.values.finish()?);
+        let (keys, values, offsets) = twice::last_of_each(keys, values, self.offsets)?;
         let entries = StructArray::try_new(fields, vec![keys, values], None)?;
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         Ok(Arc::new(MapArray::try_new(self.field, offsets, entries, self.nulls.finish(), false)?))
     }
 }

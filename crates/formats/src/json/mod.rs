@@ -20,7 +20,7 @@
 //! - A missing field and null are the same: NULL, or an Arrow null that stands for the DEFAULT, or a reject.
 //! - A field that no column asks for is skipped, but must be well formed.
 //! - The same known key twice in an object is a reject, as an INSERT of JSONEachRow is refused for it (error 117; seen
-//!   on 26.7). Keys of a Map may repeat, as they may there. Two unknown keys of one name are no one's concern.
+//!   on 26.7). Keys of a Map may repeat, as they may there, and the last value counts. Two unknown keys of one name are no one's concern.
 //! - Integers and decimals never pass through a float; `true` is no number and `"text"` no Bool.
 
 mod builders;

@@ -26,6 +26,11 @@ const INTEGERS_END: f64 = 9_223_372_036_854_775_808.0;
 
 /// Bytes of the paths of one message's attributes: each repeats the keys that it is within.
 const PATHS_BYTES_MAX: usize = 1 << 20;
+/// The same for each byte of the attributes and of [`PATHS_BASE`]. The rows of a resource repeat its paths, and the walk weighs for each of them the attributes alone,
+/// so this bounds what the paths of a request take by that much of what its rows may.
+const PATHS_GROWTH_MAX: usize = 8;
+/// No more than the walk weighs for a row beside its bytes.
+const PATHS_BASE: usize = 256;
 
 /// A value of any type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -189,7 +194,10 @@ impl<'a> Any<'a> {
 
 /// The paths to the values of attributes: their keys, joined by dots where they are within each other; sorted, each once.
 pub(super) fn paths(attributes: &[&[u8]]) -> Step<Vec<String>> {
-    let mut paths = Paths { here: String::new(), bytes: 0, found: Vec::with_capacity(attributes.len()) };
+    let sent: usize = attributes.iter().map(|attribute| attribute.len()).sum();
+    let bytes_max = PATHS_BYTES_MAX.min(PATHS_GROWTH_MAX * (PATHS_BASE + sent));
+    let found = Vec::with_capacity(attributes.len());
+    let mut paths = Paths { here: String::new(), bytes: 0, bytes_max, found };
     attributes.iter().try_for_each(|attribute| paths.add(attribute, 0))?;
     paths.found.sort_unstable();
     paths.found.dedup();
@@ -199,6 +207,7 @@ pub(super) fn paths(attributes: &[&[u8]]) -> Step<Vec<String>> {
 struct Paths {
     here: String,
     bytes: usize,
+    bytes_max: usize,
     found: Vec<String>,
 }
 
@@ -215,9 +224,9 @@ impl Paths {
             Any::Map(bytes) => items(bytes, |pair| self.add(pair, depth + 1))?,
             _ => {
                 self.bytes += self.here.len();
-                if self.bytes > PATHS_BYTES_MAX {
+                if self.bytes > self.bytes_max {
                     let message =
-                        format!("the paths of the attributes have more than `{PATHS_BYTES_MAX}` bytes");
+                        format!("the paths of the attributes have more than `{}` bytes", self.bytes_max);
                     let reason = dataflow::Reason::TooLarge;
                     return Err(Box::new(Fault { reason, column: None, message }));
                 }

@@ -4,12 +4,15 @@ use dataflow::{BlockBuilder, Decoder, Partition, Reason};
 
 use super::{Keys, WithTombstones, key_columns};
 use crate::avro::{AvroDecoder, AvroOptions};
-use crate::json::{JsonDecoder, JsonOptions};
+use crate::json::{EpochUnit, JsonDecoder, JsonOptions};
 use crate::schemas::{SchemaText, Schemas, Writer};
 use crate::testing::{row, schema};
 
 const COLUMNS: [&str; 5] =
     ["id UInt64", "name String", "at DateTime64(3)", "price Nullable(Decimal(9, 2))", "city String DEFAULT"];
+
+/// The zone and unit of a format that says neither.
+const TIMES: (&str, EpochUnit) = ("UTC", EpochUnit::ByMagnitude);
 
 fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -23,7 +26,7 @@ fn of_json(columns: &[&str], is_text: bool, key: &[&str], times: &[&str]) -> Wit
         true => Keys::Text(key[0].to_owned()),
         false => Keys::Records(json(key_columns(&schema, &names(key)))),
     };
-    WithTombstones::new(json(schema), keys, &names(times)).expect("columns that a key fills")
+    WithTombstones::new(json(schema), keys, &names(times), TIMES).expect("columns that a key fills")
 }
 
 /// The key and the body of a record.
@@ -117,6 +120,31 @@ fn a_key_that_is_text_is_the_value_of_its_field() {
     assert!(rejects.len() == 1 && rejects[0].contains("no UTF-8 text"), "{rejects:?}");
 }
 
+/// Or the row of another time would be deleted.
+#[test]
+fn times_in_a_key_have_the_zone_and_the_unit_of_times_in_a_body() {
+    let options = JsonOptions {
+        assume_timezone: "Europe/Berlin".into(),
+        epoch_unit: EpochUnit::Milliseconds,
+        ..JsonOptions::default()
+    };
+    let bodies = JsonDecoder::new(schema(&["at DateTime64(3)", "n UInt8"]), options).expect("columns");
+    let times = ("Europe/Berlin", EpochUnit::Milliseconds);
+    let keys = Keys::Text("at".to_owned());
+    let decoder = WithTombstones::new(Arc::new(bodies), keys, &[], times).expect("columns that a key fills");
+    let (rows, rejects) = read(
+        &decoder,
+        &[
+            (None, Some(br#"{"at": "2026-01-01 00:00:00", "n": 1}"#)),
+            (Some(b"2026-01-01 00:00:00"), None),
+            (None, Some(br#"{"at": 7000000000, "n": 1}"#)),
+            (Some(b"7000000000"), None),
+        ],
+    );
+    assert_eq!(rejects, Vec::<String>::new());
+    assert_eq!(rows, ["10: 1767222000000 1", "11: 1767222000000 0", "12: 7000000000 1", "13: 7000000000 0"]);
+}
+
 #[test]
 fn a_tombstone_whose_key_says_nothing_stays_one() {
     let decoder = of_json(&COLUMNS, false, &["id"], &["at"]);
@@ -184,7 +212,7 @@ fn a_key_in_avro_names_its_own_schema() {
     let framed =
         |columns| AvroDecoder::framed(columns, schemas.clone(), AvroOptions::default()).expect("columns");
     let keys = Keys::Records(Arc::new(framed(key_columns(&columns, &names(&["id"])))));
-    let decoder = WithTombstones::new(Arc::new(framed(columns)), keys, &[]).expect("columns");
+    let decoder = WithTombstones::new(Arc::new(framed(columns)), keys, &[], TIMES).expect("columns");
     let (rows, rejects) = read(
         &decoder,
         &[
@@ -201,7 +229,7 @@ fn a_key_in_avro_names_its_own_schema() {
 fn columns_that_no_key_fills_are_refused() {
     let columns = schema(&["name String"]);
     let inner = Arc::new(JsonDecoder::new(columns, JsonOptions::default()).expect("columns"));
-    assert!(WithTombstones::new(inner, Keys::Text("id".into()), &[]).is_err());
+    assert!(WithTombstones::new(inner, Keys::Text("id".into()), &[], TIMES).is_err());
 }
 
 #[test]

@@ -92,7 +92,13 @@ impl PhysicalExpr for Checked {
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue, DataFusionError> {
         if self.check == Check::Digits {
             let value = self.written.evaluate(batch)?;
-            has_digits(&value)?;
+            match &value {
+                ColumnarValue::Array(values) => has_digits(values)?,
+                ColumnarValue::Scalar(ScalarValue::Decimal128(Some(value), digits, scale)) => {
+                    Decimal128Type::validate_decimal_precision(*value, *digits, *scale)?;
+                }
+                ColumnarValue::Scalar(_) => {}
+            }
             return Ok(value);
         }
         let rows = batch.num_rows();
@@ -161,20 +167,18 @@ impl Checked {
     }
 }
 
-/// Fails if a Decimal has more digits than its type.
-fn has_digits(value: &ColumnarValue) -> Result<(), DataFusionError> {
-    match value {
-        ColumnarValue::Array(array) => {
-            match (array.as_primitive_opt::<Decimal128Type>(), array.data_type()) {
-                (Some(decimals), DataType::Decimal128(digits, _)) => {
-                    Ok(decimals.validate_decimal_precision(*digits)?)
-                }
-                _ => Ok(()),
-            }
+/// Fails if a Decimal has more digits than its type, or one in an Array or a Map has.
+pub(crate) fn has_digits(values: &ArrayRef) -> Result<(), DataFusionError> {
+    match values.data_type() {
+        DataType::Decimal128(digits, _) => {
+            Ok(values.as_primitive::<Decimal128Type>().validate_decimal_precision(*digits)?)
         }
-        ColumnarValue::Scalar(ScalarValue::Decimal128(Some(value), digits, scale)) => {
-            Ok(Decimal128Type::validate_decimal_precision(*value, *digits, *scale)?)
+        DataType::List(_) => has_digits(values.as_list::<i32>().values()),
+        DataType::Map(..) => {
+            let maps = values.as_map();
+            has_digits(maps.keys())?;
+            has_digits(maps.values())
         }
-        ColumnarValue::Scalar(_) => Ok(()),
+        _ => Ok(()),
     }
 }

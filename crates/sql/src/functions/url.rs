@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use url::{Url, form_urlencoded};
+use url::Url;
 
 use super::{Answer, Arguments, Body, Definition};
 
@@ -129,17 +129,47 @@ fn fragment<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {
 
 fn parameter<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {
     let Some(query) = query_of(arguments[0]) else { return Ok(None) };
-    let mut pairs = form_urlencoded::parse(query.as_bytes());
-    Ok(pairs.find(|(name, _)| name == arguments[1]).map(|(_, value)| Cow::Owned(value.into_owned())))
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let mut pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let found = pairs.find(|(name, _)| *bytes(name) == *arguments[1].as_bytes());
+    found.map(|(_, value)| text(bytes(value), "url_parameter")).transpose()
 }
 
-/// As a value of a form: the parser splits at `&` and `=`, so they are shielded first.
 fn decode<'a>(arguments: Arguments<'a, '_>) -> Answer<Cow<'a, str>> {
-    let text = arguments[0];
-    if !text.contains(['%', '+']) {
-        return Ok(Some(Cow::Borrowed(text)));
+    text(bytes(arguments[0]), "url_decode").map(Some)
+}
+
+/// The bytes that an encoded text stands for. A `%` without two digits behind it stands for itself.
+fn bytes(encoded: &str) -> Cow<'_, [u8]> {
+    let mut rest = encoded.as_bytes();
+    if !encoded.contains(['%', '+']) {
+        return Cow::Borrowed(rest);
     }
-    let shielded = text.replace('&', "%26").replace('=', "%3D");
-    let decoded = form_urlencoded::parse(shielded.as_bytes()).next().map(|(name, _)| name.into_owned());
-    Ok(Some(Cow::Owned(decoded.unwrap_or_default())))
+    let mut decoded = Vec::with_capacity(rest.len());
+    while let Some((&first, behind)) = rest.split_first() {
+        let digit = |at: usize| char::from(*behind.get(at)?).to_digit(16);
+        let escaped = if first == b'%' { digit(0).zip(digit(1)) } else { None };
+        match escaped {
+            Some((high, low)) => {
+                decoded.push((high << 4 | low) as u8);
+                rest = &behind[2..];
+            }
+            None => {
+                decoded.push(if first == b'+' { b' ' } else { first });
+                rest = behind;
+            }
+        }
+    }
+    Cow::Owned(decoded)
+}
+
+/// What the function decoded, as a text. Other bytes are not replaced: two texts would become one.
+fn text<'a>(decoded: Cow<'a, [u8]>, function: &str) -> Result<Cow<'a, str>, String> {
+    let fault = |_: std::str::Utf8Error| format!("what `{function}` decodes is not UTF-8");
+    match decoded {
+        Cow::Borrowed(bytes) => std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(fault),
+        Cow::Owned(bytes) => {
+            String::from_utf8(bytes).map(Cow::Owned).map_err(|error| fault(error.utf8_error()))
+        }
+    }
 }

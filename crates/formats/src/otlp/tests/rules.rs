@@ -221,10 +221,33 @@ fn paths_that_repeat_a_long_key_are_bounded() {
     let long = [field(1, "k".repeat(1_000)), field(2, field(6, inner))].concat();
     let (decoded, peak) = testkit::peak_bytes(|| decode(&decoder, &[request("a", &[field(6, long)])]));
     assert_eq!(decoded.rejects[0].reason, Reason::TooLarge);
-    assert!(
-        decoded.rejects[0].message.contains("the paths of the attributes have more than `1048576` bytes")
-    );
+    let message = &decoded.rejects[0].message;
+    assert!(message.contains("the paths of the attributes have more than `"), "{message}");
     assert!(peak < 8 << 20, "{peak}");
+}
+
+/// A request of 80 KB, whose thousand empty rows share four hundred paths of a resource or of a scope.
+#[test]
+fn paths_that_rows_share_take_little_memory_and_cost_no_more_than_these_rows() {
+    let rows: Vec<u8> = (0..1_000).flat_map(|_| field(2, field(5, field(1, "x".repeat(64))))).collect();
+    let inner: Vec<u8> = (0..400).flat_map(|n| field(1, attribute(&n.to_string(), ""))).collect();
+    for (key_bytes, is_taken) in [(40, true), (2_500, false)] {
+        let pair = [field(1, "k".repeat(key_bytes)), field(2, field(6, &inner))].concat();
+        let of_resource = field(1, [field(1, field(1, &pair)), field(2, &rows)].concat());
+        let of_scope = field(1, field(2, [field(1, field(3, &pair)), rows.clone()].concat()));
+        for (column, request) in [("ResourceAttributesKeys", of_resource), ("ScopeAttributesKeys", of_scope)]
+        {
+            let column = format!("{column} Array(String)");
+            let decoder = decoder(Signal::Logs, schema(&[column.as_str()])).expect("the columns fit");
+            let (decoded, peak) = testkit::peak_bytes(|| decode(&decoder, &[&request]));
+            let (taken, turned) = if is_taken { (1_000, 0) } else { (0, 1_000) };
+            assert_eq!((decoded.batch.len(), decoded.rejects.len()), (taken, turned), "{column}");
+            assert!(decoded.rejects.iter().all(|reject| reject.reason == Reason::TooLarge));
+            assert!(peak < 256 << 20, "{column}: {peak}");
+            // Values are the decoder's matter: the gateway takes the request, and no more than its rows are dead letters.
+            assert_eq!(count(Signal::Logs, &request), Ok(1_000));
+        }
+    }
 }
 
 #[test]

@@ -148,7 +148,8 @@ fn with_tombstones(
             return Err(settings(&"keys in Avro need the registry of `format`"));
         }
     };
-    let decoder = WithTombstones::new(decoder, keys, &names(&tombstones.timestamp));
+    let (timezone, epoch) = times_of(format);
+    let decoder = WithTombstones::new(decoder, keys, &names(&tombstones.timestamp), (&timezone, epoch));
     let decoder = Arc::new(decoder.map_err(|error| settings(&error))?);
     Ok(Decoding { decoder, schemas, looks })
 }
@@ -180,10 +181,10 @@ pub(super) fn json_decoder(
     (format, path): (&Format, &str),
     schema: Schema,
 ) -> Result<Arc<dyn Decoder>, WiringError> {
-    let json = format.json();
+    let (assume_timezone, epoch_unit) = times_of(format);
     let options = JsonOptions {
-        assume_timezone: json.timezone.clone(),
-        epoch_unit: epoch_unit(json.epoch_unit),
+        assume_timezone,
+        epoch_unit,
         record_bytes_max: record_bytes(format),
         ..JsonOptions::default()
     };
@@ -319,6 +320,20 @@ pub(in crate::wiring) fn schema_text(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
+/// The zone and the unit of times that say neither, by the options of whichever format it is: keys in JSON or text have those of the bodies.
+fn times_of(format: &Format) -> (String, formats::json::EpochUnit) {
+    let (timezone, unit) = match (format.avro(), format.protobuf(), format.csv()) {
+        (Some(avro), ..) => (avro.timezone, avro.epoch_unit),
+        (_, Some(protobuf), _) => (protobuf.timezone, protobuf.epoch_unit),
+        (.., Some(csv)) => (csv.timezone.clone(), csv.epoch_unit),
+        (None, None, None) => {
+            let json = format.json();
+            (json.timezone, json.epoch_unit)
+        }
+    };
+    (timezone, epoch_unit(unit))
+}
+
 fn epoch_unit(unit: EpochUnit) -> formats::json::EpochUnit {
     match unit {
         EpochUnit::Auto => formats::json::EpochUnit::ByMagnitude,
@@ -332,3 +347,6 @@ fn epoch_unit(unit: EpochUnit) -> formats::json::EpochUnit {
 pub(super) fn record_bytes(format: &Format) -> usize {
     usize::try_from(format.record_bytes_max()).expect("the schema bounds it far below 4 GiB")
 }
+
+#[cfg(test)]
+mod tests;
