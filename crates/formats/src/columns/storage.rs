@@ -397,6 +397,8 @@ pub(crate) struct Maps<B: Growing + ?Sized> {
     /// The values of all maps, one for each key.
     pub values: Box<B>,
     values_nullable: bool,
+    /// Whether entries whose key is there again are kept too; otherwise the last of them is.
+    keeps_repeats: bool,
     offsets: Vec<i32>,
     nulls: Nulls,
 }
@@ -408,12 +410,18 @@ impl<B: Growing + ?Sized> Maps<B> {
             DataType::Struct(fields) => fields.get(1).is_some_and(|values| values.is_nullable()),
             _ => false,
         };
-        Self { field, keys, values, values_nullable, offsets: offsets(rows), nulls: Nulls::default() }
+        let (offsets, nulls) = (offsets(rows), Nulls::default());
+        Self { field, keys, values, values_nullable, keeps_repeats: false, offsets, nulls }
     }
 
     /// An empty column of the same kind over empty `keys` and `values`, with room for `rows` maps.
     pub fn fresh(&self, keys: Box<B>, values: Box<B>, rows: usize) -> Self {
-        Self::new(Arc::clone(&self.field), keys, values, rows)
+        Self { keeps_repeats: self.keeps_repeats, ..Self::new(Arc::clone(&self.field), keys, values, rows) }
+    }
+
+    /// Every entry is kept, as it was sent.
+    pub fn keep_repeats(&mut self) {
+        self.keeps_repeats = true;
     }
 
     /// True if null is one of the values of an entry.
@@ -453,7 +461,10 @@ impl<B: Growing + ?Sized> Growing for Maps<B> {
             return Err(ArrowError::SchemaError("the entries of a map are a struct".into()));
         };
         let (keys, values) = (self.keys.finish()?, self.values.finish()?);
-        let (keys, values, offsets) = twice::last_of_each(keys, values, self.offsets)?;
+        let (keys, values, offsets) = match self.keeps_repeats {
+            true => (keys, values, self.offsets),
+            false => twice::last_of_each(keys, values, self.offsets)?,
+        };
         let entries = StructArray::try_new(fields, vec![keys, values], None)?;
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         Ok(Arc::new(MapArray::try_new(self.field, offsets, entries, self.nulls.finish(), false)?))

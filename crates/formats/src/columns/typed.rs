@@ -105,6 +105,9 @@ pub(crate) trait TypedColumn: Growing {
         ticks.iter().try_for_each(|ticks| self.timestamp(*ticks, digits))
     }
 
+    /// Keeps all entries of a map, or of maps within, though a key is there twice.
+    fn keep_repeats(&mut self) {}
+
     /// Ends the list or map whose parts were appended.
     fn end(&mut self) -> Fit<()> {
         Err(Misfit::kind(&self.type_name()))

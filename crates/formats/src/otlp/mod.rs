@@ -147,7 +147,9 @@ impl OtlpDecoder {
     pub fn new(signal: Signal, schema: Schema, options: OtlpOptions) -> Result<Self, ConfigError> {
         // No value comes without a zone, and none as a number without a unit.
         let settings = Settings { timezone: "UTC", epoch: EpochUnit::Nanoseconds };
-        let patterns = columns::patterns(&schema, settings)?;
+        let mut patterns = columns::patterns(&schema, settings)?;
+        // Nothing of a request is dropped, and the collector's exporter stores what a sender names twice as it comes.
+        patterns.iter_mut().for_each(|column| column.keep_repeats());
         let plan = Plan::new(signal, &schema)?;
         Ok(Self { schema, options, plan, patterns })
     }

@@ -265,6 +265,10 @@ impl TypedColumn for Arrays {
         Some((&mut *self.column.items, is_nullable))
     }
 
+    fn keep_repeats(&mut self) {
+        self.column.items.keep_repeats();
+    }
+
     fn end(&mut self) -> Fit<()> {
         self.column.end()
     }
@@ -296,6 +300,11 @@ impl TypedColumn for Objects {
     fn entries(&mut self) -> Option<(&mut dyn TypedColumn, &mut dyn TypedColumn, bool)> {
         let is_nullable = self.column.is_nullable();
         Some((&mut *self.column.keys, &mut *self.column.values, is_nullable))
+    }
+
+    fn keep_repeats(&mut self) {
+        self.column.keep_repeats();
+        self.column.values.keep_repeats();
     }
 
     fn end(&mut self) -> Fit<()> {
