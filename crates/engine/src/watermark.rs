@@ -168,9 +168,11 @@ impl Watermarks {
         self.deaf += passed;
         for progress in &mut self.partitions {
             let is_long = self.deaf >= progress.pace.idle_after / DEAF_PART;
-            let moved = |since: Duration| if is_long { now } else { since + passed };
-            progress.silent_since = moved(progress.silent_since);
-            progress.untimed_since = progress.untimed_since.map(moved);
+            for since in
+                [Some(&mut progress.silent_since), progress.untimed_since.as_mut()].into_iter().flatten()
+            {
+                *since = if is_long { now } else { *since + passed };
+            }
         }
     }
 
