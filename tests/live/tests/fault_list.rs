@@ -9,7 +9,7 @@ const FAULTS: usize = 25;
 const FINDINGS: usize = 48;
 
 /// Names of all functions in Rust files below `dir` that are tests: by their attribute, or as a function in a file of tests, where a
-/// macro may make several tests of it.
+/// macro may make several tests of it, or by `table!`, which makes a test of a file of cases.
 fn tests(dir: &Path, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(dir).expect("a folder of the repository can be read") {
         let path = entry.expect("as above").path();
@@ -23,8 +23,11 @@ fn tests(dir: &Path, found: &mut BTreeSet<String>) {
             let mut is_test = false;
             for line in text.lines().map(str::trim) {
                 is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
-                if let Some(rest) = line.strip_prefix("async fn ").or(line.strip_prefix("fn ")) {
-                    let name = rest.split(['(', '<']).next().unwrap_or_default();
+                let function = line.strip_prefix("async fn ").or(line.strip_prefix("fn "));
+                // A test of the cases of a file: `table!(its_name, "cases.txt");`.
+                let table = line.strip_prefix("table!(").filter(|_| in_tests);
+                if let Some(rest) = function.or(table) {
+                    let name = rest.split(['(', '<', ',']).next().unwrap_or_default();
                     if is_test || in_tests {
                         found.insert(name.to_owned());
                     }
