@@ -222,12 +222,13 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     let tokens = facts.server.hashes.per_insert();
     check_room(config, &engine, &config.name(), &config.quoted(), memory, tokens, &mut faults);
     let mut partitions_max = 1;
-    let mut order_dependent = engine.order_dependent;
+    let mut order_dependent = engine.order_dependent || engine.keeps_last(&table.columns);
     // Two views that feed one target use up its tokens twice.
     let mut targets: BTreeMap<Place, (u64, Engine, Memory, &View)> = BTreeMap::new();
     for view in &facts.views {
         let Some((target, of_target)) = check_view(view, &facts.server, &mut faults) else { continue };
-        order_dependent |= target.order_dependent;
+        let keeps_last = view.target.as_ref().is_some_and(|table| target.keeps_last(&table.columns));
+        order_dependent |= target.order_dependent || keeps_last;
         memory = memory.and(of_target);
         let partitioned = view.target.as_ref().is_some_and(|t| !is_unpartitioned(&t.partition_key));
         let parts = if partitioned { VIEW_PARTITIONS_MAX } else { 1 };

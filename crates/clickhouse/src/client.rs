@@ -29,7 +29,8 @@ type Named<'a> = &'a [(&'a str, &'a str)];
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// Bytes of an answer to a question. Tables of a thousand columns with their defaults stay far below.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// Bytes kept of the answer to an insert, which is empty or an error.
+/// Bytes kept of the beginning and of the end of the answer to an insert, which is empty or an error. What stands between them are values that the
+/// server quotes, whole: of a row that a constraint refuses as many as the row has.
 const INSERT_ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// A question that the user may not ask is asked again after so long: a grant shows within ten minutes.
@@ -371,6 +372,22 @@ impl Client {
             body.extend_from_slice(&piece);
         }
         Ok(body)
+    }
+
+    /// The beginning and the end of the body, at most `bytes_max` of each. How long it takes is bounded by whoever waits.
+    async fn read_ends(&self, mut answer: Response, bytes_max: usize) -> Result<Vec<u8>, Unread> {
+        let (mut begin, mut end) = (Vec::new(), Vec::new());
+        while let Some(piece) = answer.chunk().await.map_err(|e| Unread::Broken(self.clean(e)))? {
+            let (first, rest) = piece.split_at(piece.len().min(bytes_max - begin.len()));
+            begin.extend_from_slice(first);
+            end.extend_from_slice(rest);
+            if end.len() > 2 * bytes_max {
+                end.drain(..end.len() - bytes_max);
+            }
+        }
+        end.drain(..end.len().saturating_sub(bytes_max));
+        begin.append(&mut end);
+        Ok(begin)
     }
 
     /// `what` with the address of the server that it concerns. The address holds no user, no password and no query: [`Client::build`]

@@ -8,9 +8,10 @@
 //! | 200, no exception, an empty body, a header of ClickHouse | success | -  |
 //! | 200 with an exception in a header or the body | by its code | by its code |
 //! | 200 without any header of ClickHouse         | unknown | resend |
+//! | 200 before the last bytes left ([`crate::client`]) | unknown | resend |
 //! | a failure with an exception code             | by its code | by its code |
 //! | the same while a materialized view was fed   | unknown | by its code |
-//! | 401, 403, 404, 413, a redirect, no code      | none    | stop   |
+//! | 401, 403, 404, 413, 414, 431, a redirect, no code | none | stop   |
 //! | 429, no code                                 | none    | resend |
 //! | 408, 5xx, everything else, no code           | unknown | resend |
 //! | no connection                                | none    | resend |
@@ -155,9 +156,10 @@ fn failed_view(body: &str, views: bool) -> Option<&str> {
 fn of_view(code: i32, view: &str, text: &str) -> InsertError {
     let view = shorten(view, VIEW_CHARS_MAX);
     let way = match code {
-        252 if text.contains("partitions") => {
+        252 if is_of_one_insert(text) => {
             "the rows of one insert are in more than 100 partitions of its target; give the target a coarser PARTITION BY"
         }
+        252 => "its target has too many parts; merges must catch up",
         _ if limits::limit(code, text).is_some() => {
             "a setting refuses its query, which runs with the settings of the user that inserts, or of the view's definer"
         }
@@ -171,10 +173,15 @@ fn of_view(code: i32, view: &str, text: &str) -> InsertError {
     error(Effect::Unknown, remedy, code, TableFault::View, message)
 }
 
+/// Whether code 252 is about the partitions that one insert touches. A table may also have too many parts "in all partitions in total", or be called so.
+fn is_of_one_insert(text: &str) -> bool {
+    text.contains("Too many partitions")
+}
+
 fn of_code(code: i32, text: &str, views: bool) -> InsertError {
     use {Effect as E, Remedy as R, TableFault as F};
     // 252 stands for two things. Too many partitions in one block is our mistake, and waiting does not help.
-    if code == 252 && text.contains("partitions") {
+    if code == 252 && is_of_one_insert(text) {
         let message = format!(
             "the frame touches several partitions of the table, against the cut made here. If an expression behind its PARTITION BY was altered, alter it \
                  back until these rows are written: {text}"
@@ -356,6 +363,13 @@ fn of_status(status: u16, text: &str) -> InsertError {
             R::Stop,
             F::TooLarge,
             "a proxy in front of the server refuses the size; lower `batch.bytes` or raise its limit",
+        ),
+        414 | 431 => (
+            E::None,
+            R::Stop,
+            F::TooLarge,
+            "a proxy in front of the server refuses the length of the request's address, which names the columns and the settings; raise its limit \
+             (`large_client_header_buffers` of nginx)",
         ),
         429 => {
             (E::None, R::Resend, F::Overloaded, "a proxy in front of the server accepts no more requests now")

@@ -1,14 +1,25 @@
 //! A ClickHouse table that takes frames: the crate's implementation of [`dataflow::Table`].
 //!
-//! Owns the plan made at the start, the way from rows to frames, and the questions about facts and frames. Does not own
-//! the decision when a frame may be sent (`protocol`), nor retries (`engine::deliver`).
+//! Owns the plan made at the start, the first start's questions, and the order in which rows are cut into frames. Does not own the decision when a
+//! frame may be sent (`protocol`), nor retries (`engine::deliver`).
+//!
+//! | module       | what it owns                                                          |
+//! |--------------|-----------------------------------------------------------------------|
+//! | `given`      | the rows to encode, by their two numberings                           |
+//! | `frames`     | the way from rows to the bytes of a frame                             |
+//! | `columns`    | frames that were made for other columns than those of now             |
+//! | `probe`      | how a frame is found again                                            |
+//! | `looks`      | what a poll asks, and what it means for the inserts to come           |
+//! | `remembered` | what the polls so far found of the table's memory                     |
 
 mod columns;
+mod frames;
 mod given;
+mod looks;
 mod probe;
 mod remembered;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow_array::RecordBatch;
@@ -17,21 +28,20 @@ use dataflow::{
     Attempt, Column, Encoded, Fit, FrameId, InsertError, Layout, Presence, Remedy, Runtime, Schema, Selected,
     Sighting, Spares, Table, TableError, TableFault, Tokens,
 };
-use tokens::{ClickHouseTokens, Facts};
+use tokens::ClickHouseTokens;
 
-use crate::checks::sight::{self, Sight};
-use crate::checks::{self, ColumnFault, Fault, Memory, PROVENANCE, Plan, read};
-use crate::client::{Client, Insert, QueryError};
-use crate::compress::{self, Compressor};
+use crate::checks::{self, ColumnFault, Fault, Memory, PROVENANCE, Plan, read, sight};
+use crate::client::{Client, Insert};
+use crate::compress;
 use crate::config::{CreateTable, ServerConfig, TableConfig};
 use crate::json;
 use crate::native::{BlockPlan, Rows, read_rows, shape};
 use crate::refused;
-use crate::sort::SortKey;
 use crate::types::{identifier, shorten};
 use crate::upsert;
 use columns::Now;
 use given::Given;
+use looks::{home, query_error};
 use probe::Question;
 use remembered::Remembered;
 
@@ -64,15 +74,6 @@ async fn make(
             format!("table `{}` {what}: {}; the statement is: {statement}", config.name(), error.message);
         vec![Fault { message, ..Fault::from(error) }]
     })
-}
-
-/// What a frame is made by.
-struct Making<'a> {
-    block: &'a BlockPlan,
-    schema: &'a Schema,
-    unique_key: &'a [usize],
-    provenance: bool,
-    sort: Option<&'a SortKey>,
 }
 
 /// A table, open for frames.
@@ -190,239 +191,8 @@ impl ClickHouseTable {
         &self.client
     }
 
-    /// The bounds of one frame in rows, by the mean over all rows: those that go no further are few, and weigh like the others.
-    fn frame_rows(&self, batches: &[RecordBatch]) -> usize {
-        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        let bytes: usize = batches.iter().map(slice_bytes).sum();
-        let mean = (bytes / rows.max(1)).max(1);
-        (self.config.frame_bytes_max / mean).clamp(1, self.config.frame_rows_max.max(1))
-    }
-
-    /// Bytes of a frame's body, rather too many than too few: one that outgrows its memory is copied whole.
-    fn expected_bytes(&self, batches: &[RecordBatch], row_count: usize) -> usize {
-        match self.body_bytes_per_64.load(Ordering::Relaxed) {
-            // The first frame: hardly more than its columns. Memory that is not touched costs nothing.
-            0 => {
-                let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-                let bytes: usize = batches.iter().map(slice_bytes).sum();
-                bytes / rows.max(1) * row_count
-            }
-            // A sixteenth more than the frame before.
-            per_64 => per_64 * row_count / 60,
-        }
-    }
-
-    fn making(&self) -> Making<'_> {
-        Making {
-            block: &self.block,
-            schema: &self.plan.sent,
-            unique_key: &self.plan.unique_key,
-            provenance: self.plan.provenance,
-            sort: self.plan.sort.as_ref(),
-        }
-    }
-
     fn now(&self) -> Arc<Now> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn encode_frame(
-        &self,
-        making: &Making<'_>,
-        given: &Given<'_>,
-        rows: Rows<'_>,
-        partition: &str,
-        id: FrameId,
-    ) -> Result<Encoded, String> {
-        let batches = given.batches();
-        let order = match making.sort {
-            Some(key) => key.order(batches, rows)?,
-            None => None,
-        };
-        let rows = order.as_deref().map_or(rows, Rows::Picked);
-        let row_count = rows.count(batches.iter().map(RecordBatch::num_rows));
-        let memory = self.spares.take(self.expected_bytes(batches, row_count));
-        let front = memory.len();
-        let mut compressor = Compressor::into_memory(self.config.compression, memory);
-        let rest = making
-            .block
-            .encode(batches, rows, id, &mut |out| compressor.take_full(out))
-            .map_err(|e| e.to_string())?;
-        let body = self.spares.body(compressor.finish_with(rest), front);
-        self.body_bytes_per_64.store(body.len() * 64 / row_count.max(1), Ordering::Relaxed);
-        let probe = if making.provenance {
-            probe::by_frame()
-        } else {
-            probe::sample(making.schema, making.unique_key, batches, rows)?
-        };
-        Ok(Encoded {
-            id,
-            table_partition: partition.to_owned(),
-            rows: row_count as u64,
-            body,
-            probe,
-            rows_from: given.rows_from(rows),
-        })
-    }
-
-    fn decode_error(&self, reason: String) -> TableError {
-        TableError {
-            remedy: Remedy::Stop,
-            kind: TableFault::Request,
-            message: format!("a frame for table `{}` cannot be read back: {reason}", self.name),
-        }
-    }
-
-    fn encode_error(&self, reason: String) -> TableError {
-        TableError {
-            remedy: Remedy::Stop,
-            kind: TableFault::Request,
-            message: format!("rows for table `{}` cannot be encoded: {reason}", self.name),
-        }
-    }
-
-    /// The shape of the table, checked again, and what one server shows of it at one moment.
-    async fn sight(
-        &self,
-        count: Option<&str>,
-        unnamed: Option<&str>,
-    ) -> Result<(Arc<Plan>, Sight), TableError> {
-        // What a doubt rests on comes from as many connections as at the start.
-        let known = self.node.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let known = known.as_deref().filter(|_| count.is_none());
-        let facts = read::facts(&self.client, &self.config, known).await.map_err(fault_error)?;
-        let is_one = facts.nodes.windows(2).all(|two| two[0] == two[1]);
-        *self.node.lock().unwrap_or_else(PoisonError::into_inner) =
-            facts.nodes.first().filter(|_| is_one).cloned();
-        // Frames of other columns need not wait for a column of a type that cannot be written.
-        let config = TableConfig { leaves_out: true, ..self.config.clone() };
-        if let Some(memory) = checks::remembered(&facts) {
-            self.remembered.see(memory, self.client.steady_ms());
-        }
-        let plan = checks::judge(&facts, &config).map_err(|faults| self.all_faults(&faults))?;
-        self.unchanged(&plan)?;
-        let plan = Arc::new(plan);
-        self.see_settings(&plan);
-        let nonce = format!("look-{}-{}", self.client.wall_ms(), self.looks.fetch_add(1, Ordering::Relaxed));
-        let (places, views, counts_async) = (&plan.places, &plan.view_paths, plan.counts_async);
-        let question = sight::Question { places, views, count, unnamed, counts_async, nonce: &nonce };
-        let mut settings = read::borrowed(&plan.look_settings);
-        settings.push((sight::ECHO, &nonce));
-        if count.is_some() {
-            // A part of the statement was made from what lies in the store.
-            settings.extend(probe::READ_ONLY);
-        }
-        let asked_ms = self.client.steady_ms();
-        let mut sight: Sight = self.client.one(&question.sql(), &settings, &[]).await.map_err(query_error)?;
-        (sight.asked_ms, sight.answered_ms) = (asked_ms, self.client.steady_ms());
-        if sight.echo != nonce {
-            return Err(echo_error(&sight.echo));
-        }
-        self.is_at_home(&plan, sight.server_identity())?;
-        self.see_home(&plan);
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Now::new(plan.clone()));
-        Ok((plan, sight))
-    }
-
-    /// What a question says whose answer is one number, on a server that has every row and says so in the same answer.
-    ///
-    /// # Errors
-    /// While the server lags, or when the answer holds no number.
-    async fn counted(
-        &self,
-        question: &str,
-        unnamed: Option<&str>,
-    ) -> Result<(Arc<Plan>, Sight, u64), TableError> {
-        let (plan, sight) = self.sight(Some(question), unnamed).await?;
-        let again = |kind, message| TableError { remedy: Remedy::Resend, kind, message };
-        if let Some(why) = sight.lag(&plan.places) {
-            return Err(again(
-                TableFault::ReplicaLags,
-                format!("{why}; its rows are counted once it has caught up"),
-            ));
-        }
-        match sight.count {
-            Some(found) => Ok((plan, sight, found)),
-            None => Err(again(
-                TableFault::Uncertain,
-                format!("the answer to a question about the rows of table `{}` holds no number", self.name),
-            )),
-        }
-    }
-
-    /// The settings of the inserts to come are those that the server has now. With a view that came, an error no longer says that
-    /// nothing was written.
-    fn see_settings(&self, plan: &Plan) {
-        let mut insert = self.insert.lock().unwrap_or_else(PoisonError::into_inner);
-        if insert.settings != plan.insert_settings || insert.views != plan.views {
-            let (settings, views) = (plan.insert_settings.clone(), plan.views);
-            *insert = Arc::new(Insert { settings, views, ..Insert::clone(&insert) });
-        }
-    }
-
-    /// Inserts are to be answered by the server that has just answered a poll.
-    fn see_home(&self, plan: &Plan) {
-        let mut insert = self.insert.lock().unwrap_or_else(PoisonError::into_inner);
-        let home = home(&self.client, plan);
-        if insert.home != home {
-            *insert = Arc::new(Insert { home, ..Insert::clone(&insert) });
-        }
-    }
-
-    /// An error if another server answers than before, and what it says is about rows and tokens of its own.
-    fn is_at_home(&self, plan: &Plan, server: &str) -> Result<(), TableError> {
-        let Some(plain) = plan.places.iter().find(|place| !place.replicated) else { return Ok(()) };
-        if server.is_empty() {
-            return Ok(());
-        }
-        let home = self.home.get_or_init(|| server.to_owned());
-        if home == server {
-            return Ok(());
-        }
-        Err(TableError {
-            remedy: Remedy::Stop,
-            kind: TableFault::Differs,
-            message: format!(
-                "server `{server}` answers where server `{home}` did, and table `{}.{}` is not replicated: each server has rows and \
-                 insert tokens of its own. Nothing is sent. Point `url` at one server; if the server was replaced together with its \
-                 data, restart the pipeline",
-                plain.database, plain.table
-            ),
-        })
-    }
-
-    fn seen(&self, plan: &Plan, sight: &Sight) -> Result<Sighting, TableError> {
-        let uncertain =
-            |message: String| TableError { remedy: Remedy::Resend, kind: TableFault::Uncertain, message };
-        let mut view_blocks = sight.blocks(&plan.places).map_err(uncertain)?;
-        let block_number = view_blocks.remove(0);
-        let Some(table_uuid) = sight.table_identity() else {
-            let message = format!("table `{}` was there a moment ago and is not now", self.name);
-            return Err(TableError { remedy: Remedy::Resend, kind: TableFault::TableMissing, message });
-        };
-        let bounded = |bound: u64| (bound != u64::MAX).then_some(bound);
-        let facts = Facts {
-            start_ms: sight.start_ms(),
-            seen_ms: sight.now_ms,
-            server_uuid: sight.server_identity().to_owned(),
-            block_number,
-            view_blocks,
-            token_window: plan.token_window,
-            tokens_per_frame: plan.parts_per_frame,
-            token_age_ms_max: bounded(plan.token_age_ms_max),
-            tokens_per_block_max: bounded(plan.tokens_per_block_max),
-            asked_ms: sight.asked_ms,
-            answered_ms: sight.answered_ms,
-            zone: plan.zone.clone(),
-            altered_ms: sight.altered.0.saturating_mul(1_000),
-            declaration: sight.altered.1,
-            engine: sight.altered.2,
-            names_rows: plan.provenance || !plan.unique_key.is_empty(),
-            narrowed_ms: self.remembered.narrowed_ms(),
-            routes: sight.routes,
-            has_unnamed: sight.unnamed == Some(1),
-        };
-        Ok(facts.seen(table_uuid))
     }
 }
 
@@ -593,7 +363,10 @@ impl Table for ClickHouseTable {
             .filter(|question| question.is_admissible(self.now().plan.provenance, self.plan.merges));
         let Some(question) = question else { return Ok((Presence::Inadmissible, self.see().await?)) };
         let unnamed = question.unnamed(&self.config.quoted());
-        let (plan, sight, found) = self.counted(&question.sql, unnamed.as_deref()).await?;
+        let (plan, mut sight, found) = self.counted(&question.sql, Some(&unnamed)).await?;
+        if question.is_filled(&plan) {
+            sight.unnamed = Some(1);
+        }
         let presence = question.judge(found, plan.merges || plan.expires);
         Ok((presence, self.seen(&plan, &sight)?))
     }
@@ -615,86 +388,10 @@ impl Table for ClickHouseTable {
     }
 }
 
-impl ClickHouseTable {
-    /// Rows of another journal have greater versions than those that this machine's clock gives: new rows would never be seen.
-    async fn versions_are_ahead(&self) -> Result<Option<String>, TableError> {
-        let column = identifier(upsert::VERSION);
-        let question = format!("SELECT max({column}) FROM {}", self.config.quoted());
-        let (.., greatest) = self.counted(&question, None).await?;
-        let now_ms = self.client.wall_ms();
-        let ahead_ms = upsert::ms_of(greatest).saturating_sub(now_ms);
-        Ok((ahead_ms >= 0 && greatest > 0).then(|| {
-            format!(
-                "table `{}` has rows with versions up to {greatest}, and the journal of this pipeline knows of none of them: its versions would begin at \
-                 this machine's clock, which is {ahead_ms} ms behind them, so that its rows would never replace those. No row was written. Bring \
-                 the store of the pipeline back that wrote them, set the clock right, or wait until it has passed them",
-                self.name
-            )
-        }))
-    }
-
-    /// An error if inserts cannot be made as they were any more. A new identity is not: that is the caller's to compare; nor are other
-    /// columns ([`columns`]), nor more views ([`Table::must_reopen`]).
-    fn unchanged(&self, now: &Plan) -> Result<(), TableError> {
-        if now.zone == self.plan.zone {
-            return Ok(());
-        }
-        // A resend would put its rows into another partition, where their token is not known.
-        let message = format!(
-            "sessions of this user have the time zone `{}` now, and had `{}` at the start, by which the rows of table `{}` were put into \
-             partitions; set `session_timezone` of the user back, or restart the pipeline once nothing waits",
-            now.zone, self.plan.zone, self.name
-        );
-        Err(TableError { remedy: Remedy::Stop, kind: TableFault::Differs, message })
-    }
-
-    fn all_faults(&self, faults: &[Fault]) -> TableError {
-        let remedy =
-            if faults.iter().any(|f| f.remedy == Remedy::Stop) { Remedy::Stop } else { Remedy::Resend };
-        let texts: Vec<String> = faults.iter().map(Fault::to_string).collect();
-        let kind = faults.first().map_or(TableFault::Differs, |fault| fault.kind);
-        TableError { remedy, kind, message: texts.join("; ") }
-    }
-}
-
 /// The statement of an insert into these columns.
 fn statement<'a>(config: &TableConfig, columns: impl Iterator<Item = &'a str>) -> String {
     let columns: Vec<String> = columns.map(identifier).collect();
     format!("INSERT INTO {} ({}) FORMAT Native", config.quoted(), columns.join(", "))
-}
-
-/// What the server calls itself that answered last, if it alone has what is written.
-fn home(client: &Client, plan: &Plan) -> Option<String> {
-    client.answered_by().filter(|_| plan.places.iter().any(|place| !place.replicated))
-}
-
-/// The settings of a request did not reach the server, or its answer is that of an earlier one.
-fn echo_error(echo: &str) -> TableError {
-    let (remedy, message) = match echo.starts_with("look-") {
-        true => (
-            Remedy::Resend,
-            "a poll was answered with the answer to an earlier one: something between Forebay and the server keeps answers; switch that off for this user",
-        ),
-        false => (
-            Remedy::Stop,
-            "settings in the address of a request do not reach the server, so inserts would have no token: a proxy drops parameters that it does not know, \
-             as chproxy does. Nothing is sent. Connect to the server itself, or let the proxy pass all parameters",
-        ),
-    };
-    TableError { remedy, kind: TableFault::Uncertain, message: message.into() }
-}
-
-fn fault_error(fault: Fault) -> TableError {
-    TableError { remedy: fault.remedy, kind: fault.kind, message: fault.to_string() }
-}
-
-fn query_error(error: QueryError) -> TableError {
-    TableError { remedy: error.remedy, kind: error.kind, message: error.message }
-}
-
-/// Bytes of the values in a batch, without what a slice leaves out.
-fn slice_bytes(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(|c| c.to_data().get_slice_memory_size().unwrap_or(0)).sum()
 }
 
 #[cfg(test)]

@@ -69,7 +69,8 @@ pub struct Facts {
     /// and the expressions behind keys of partitions; 0 in a sighting that an earlier version made.
     #[prost(fixed64, tag = "18")]
     pub routes: u64,
-    /// True if rows were looked for by the column that names their insert, and some rows of the table name none.
+    /// True if rows were looked for by the column that names their insert, and some rows of the table name none; or by their key, and in some rows a column
+    /// of it holds what a column that is added begins with.
     #[prost(bool, tag = "19")]
     pub has_unnamed: bool,
 }

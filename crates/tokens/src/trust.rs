@@ -113,9 +113,9 @@ fn may_have_forgotten(basis: Basis, since: &Facts, now: &Facts) -> bool {
     basis == Basis::Absence || now.names_rows || !is_known
 }
 
-/// Whether rows that were written since the earlier sighting may have lost the name of their insert, so that they would be looked for in vain: some rows
-/// have none, and the metadata were written, as they are where the column is dropped and added again. Others may write rows without names all the time, so
-/// that these alone say nothing: a database that does not say when metadata were written hides this.
+/// Whether rows that were written since the earlier sighting may have lost the name of their insert, or their key, so that they would be looked for in vain:
+/// some rows have none, and the metadata were written, as they are where the column is dropped and added again. Others may write rows without names all the
+/// time, so that these alone say nothing: a database that does not say when metadata were written hides this.
 pub fn may_have_lost_names(since: &Sighting, now: &Sighting) -> bool {
     let (Some(since), Some(now)) = (Facts::of(since), Facts::of(now)) else { return true };
     now.has_unnamed && may_have_forgotten(Basis::Absence, &since, &now)

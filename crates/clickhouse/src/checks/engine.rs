@@ -2,6 +2,8 @@
 //!
 //! Owns what an engine means for repeated inserts. Does not own where the text comes from.
 
+use super::read::ColumnRow;
+
 /// An engine of the MergeTree family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Engine {
@@ -54,6 +56,11 @@ impl Engine {
     /// True for engines whose parts lie in a store that all nodes share, so that no replica can lag.
     pub fn is_shared(&self) -> bool {
         self.name.starts_with("Shared")
+    }
+
+    /// True if merges keep of these columns the value that was inserted last, so that the order of inserts shows in it.
+    pub fn keeps_last(&self, columns: &[ColumnRow]) -> bool {
+        self.merges && columns.iter().any(|column| column.type_name.contains("(anyLast"))
     }
 
     /// A setting of the table itself, as a number.

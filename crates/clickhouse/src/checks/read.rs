@@ -92,7 +92,8 @@ pub async fn facts(client: &Client, config: &TableConfig, known_node: Option<&st
         let (views, nodes) = (Vec::new(), Vec::new());
         return Ok(Facts { server, table: None, has_database, may_create, views, nodes });
     };
-    let (views, lacking) = join(views(&ask, dependencies), rights::lacking(&ask, config, &table)).await;
+    let views = views(&ask, dependencies, &server.known.user);
+    let (views, lacking) = join(views, rights::lacking(&ask, config, &table)).await;
     let hidden_rows = if server.policies.is_empty() { 0 } else { hidden_rows(&ask, config).await? };
     let (views, server) = (views?, Server { lacking: lacking?, hidden_rows, ..server });
     let is_replicated =
@@ -308,8 +309,8 @@ async fn columns(ask: &Asker<'_>, params: &[(&str, &str)]) -> Result<Vec<ColumnR
     Ok(rows.into_iter().map(row).collect())
 }
 
-/// The views on a table, then those on their targets.
-async fn views(ask: &Asker<'_>, mut open: Dependencies) -> Result<Vec<View>, Fault> {
+/// The views on a table, then those on their targets, as `user` sees them.
+async fn views(ask: &Asker<'_>, mut open: Dependencies, user: &str) -> Result<Vec<View>, Fault> {
     let mut views = Vec::new();
     let mut seen: BTreeSet<(String, String)> = BTreeSet::new();
     while let Some((database, name)) = open.pop() {
@@ -319,7 +320,13 @@ async fn views(ask: &Asker<'_>, mut open: Dependencies) -> Result<Vec<View>, Fau
         if views.len() == VIEWS_MAX {
             return Err(Fault::stop(format!("more than {VIEWS_MAX} materialized views hang on the table")));
         }
-        let Some((mut view, _)) = table(ask, &database, &name).await? else { continue };
+        let Some((mut view, _)) = table(ask, &database, &name).await? else {
+            // Or else it was dropped in between.
+            if is_listed(ask, &database, &name).await? {
+                return Err(hidden_view(&database, &name, user));
+            }
+            continue;
+        };
         // Plain views and dictionaries depend on a table too, and take no part in an insert.
         if view.engine != "MaterializedView" {
             continue;
@@ -346,6 +353,25 @@ async fn views(ask: &Asker<'_>, mut open: Dependencies) -> Result<Vec<View>, Fau
     Ok(views)
 }
 
+/// Whether a table says still that this view hangs on it. It says so to everybody who may see the table.
+async fn is_listed(ask: &Asker<'_>, database: &str, name: &str) -> Result<bool, QueryError> {
+    let sql = "SELECT count() FROM system.tables WHERE arrayExists((d, t) -> d = {database:String} AND t = {name:String}, \
+               dependencies_database, dependencies_table)";
+    let (tables,): (u64,) = ask.one(sql, &[("database", database), ("name", name)]).await?;
+    Ok(tables > 0)
+}
+
+/// Inserts feed a view with the rights of whoever made it, so that nothing else shows it.
+fn hidden_view(database: &str, name: &str, user: &str) -> Fault {
+    let message = format!(
+        "materialized view `{database}.{name}` hangs on the table, and user `{user}` may not see it: whether its target remembers insert tokens is not \
+         known, and where it does not, a repeated insert would double its rows"
+    );
+    let view = format!("{}.{}", types::identifier(database), types::identifier(name));
+    let grant = format!("GRANT SHOW TABLES ON {view} TO {}", types::identifier(user));
+    Fault { kind: TableFault::Access, ..Fault::fixed_by(message, grant) }
+}
+
 fn is_nil(uuid: &str) -> bool {
     uuid.chars().all(|c| matches!(c, '0' | '-'))
 }
@@ -363,10 +389,11 @@ async fn declared_uuid(ask: &Asker<'_>, database: &str, name: &str) -> Result<Op
 /// Where a view writes: the table after `TO`, or the hidden table of its own.
 pub(super) fn target_of(view: &TableRow, database: &str, name: &str) -> (String, String) {
     // The declaration begins `CREATE MATERIALIZED VIEW database.name [UUID '…'] [REFRESH …] TO database.target (…) AS SELECT`.
-    let head = view.create_query.split(" AS SELECT ").next().unwrap_or_default();
-    let head = head.split_once('(').map_or(head, |(head, _)| head);
-    if let Some((_, target)) = head.split_once(" TO ") {
-        let mut parts = path(target);
+    let shown = without_names(&view.create_query);
+    let end = shown.find(" AS SELECT ").unwrap_or(shown.len());
+    let end = shown[..end].find('(').unwrap_or(end);
+    if let Some(at) = shown[..end].find(" TO ") {
+        let mut parts = path(&view.create_query[at + " TO ".len()..end]);
         if let Some(table) = parts.pop() {
             return (parts.pop().unwrap_or_else(|| database.to_owned()), table);
         }
@@ -374,6 +401,22 @@ pub(super) fn target_of(view: &TableRow, database: &str, name: &str) -> (String,
     let hidden =
         if is_nil(&view.uuid) { format!(".inner.{name}") } else { format!(".inner_id.{}", view.uuid) };
     (database.to_owned(), hidden)
+}
+
+/// The text with another byte for each one within backticks, where brackets and words mean nothing.
+fn without_names(text: &str) -> String {
+    let (mut quoted, mut is_escaped) = (false, false);
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let is_name = quoted && (is_escaped || c != '`');
+        is_escaped = is_name && !is_escaped && c == '\\';
+        quoted ^= c == '`' && !is_name;
+        match is_name {
+            true => shown.extend(std::iter::repeat_n('x', c.len_utf8())),
+            false => shown.push(c),
+        }
+    }
+    shown
 }
 
 /// The names in `a.b` at the start of a text, with or without backticks.

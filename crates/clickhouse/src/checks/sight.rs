@@ -40,7 +40,7 @@ pub struct Question<'a> {
     pub nonce: &'a str,
     /// A statement that counts a frame's rows.
     pub count: Option<&'a str>,
-    /// A statement that says whether rows have no name.
+    /// A statement that says whether rows may have lost what they are found by.
     pub unnamed: Option<&'a str>,
     /// True if the server says how many asynchronous inserts it took.
     pub counts_async: bool,
@@ -71,7 +71,7 @@ pub struct Sight {
     pub altered: (i64, u64, u64),
     /// A hash of the views, of the targets' identities, and of what is computed for keys of partitions.
     pub routes: u64,
-    /// True if a row of the table has no name of its insert; asked for beside the count of a frame by its name.
+    /// True if a row of the table has no name of its insert, or no key; asked for beside the count of a frame.
     pub unnamed: Option<u8>,
     /// The value that the request's setting [`ECHO`] had on the server.
     pub echo: String,

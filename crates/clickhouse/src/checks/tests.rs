@@ -174,6 +174,29 @@ fn engines_say_what_repeats_and_merges_do_to_them() {
     }
 }
 
+/// As with engines that keep the last row.
+#[test]
+fn a_column_that_keeps_the_last_value_depends_on_the_order_of_inserts() {
+    let aggregating = "AggregatingMergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 100";
+    let plan_of = |full: &str, type_name: &str, of_target: bool| {
+        let engine = full.split(' ').next().unwrap();
+        let mut with = table(engine, full);
+        with.columns.push(column("v", type_name, "", ""));
+        let mut facts = facts(if of_target { plain() } else { with.clone() });
+        facts.views = of_target.then(|| view(Some(with), "SELECT n FROM t")).into_iter().collect();
+        judge(&facts, &config()).unwrap()
+    };
+    for of_target in [false, true] {
+        let is_ordered = |full: &str, type_name: &str| plan_of(full, type_name, of_target).order_dependent;
+        assert!(is_ordered(aggregating, "SimpleAggregateFunction(anyLast, Nullable(String))"));
+        assert!(is_ordered(aggregating, "SimpleAggregateFunction(anyLast_respect_nulls, String)"));
+        assert!(!is_ordered(aggregating, "SimpleAggregateFunction(max, UInt64)"));
+        // It keeps every row.
+        assert!(!is_ordered(&plain().engine_full, "SimpleAggregateFunction(anyLast, String)"));
+    }
+    assert!(plan_of(aggregating, "AggregateFunction(anyLast, String)", true).order_dependent);
+}
+
 #[test]
 fn a_views_target_is_held_to_the_same_rules() {
     let mut facts = facts(plain());
@@ -532,6 +555,17 @@ fn the_target_of_a_view_is_read_from_its_declaration() {
         target(inner, "11111111-0000-0000-0000-000000000000"),
         "d|.inner_id.11111111-0000-0000-0000-000000000000"
     );
+}
+
+#[test]
+fn the_target_of_a_view_with_an_odd_name_is_read_from_its_declaration() {
+    for name in ["by(day)", "copy TO x", "a`b(", "it's \\", "x AS SELECT y", "\u{e9})"] {
+        let quoted = identifier(name);
+        let create_query =
+            format!("CREATE MATERIALIZED VIEW d.{quoted} TO x.{quoted} (`n` Int32) AS SELECT n FROM d.t");
+        let row = TableRow { create_query, ..TableRow::default() };
+        assert_eq!(target_of(&row, "d", name), ("x".to_owned(), name.to_owned()));
+    }
 }
 
 #[test]

@@ -23,36 +23,55 @@ pub(super) fn check(table: &TableRow, names: &[&str], config: &TableConfig, faul
 /// Whether a column has a TTL in a declaration as the server writes it: each column begins with its name in backticks, and ends with the TTL.
 fn has_ttl(create_query: &str, name: &str) -> bool {
     let begin = format!("{} ", identifier(name));
-    columns(&without_texts(create_query))
-        .any(|column| column.trim_start().starts_with(&begin) && column.contains(" TTL "))
+    let is_it = |column: &&str| column.trim_start().starts_with(&begin);
+    columns(create_query).into_iter().filter(is_it).any(|column| without_quoted(column).contains(" TTL "))
 }
 
-/// What stands between the commas of the first parentheses.
-fn columns(create_query: &str) -> impl Iterator<Item = &str> {
-    let (_, rest) = create_query.split_once('(').unwrap_or_default();
-    let depth_behind = |depth: &mut i32, c: char| {
-        *depth += i32::from(c == '(') - i32::from(c == ')');
-        Some(*depth)
-    };
-    let end = rest.chars().scan(0, depth_behind).position(|depth| depth < 0);
-    let end = end.and_then(|nth| rest.char_indices().nth(nth)).map_or(rest.len(), |(at, _)| at);
-    let mut depth = 0;
-    rest[..end].split(move |c| {
-        depth += i32::from(c == '(') - i32::from(c == ')');
-        depth == 0 && c == ','
-    })
+/// What stands between the commas of the first parentheses. In texts and names, which stand in quotes, neither means anything.
+fn columns(create_query: &str) -> Vec<&str> {
+    let (mut found, mut begin, mut depth) = (Vec::new(), 0, 0);
+    let (mut quote, mut is_escaped) = (None, false);
+    for (at, c) in create_query.char_indices() {
+        match (quote, c) {
+            (Some(_), _) if is_escaped => is_escaped = false,
+            (Some(_), '\\') => is_escaped = true,
+            (Some(open), _) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '`') => quote = Some(c),
+            (None, '(') => {
+                depth += 1;
+                begin = if depth == 1 { at + 1 } else { begin };
+            }
+            (None, ')') if depth == 1 => {
+                found.push(&create_query[begin..at]);
+                break;
+            }
+            (None, ')') => depth -= 1,
+            (None, ',') if depth == 1 => {
+                found.push(&create_query[begin..at]);
+                begin = at + 1;
+            }
+            (None, _) => {}
+        }
+    }
+    found
 }
 
-/// A declaration without what stands in single quotes, where commas, parentheses and words mean nothing.
-fn without_texts(text: &str) -> String {
-    let (mut is_inside, mut is_escaped) = (false, false);
-    let is_shown = |c: &char| {
-        let ends = *c == '\'' && !is_escaped;
-        is_escaped = *c == '\\' && !is_escaped;
-        is_inside ^= ends;
-        !is_inside && !ends
-    };
-    text.chars().filter(is_shown).collect()
+/// A column's declaration without what stands in quotes, where words mean nothing.
+fn without_quoted(text: &str) -> String {
+    let (mut quote, mut is_escaped) = (None, false);
+    let mut shown = String::new();
+    for c in text.chars() {
+        match quote {
+            Some(_) if is_escaped => is_escaped = false,
+            Some(_) if c == '\\' => is_escaped = true,
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None if matches!(c, '\'' | '`') => quote = Some(c),
+            None => shown.push(c),
+        }
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -73,5 +92,22 @@ mod tests {
             "CREATE TABLE t (`n` Int32) ENGINE = MergeTree ORDER BY f(`n` TTL 1, `n` TTL 2)",
             "n"
         ));
+    }
+
+    /// In a name the server escapes backticks and backslashes, and no other quote.
+    #[test]
+    fn odd_names_hide_no_ttl() {
+        for name in ["it's", "a)", "a(", "a,b", "a\\`b", " TTL "] {
+            let column = identifier(name);
+            let declared = |rest: &str| {
+                format!(
+                    "CREATE TABLE `d(`.t ({column} Int32, `_forebay` UUID{rest}) ENGINE = MergeTree ORDER BY {column}"
+                )
+            };
+            assert!(has_ttl(&declared(" TTL at + toIntervalDay(1)"), "_forebay"), "{name}");
+            assert!(!has_ttl(&declared(""), "_forebay") && !has_ttl(&declared(""), name), "{name}");
+        }
+        let declared = "CREATE TABLE a.t (`n` Int32, `it's` UUID TTL at + toIntervalDay(1)) ENGINE = MergeTree ORDER BY n";
+        assert!(has_ttl(declared, "it's") && !has_ttl(declared, "n"));
     }
 }

@@ -6,6 +6,7 @@
 use super::memory::{Memory, check_window};
 use super::read::{Server, View};
 use super::{Engine, Fault, check_engine};
+use crate::types::identifier;
 
 /// Partitions that one frame may touch in a view's target: the server's own default.
 pub(super) const VIEW_PARTITIONS_MAX: u32 = 100;
@@ -14,8 +15,11 @@ pub(super) fn check_view(view: &View, server: &Server, faults: &mut Vec<Fault>) 
     let (name, quoted) = (view.target_name(), view.target_quoted());
     let Some(target) = &view.target else {
         faults.push(Fault::stop(format!(
-            "materialized view `{}` writes into `{name}`, which does not exist: drop the view, or make its target",
-            view.name
+            "materialized view `{}` writes into `{name}`, which does not exist, or which user `{}` may not see: make it, drop the view, or let the user see \
+             it with `GRANT SHOW TABLES ON {quoted} TO {}`",
+            view.name,
+            server.known.user,
+            identifier(&server.known.user)
         )));
         return None;
     };

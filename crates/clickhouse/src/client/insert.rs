@@ -88,7 +88,7 @@ impl Client {
         let status = answer.status().as_u16();
         let exception_code = exception_code(&answer);
         let from_clickhouse = answer.headers().keys().any(|k| k.as_str().starts_with("x-clickhouse-"));
-        let body = self.read_body(answer, INSERT_ANSWER_BYTES_MAX).await;
+        let body = self.read_ends(answer, INSERT_ANSWER_BYTES_MAX).await;
         let body = text(body.map_err(|unread| {
             response::classify_no_answer(
                 NoAnswer::Broken,
@@ -107,6 +107,9 @@ impl Client {
             // The server refused before the request was whole.
             error.effect = dataflow::Effect::None;
         }
+        if judged.is_ok() && !complete.load(Ordering::SeqCst) {
+            return Err(too_early().into());
+        }
         if judged.is_ok()
             && let (Some(home), Some(name)) = (&insert.home, &name)
             && home != name
@@ -114,6 +117,19 @@ impl Client {
             return Err(elsewhere(home, name).into());
         }
         Ok(judged?)
+    }
+}
+
+/// Whoever says so has not read the whole request. The last bytes may be leaving at this moment, so that the rows are in doubt.
+fn too_early() -> InsertError {
+    InsertError {
+        effect: dataflow::Effect::Unknown,
+        remedy: dataflow::Remedy::Resend,
+        code: 0,
+        kind: TableFault::NotTheServer,
+        message: "the answer says success and came before the request was whole, so it is not that of ClickHouse to this insert: something between Forebay \
+                  and the server answers in its place"
+            .into(),
     }
 }
 

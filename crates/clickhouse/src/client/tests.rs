@@ -41,7 +41,12 @@ async fn serve(play: Play) -> (String, JoinHandle<Vec<u8>>) {
             }
         }
         match play {
-            Play::Answer(text) | Play::AnswerEarly(text) => socket.write_all(text.as_bytes()).await.unwrap(),
+            Play::Answer(text) => socket.write_all(text.as_bytes()).await.unwrap(),
+            Play::AnswerEarly(text) => {
+                socket.write_all(text.as_bytes()).await.unwrap();
+                // A socket that is closed with bytes unread would take the answer back.
+                while matches!(socket.read(&mut piece).await, Ok(n) if n > 0) {}
+            }
             Play::Close => {}
             Play::Hang => tokio::time::sleep(Duration::from_secs(60)).await,
         }
@@ -239,6 +244,37 @@ async fn an_early_refusal_is_read_and_has_no_effect() {
     let (url, _server) = serve(Play::AnswerEarly(refusal)).await;
     let error = insert(&url, 30_000_000, true).await.unwrap_err();
     assert_eq!(error.effect, Effect::None, "{error:?}");
+}
+
+#[tokio::test]
+async fn a_success_that_comes_before_the_request_is_whole_is_none() {
+    for open in [true, false] {
+        let (url, _server) = serve(Play::AnswerEarly(OK)).await;
+        let error = insert(&url, 60_000_000, open).await.unwrap_err();
+        assert_eq!((error.effect, error.kind), (Effect::Unknown, TableFault::NotTheServer), "{error:?}");
+    }
+}
+
+/// A constraint quotes the values of the row that it refuses, however long they are, and a view is named behind them.
+#[tokio::test]
+async fn a_long_refusal_is_read_at_its_beginning_and_its_end() {
+    for (end, effect, kind) in [
+        ("(VIOLATED_CONSTRAINT)", Effect::None, TableFault::BadContent),
+        (": while pushing to view d.mv (1b4e28ba). (VIOLATED_CONSTRAINT)", Effect::Unknown, TableFault::View),
+    ] {
+        let values = "x".repeat(1 << 20);
+        let body = format!(
+            "Code: 469. DB::Exception: Constraint `c` for table d.t is violated at row 4. Expression: (length(v) < 9). Column values: v = '{values}'. {end}"
+        );
+        let text = format!(
+            "HTTP/1.1 500 X\r\nX-ClickHouse-Exception-Code: 469\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let (url, _server) = serve(Play::Answer(Box::leak(text.into_boxed_str()))).await;
+        let error = insert(&url, 5000, true).await.unwrap_err();
+        assert_eq!((error.effect, error.kind, error.code), (effect, kind, 469), "{}", error.message);
+        assert!(error.message.contains("is violated at row 4") && error.message.len() < 1_000);
+    }
 }
 
 #[tokio::test]

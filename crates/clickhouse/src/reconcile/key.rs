@@ -198,7 +198,8 @@ pub(super) fn expression(name: &str, column_type: &ColumnType) -> Result<String,
         ColumnType::Nullable(inner) => format!("ifNull(concat('=', {}), 'N')", expression(name, inner)?),
         ColumnType::LowCardinality(inner) => match &**inner {
             ColumnType::Nullable(inner) => {
-                let plain = format!("CAST({c}, 'Nullable({})')", crate::types::name(inner));
+                let plain =
+                    format!("CAST({c}, {})", quote(&format!("Nullable({})", crate::types::name(inner))));
                 format!("ifNull(concat('=', {}), 'N')", expression(name, inner)?.replace(&c, &plain))
             }
             inner => {

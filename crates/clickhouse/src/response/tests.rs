@@ -8,6 +8,8 @@ fn answer(status: u16, exception_code: Option<i32>, body: &str) -> Answer<'_> {
 /// the remedy and the kind.
 const CASES: &str = "
 500 252 - Code: 252. DB::Exception: Too many parts (300)               -> none resend too_many_parts
+500 252 v Code: 252. DB::Exception: Too many parts (100000) in all partitions in total in table 'd.t'. This indicates wrong choice of partition key -> none resend too_many_parts
+500 252 - Code: 252. DB::Exception: Too many parts (300 with average size of 1.20 MiB) in table 'd.partitions' -> none resend too_many_parts
 500 252 - Code: 252. DB::Exception: Too many partitions for single INSERT block -> none stop too_many_partitions
 500 252 v Code: 252. DB::Exception: Too many partitions for single INSERT block -> unknown stop too_many_partitions
 500 241 - Code: 241. DB::Exception: Memory limit exceeded              -> unknown resend uncertain
@@ -60,6 +62,8 @@ const CASES: &str = "
 403 -   - Forbidden                                                    -> none stop access
 404 -   - Not Found                                                    -> none stop request
 413 -   - Request Entity Too Large                                     -> none stop too_large
+414 -   - URI Too Long                                                 -> none stop too_large
+431 -   - Request Header Fields Too Large                              -> none stop too_large
 307 -   - moved                                                        -> none stop request
 204 -   -                                                              -> unknown resend bad_status
 418 -   - teapot                                                       -> unknown resend bad_status
@@ -84,7 +88,7 @@ fn every_code_has_its_effect_and_remedy() {
         assert_eq!(shown, wanted.trim(), "{line}");
         cases += 1;
     }
-    assert_eq!(cases, 56, "a line of the table was not read");
+    assert_eq!(cases, 60, "a line of the table was not read");
 }
 
 #[test]

@@ -20,8 +20,9 @@ use dataflow::{
     Column, Encoded, Fit, FrameId, Layout, LayoutColumn, Remedy, Schema, Selected, TableError, TableFault,
 };
 
+use super::ClickHouseTable;
+use super::frames::Making;
 use super::given::Given;
-use super::{ClickHouseTable, Making};
 use crate::checks::read::ColumnRow;
 use crate::checks::{PROVENANCE, Plan};
 use crate::convert::{self, Way};

@@ -34,9 +34,9 @@ use arrow_array::types::{
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, TimeUnit};
 use bytes::Bytes;
-use dataflow::{ColumnType, FrameId, Presence, Remedy, Schema, TableError, TableFault};
+use dataflow::{ColumnType, FrameId, Presence, Remedy, Schema, TYPE_DEFAULT, TableError, TableFault};
 
-use crate::checks::PROVENANCE;
+use crate::checks::{PROVENANCE, Plan};
 use crate::native::{RowRef, Rows};
 use crate::types::identifier;
 
@@ -85,6 +85,8 @@ pub(super) struct Question {
     pub(super) sql: String,
     pub(super) expected: u64,
     kind: Kind,
+    /// The columns that its rows are found by, as statements name them.
+    columns: Vec<String>,
 }
 
 impl Question {
@@ -108,7 +110,7 @@ impl Question {
             let column = identifier(PROVENANCE);
             let id = uuid_text(&frame.0.to_be_bytes());
             let sql = format!("SELECT count() FROM {table} WHERE {column} = toUUID('{id}')");
-            return Ok(Some(Self { sql, expected: rows, kind: Kind::Frame }));
+            return Ok(Some(Self { sql, expected: rows, kind: Kind::Frame, columns: vec![column] }));
         }
         let mut lines = text.splitn(4, '\n');
         let (Some(BY_KEYS), Some(count), Some(columns), Some(keys)) =
@@ -117,22 +119,35 @@ impl Question {
             return Err(damaged());
         };
         // It becomes part of a statement, and the store may have been written to by others.
-        if !is_columns(columns) || !is_values(keys) {
-            return Err(damaged());
-        }
+        let Some(names) = names_in(columns).filter(|_| is_values(keys)) else { return Err(damaged()) };
         let expected = count.parse().map_err(|_| damaged())?;
         let sql = format!("SELECT uniqExact({columns}) FROM {table} WHERE tuple({columns}) IN ({keys})");
-        Ok(Some(Self { sql, expected, kind: Kind::Keys }))
+        Ok(Some(Self { sql, expected, kind: Kind::Keys, columns: names }))
     }
 
-    /// A statement that says whether the table has rows without a name, where the frame is found by it: a column that is dropped and added again names no
-    /// row that was there.
-    pub(super) fn unnamed(&self, table: &str) -> Option<String> {
-        let column = identifier(PROVENANCE);
-        let none = uuid_text(&[0; 16]);
-        (self.kind == Kind::Frame).then(|| {
-            format!("SELECT toUInt8(count()) FROM (SELECT 1 FROM {table} WHERE {column} = toUUID('{none}') LIMIT 1)")
-        })
+    /// A statement that says whether the table has rows that may have lost what this frame is found by: a column that is dropped and added again gives no name
+    /// to the rows that were there, and to their keys the value that its type begins with.
+    pub(super) fn unnamed(&self, table: &str) -> String {
+        let none = nil_text();
+        let is_lost = |column: &String| match self.kind {
+            Kind::Frame => format!("{column} = toUUID('{none}')"),
+            Kind::Keys => format!("isNull({column}) OR {column} = defaultValueOfArgumentType({column})"),
+        };
+        let is_lost: Vec<String> = self.columns.iter().map(is_lost).collect();
+        let is_lost = is_lost.join(" OR ");
+        format!("SELECT toUInt8(count()) FROM (SELECT 1 FROM {table} WHERE {is_lost} LIMIT 1)")
+    }
+
+    /// True if such a column has a DEFAULT now, by which rows that lost theirs do not show in [`Self::unnamed`].
+    pub(super) fn is_filled(&self, plan: &Plan) -> bool {
+        let none = nil_text();
+        let sent = plan.sent.columns().iter().filter_map(|c| Some((&c.name, c.default.as_ref()?)));
+        let others = plan.others.iter().map(|c| (&c.name, &c.default_expression));
+        sent.chain(others)
+            .filter(|(_, default)| {
+                !default.is_empty() && *default != TYPE_DEFAULT && !default.contains(&none)
+            })
+            .any(|(name, _)| self.columns.contains(&identifier(name)))
     }
 
     /// False if a count says nothing, whatever it is.
@@ -179,22 +194,23 @@ pub fn check_sample(sample: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Whether a text is what [`sample`] writes for columns: names in backticks, and commas.
-fn is_columns(text: &str) -> bool {
-    let mut rest = text;
+/// The columns in what [`sample`] writes for them, names in backticks and commas; `None` if the text is anything else.
+fn names_in(text: &str) -> Option<Vec<String>> {
+    let (mut rest, mut names) = (text, Vec::new());
     loop {
-        let Some(inside) = rest.strip_prefix('`') else { return false };
+        let inside = rest.strip_prefix('`')?;
         let mut is_escaped = false;
         let end = inside.char_indices().find(|(_, c)| {
             let ends = *c == '`' && !is_escaped;
             is_escaped = *c == '\\' && !is_escaped;
             ends
         });
-        let Some((end, _)) = end.filter(|(end, _)| *end > 0) else { return false };
+        let (end, _) = end.filter(|(end, _)| *end > 0)?;
+        names.push(format!("`{}`", &inside[..end]));
         rest = &inside[end + 1..];
         match rest.strip_prefix(", ") {
             Some(more) => rest = more,
-            None => return rest.is_empty(),
+            None => return rest.is_empty().then_some(names),
         }
     }
 }
@@ -344,7 +360,14 @@ fn literal(column_type: &ColumnType, array: &dyn Array, row: usize) -> Result<Op
         DataType::Timestamp(unit, _) => {
             let (ticks, function) = match unit {
                 TimeUnit::Second => {
-                    (array.as_primitive::<TimestampSecondType>().value(row), "fromUnixTimestamp")
+                    let seconds = array.as_primitive::<TimestampSecondType>().value(row);
+                    match column_type {
+                        // A DateTime begins in 1970 and ends in 2106.
+                        ColumnType::DateTime64 { .. } => {
+                            (seconds.saturating_mul(1_000), "fromUnixTimestamp64Milli")
+                        }
+                        _ => (seconds, "fromUnixTimestamp"),
+                    }
                 }
                 TimeUnit::Millisecond => {
                     (array.as_primitive::<TimestampMillisecondType>().value(row), "fromUnixTimestamp64Milli")
@@ -369,6 +392,11 @@ fn literal(column_type: &ColumnType, array: &dyn Array, row: usize) -> Result<Op
         }
         other => return Err(format!("a key of `{other}` cannot be sampled")),
     }))
+}
+
+/// The UUID that stands for none.
+fn nil_text() -> String {
+    uuid_text(&[0; 16])
 }
 
 /// A UUID with its hyphens.

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int32Array, StringArray};
 
+use super::frames::slice_bytes;
 use super::*;
 use crate::checks::Facts;
 use crate::checks::read::{ColumnRow, Server, TableRow};

@@ -198,6 +198,94 @@ async fn a_provenance_column_that_was_dropped_and_added_again_proves_no_absence(
     assert!(facts(&now).has_unnamed && !tokens::ClickHouseTokens.may_have_lost_names(&since, &now));
 }
 
+/// One key of each type, and several: the server makes a set of one value in another way.
+#[tokio::test]
+async fn a_frame_is_found_by_keys_of_every_type() {
+    let server = server_or_skip!();
+    server.query("CREATE DATABASE a ENGINE = Atomic").unwrap();
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["", "it's `\\ \n", "\u{0}\u{e9}"]));
+    let days = |days: [i32; 3]| -> ArrayRef { Arc::new(Date32Array::from(days.to_vec())) };
+    let seconds = |of: [i64; 3]| -> ArrayRef { Arc::new(TimestampSecondArray::from(of.to_vec())) };
+    let millis = |of: [i64; 3]| -> ArrayRef { Arc::new(TimestampMillisecondArray::from(of.to_vec())) };
+    let micros = |of: [i64; 3]| -> ArrayRef { Arc::new(TimestampMicrosecondArray::from(of.to_vec())) };
+    let nanos = |of: [i64; 3]| -> ArrayRef { Arc::new(TimestampNanosecondArray::from(of.to_vec())) };
+    let latest = i64::from(u32::MAX);
+    let cases: Vec<(&str, ArrayRef)> = vec![
+        ("Int8", Arc::new(Int8Array::from(vec![-128, 0, 127]))),
+        ("Int64", Arc::new(Int64Array::from(vec![i64::MIN, -1, i64::MAX]))),
+        ("UInt64", Arc::new(UInt64Array::from(vec![0, 1, u64::MAX]))),
+        ("Nullable(Int32)", Arc::new(Int32Array::from(vec![Some(-1), Some(0), None]))),
+        ("String", texts.clone()),
+        ("LowCardinality(String)", texts),
+        ("FixedString(3)", {
+            let bytes = [[0, 0, 0], [b'a', 0, 0], [255, b'\'', b'\\']];
+            Arc::new(FixedSizeBinaryArray::try_from_iter(bytes.iter()).unwrap())
+        }),
+        ("UUID", {
+            let bytes = [[0_u8; 16], [7; 16], [255; 16]];
+            Arc::new(FixedSizeBinaryArray::try_from_iter(bytes.iter()).unwrap())
+        }),
+        ("Date", days([0, 19_000, 65_535])),
+        ("Date32", days([-25_567, 0, 120_529])),
+        ("DateTime", seconds([0, 1_700_000_000, latest])),
+        ("DateTime('Asia/Tokyo')", seconds([0, 1_700_000_000, latest])),
+        ("DateTime64(0)", seconds([-1, 0, 1_700_000_000])),
+        ("DateTime64(1)", millis([-100, 0, 1_700_000_000_100])),
+        ("DateTime64(3)", millis([-1, 0, 1_700_000_000_001])),
+        ("DateTime64(5)", micros([-10, 0, 1_700_000_000_000_010])),
+        ("DateTime64(9, 'Asia/Tokyo')", nanos([-1, 0, 1_700_000_000_000_000_001])),
+    ];
+    for (type_name, keys) in cases {
+        for (first, count) in [(0, 3), (0, 1), (1, 1)] {
+            let create = format!("CREATE TABLE a.t (k {type_name}, v Int32) ENGINE = MergeTree ORDER BY v");
+            server.query(&format!("{create} {WINDOW}")).unwrap();
+            let config = TableConfig { unique_key: vec!["k".into()], ..TableConfig::new("a", "t") };
+            let table = open_with(&server, config).await.unwrap();
+            let rows = batch(vec![("k", keys.clone()), ("v", ints(0..3))]).slice(first, count);
+            let frame = frames(&table, &[rows]).remove(0);
+            let probe = async || table.probe(frame.id, count as u64, &frame.probe).await.unwrap();
+            assert_eq!(probe().await, Presence::None, "{type_name}, from {first} on");
+            send(&table, "a", &frame.body).await.unwrap();
+            assert_eq!(probe().await, Presence::All, "{type_name}, from {first} on");
+            server.query("DROP TABLE a.t SYNC").unwrap();
+        }
+    }
+}
+
+/// Rows of before a column of the key was dropped have the first value of its type in the one that was added, or its DEFAULT.
+#[tokio::test]
+async fn a_key_column_that_was_dropped_and_added_again_proves_no_absence() {
+    use dataflow::Tokens;
+    let server = server_or_skip!();
+    server.query("CREATE DATABASE a ENGINE = Atomic").unwrap();
+    for added in ["Int32", "Nullable(Int32)", "Int32 DEFAULT -1"] {
+        let create = "CREATE TABLE a.t (n Int32, v Int32, at DateTime) ENGINE = MergeTree ORDER BY at";
+        server.query(&format!("{create} {WINDOW}")).unwrap();
+        let config = TableConfig { unique_key: vec!["n".into()], ..TableConfig::new("a", "t") };
+        let table = open_with(&server, config).await.unwrap();
+        let frame = frames(&table, &[dated(1..11, 1, 1_700_000_000)]).remove(0);
+        tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
+        let since = table.see().await.unwrap();
+        send(&table, "a", &frame.body).await.unwrap();
+        let (presence, now) = table.look_for(frame.id, 10, &frame.probe).await.unwrap();
+        assert_eq!(presence, Presence::All);
+        assert!(!facts(&now).has_unnamed && !tokens::ClickHouseTokens.may_have_lost_names(&since, &now));
+        server.query("ALTER TABLE a.t ADD COLUMN w Int32").unwrap();
+        let (_, now) = table.look_for(frame.id, 10, &frame.probe).await.unwrap();
+        assert!(!tokens::ClickHouseTokens.may_have_lost_names(&since, &now), "the key is as it was");
+        server.query("ALTER TABLE a.t DROP COLUMN n").unwrap();
+        server.query(&format!("ALTER TABLE a.t ADD COLUMN n {added}")).unwrap();
+        let (presence, now) = table.look_for(frame.id, 10, &frame.probe).await.unwrap();
+        assert_eq!(presence, Presence::None, "{added}: its rows are there under another key");
+        assert!(
+            tokens::ClickHouseTokens.may_have_lost_names(&since, &now),
+            "{added}: they would be written again: {:?}",
+            facts(&now)
+        );
+        server.query("DROP TABLE a.t SYNC").unwrap();
+    }
+}
+
 /// A TTL of a column takes the names and leaves the rows.
 #[tokio::test]
 async fn a_column_by_which_rows_are_found_may_not_expire() {

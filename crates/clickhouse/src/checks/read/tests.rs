@@ -53,6 +53,35 @@ async fn a_table_that_another_process_makes_meanwhile_has_its_columns() {
     assert_eq!(found.columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["id"]);
 }
 
+/// What such a view writes to does not show, and inserts feed it all the same.
+#[tokio::test]
+async fn a_view_that_this_user_may_not_see_is_a_fault_with_the_grant() {
+    for is_there in [true, false] {
+        let client = client(move |asked| {
+            if asked.contains("arrayExists") {
+                return format!("[{}]\n", u8::from(is_there));
+            }
+            // Neither its row nor its columns.
+            "[[]]\n".into()
+        });
+        let client = client.await;
+        let ask = Asker { client: &client, settings: Vec::new() };
+        let found = views(&ask, vec![("d".to_owned(), "v".to_owned())], "writer").await;
+        if !is_there {
+            assert!(found.unwrap().is_empty(), "it was dropped in between");
+            continue;
+        }
+        let fault = found.unwrap_err();
+        assert_eq!((fault.remedy, fault.kind), (Remedy::Stop, TableFault::Access));
+        assert!(
+            fault.message.contains("view `d.v` hangs on the table, and user `writer` may not see it"),
+            "{fault}"
+        );
+        assert_eq!(fault.fix.as_deref(), Some("GRANT SHOW TABLES ON `d`.`v` TO `writer`"));
+        assert!(crate::testing::is_parsed_by_a_server(&fault.to_string()), "{fault}");
+    }
+}
+
 /// How many servers are met where the probe of this number sees this server and table, and how many probes that takes.
 async fn met(seen: fn(usize) -> (&'static str, &'static str)) -> (usize, usize) {
     met_by(seen, None).await

@@ -49,6 +49,17 @@ fn every_type_has_the_text_that_the_server_gives_it() {
 }
 
 #[test]
+fn a_type_with_a_zone_is_quoted_within_the_statement() {
+    for (type_name, cast) in [
+        ("LowCardinality(DateTime('UTC'))", "CAST(`k`, 'DateTime(\\'UTC\\')')"),
+        ("LowCardinality(Nullable(DateTime('UTC')))", "CAST(`k`, 'Nullable(DateTime(\\'UTC\\'))')"),
+    ] {
+        let text = expression("k", &types::parse("k", type_name).expect("a type")).expect("it has a text");
+        assert!(text.contains(&format!("toString(toUnixTimestamp({cast}))")), "{text}");
+    }
+}
+
+#[test]
 fn keys_of_several_columns_do_not_run_into_each_other() {
     let of = |a: &str, b: &str| {
         let column = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;

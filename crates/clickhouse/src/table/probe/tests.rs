@@ -1,4 +1,7 @@
 use super::*;
+use crate::checks;
+use crate::config::TableConfig;
+use crate::table::tests::facts_of_columns;
 
 fn question(probe: &[u8]) -> Question {
     Question::read("`d`.`t`", FrameId(7), 10, probe).unwrap().unwrap()
@@ -56,6 +59,36 @@ fn one_row_proves_a_frame_where_rows_go_away_and_none_proves_nothing_there() {
         (&by_keys, 0, true, Presence::Inadmissible),
     ] {
         assert_eq!(question.judge(found, loses_rows), expected, "{found} {loses_rows}");
+    }
+}
+
+#[test]
+fn rows_that_may_have_lost_what_they_are_found_by_are_asked_for() {
+    assert_eq!(
+        question(&by_frame()).unnamed("`d`.`t`"),
+        "SELECT toUInt8(count()) FROM (SELECT 1 FROM `d`.`t` WHERE `_forebay` = toUUID('00000000-0000-0000-0000-000000000000') LIMIT 1)"
+    );
+    assert_eq!(
+        question(b"keys\n1\n`a`, `b\\`, c`\ntuple(1, 2)").unnamed("`d`.`t`"),
+        "SELECT toUInt8(count()) FROM (SELECT 1 FROM `d`.`t` WHERE isNull(`a`) OR `a` = defaultValueOfArgumentType(`a`) \
+         OR isNull(`b\\`, c`) OR `b\\`, c` = defaultValueOfArgumentType(`b\\`, c`) LIMIT 1)"
+    );
+}
+
+#[test]
+fn a_default_hides_rows_that_lost_what_they_are_found_by() {
+    let nil = "toUUID('00000000-0000-0000-0000-000000000000')";
+    let by_key = question(b"keys\n1\n`n`\ntuple(1)");
+    for (of_n, of_provenance, hides_keys, hides_names) in [
+        ("", "", false, false),
+        ("7", "", true, false),
+        ("", nil, false, false),
+        ("", "generateUUIDv4()", false, true),
+    ] {
+        let columns = [("n", "Int32", of_n), ("s", "String", "'x'"), ("_forebay", "UUID", of_provenance)];
+        let plan = checks::judge(&facts_of_columns(&columns), &TableConfig::new("d", "t")).unwrap();
+        assert_eq!(by_key.is_filled(&plan), hides_keys, "{columns:?}");
+        assert_eq!(question(&by_frame()).is_filled(&plan), hides_names, "{columns:?}");
     }
 }
 
