@@ -42,15 +42,24 @@ pub fn compare(file: &File, original: &File, compared: &mut u64) -> io::Result<A
     Ok(Alike::SoFar)
 }
 
-/// Whether it begins as files do that gzip, zstd, bzip2 or xz have made.
+/// Whether it begins as files do that gzip, zstd, bzip2, xz, lz4, zip or compress have made. No text begins so, nor one whose first word is `BZh`.
 pub fn is_compressed(file: &File) -> bool {
     let mut head = [0; 6];
     let head = match read_at(file, &mut head, 0) {
         Ok(read) => &head[..read],
         Err(_) => return false,
     };
-    let starts: [&[u8]; 4] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\0"];
-    starts.iter().any(|start| head.starts_with(start))
+    matches!(
+        head,
+        [0x1f, 0x8b | 0x9d, ..]
+            | [0x28, 0xb5, 0x2f, 0xfd, ..]
+            // A frame that `zstd` skips: `pzstd` begins its files with one.
+            | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]
+            | [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41]
+            | [0xfd, b'7', b'z', b'X', b'Z', 0]
+            | [0x04, 0x22, 0x4d, 0x18, ..]
+            | [b'P', b'K', 3, 4, ..]
+    )
 }
 
 /// Whether `path` may be called so because it is a copy of `original`: a longer name that begins alike, as `app.log.1` and `app-2026.log` do with `app.log`.
@@ -78,3 +87,6 @@ fn read_at(file: &File, out: &mut [u8], offset: u64) -> io::Result<usize> {
     }
     Ok(filled)
 }
+
+#[cfg(test)]
+mod tests;

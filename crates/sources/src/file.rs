@@ -326,6 +326,10 @@ fn recognize(
         let next = next_index.entry(stream).or_default();
         *next = (*next).max(index + 1);
     }
+    let mut by_stream: BTreeMap<&str, Vec<(&str, &ReadFrom)>> = BTreeMap::new();
+    for (path, from) in &by_path {
+        by_stream.entry(&from.partition.stream).or_default().push((path.as_str(), *from));
+    }
     let mut recognized = Vec::new();
     for start in &shown {
         let path = &start.partition.stream;
@@ -339,7 +343,7 @@ fn recognize(
             // It is read under the name that it had.
             Some(_) => {}
             None if is_renamed(start) => {}
-            None if is_being_copied(path, &by_path)? => {
+            None if is_being_copied(path, &by_stream)? => {
                 tracing::warn!(
                     file = &**path,
                     "the file is a copy of one that the pipeline reads, as `copytruncate` makes it, so it is left out; once the original is truncated, \
@@ -375,14 +379,17 @@ fn is_anothers(from: &ReadFrom, (path, file): (&str, &File), known: &[ReadFrom])
     others().any(|other| is_later(&other) && !find::leads_to(path, &identity) && stands_there(other))
 }
 
-/// Whether the file is a copy of one that stands, whose name is the beginning of its name: `app.log.1` of `app.log`.
-fn is_being_copied(path: &str, by_path: &BTreeMap<String, &ReadFrom>) -> Result<bool, SourceError> {
+/// Whether the file is a copy of one that stands, whose name is the beginning of its name: `app.log.1` of `app.log`. That one may have another name by now:
+/// those that stand are given with the names that they have, by the names that they had.
+fn is_being_copied(
+    path: &str,
+    by_stream: &BTreeMap<&str, Vec<(&str, &ReadFrom)>>,
+) -> Result<bool, SourceError> {
     for (end, _) in path.match_indices(['.', '-', '_']) {
-        let of = by_path.get(&path[..end]).filter(|from| *from.partition.stream == path[..end]);
-        if let Some(from) = of
-            && place::is_being_copied(from, path)?
-        {
-            return Ok(true);
+        for (original, from) in by_stream.get(&path[..end]).into_iter().flatten() {
+            if place::is_being_copied(from, original, path)? {
+                return Ok(true);
+            }
         }
     }
     Ok(false)

@@ -15,11 +15,12 @@
 //! all its consumers have acknowledged. The first acknowledgement of a run fences earlier runs of the same pipeline. Whoever only looks
 //! (`check`, `try`, a dry run) publishes nothing, and so fences nobody.
 
+mod pace;
 mod reader;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
@@ -76,6 +77,8 @@ pub struct LogSource {
     identities: Identities,
     /// The store has answered: from now on, a key or a bucket that is refused may be so for a while.
     has_answered: AtomicBool,
+    /// Partitions that the caller was told of last; 0 if it has not asked. Those that were created since are new to it.
+    listed: AtomicU32,
 }
 
 /// The queue of each partition that is read, or was: positions that are published are of it.
@@ -98,6 +101,7 @@ impl LogSource {
             acknowledgers: Mutex::default(),
             identities: Identities::default(),
             has_answered: AtomicBool::new(false),
+            listed: AtomicU32::new(0),
         }
     }
 
@@ -220,6 +224,7 @@ impl Source for LogSource {
         if roots.is_empty() {
             return Err(self.absent());
         }
+        self.listed.store(u32::try_from(roots.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
         Ok(roots.iter().map(|(index, root)| self.start(*index, root)).collect())
     }
 
@@ -232,7 +237,8 @@ impl Source for LogSource {
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         let store = self.store(Access::Read).await?;
         let (options, runtime) = (self.options.clone(), self.runtime.clone());
-        let reader = LogSourceReader::open(options, store, runtime, self.identities.clone(), from).await?;
+        let (identities, listed) = (self.identities.clone(), self.listed.load(Ordering::Relaxed));
+        let reader = LogSourceReader::open(options, store, runtime, identities, from, listed).await?;
         Ok(Box::new(reader))
     }
 

@@ -51,7 +51,6 @@ pub(super) struct Folder {
 /// A file of a folder.
 pub(super) struct Sibling {
     pub path: PathBuf,
-    pub inode: u64,
     /// Of its first bytes; `None` inside if it has fewer, or cannot be read.
     print: OnceLock<Option<u64>>,
 }
@@ -130,7 +129,7 @@ impl Folder {
             let path = path.strip_prefix(".").map(Path::to_owned).unwrap_or(path);
             folder.by_inode.entry(metadata.ino()).or_default().push(path.clone());
             if let Some(name) = entry.file_name().to_str() {
-                let sibling = Sibling { path, inode: metadata.ino(), print: OnceLock::new() };
+                let sibling = Sibling { path, print: OnceLock::new() };
                 folder.files.insert(name.to_owned(), sibling);
             }
         }

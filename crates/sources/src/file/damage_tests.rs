@@ -2,8 +2,12 @@
 
 use std::io::Write;
 
+use dataflow::Source;
+use dataflow::conformance::source::{Watch, at};
+
+use super::FileOptions;
 use super::rotation_tests::{Run, ids, rows};
-use super::tests::Dir;
+use super::tests::{Dir, bodies, fixture};
 
 type Pack = fn(&[u8], u32) -> Vec<u8>;
 
@@ -109,4 +113,23 @@ async fn a_file_that_had_other_bytes_behind_it_is_good_without_them() {
     assert_eq!(run.run().await.unwrap(), ids(0..0));
     std::fs::write(&path, [good, gzip(&rows(50..60), 6)].concat()).unwrap();
     assert_eq!(run.run().await.unwrap(), ids(50..60));
+}
+
+#[tokio::test]
+async fn a_member_that_is_written_over_between_its_two_passes_gives_nothing_of_what_was_written() {
+    for (name, pack) in PACKINGS {
+        let dir = Dir::new(&format!("passes-{name}"));
+        let path = dir.write("a.packed", &pack(&rows(0..100_000), 6));
+        // One block ahead, so that the reader waits in the second pass.
+        let options = FileOptions { ahead_bytes_max: 1, ..FileOptions::new(vec![path.clone()]) };
+        let fixture = fixture(options);
+        let start = fixture.source.partitions().await.unwrap().swap_remove(0);
+        let mut watch = Watch::start(&fixture, vec![at(&start, 0)]).await.unwrap();
+        watch.step().await.unwrap();
+        std::fs::write(&path, pack(&rows(200_000..300_000), 6)).unwrap();
+        watch.all().await.expect_err("it was written over");
+        let read = bodies(&watch.seen[&start.partition]);
+        assert!(!read.is_empty(), "{name}");
+        assert_eq!(read, ids(0..read.len()), "{name}");
+    }
 }

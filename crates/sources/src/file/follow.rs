@@ -259,6 +259,13 @@ fn look(
         }
         decision = decide::decide(&survey, known, memory, false)?;
     }
+    if memory.should_log_unsteady() {
+        tracing::warn!(
+            paths = paths.join(", "),
+            "in the folders of followed files names change faster than they can be listed, so new files are not found; keep the files in a folder in which \
+             few others are created and renamed"
+        );
+    }
     Ok(decision)
 }
 

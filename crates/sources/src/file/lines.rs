@@ -54,8 +54,12 @@ impl Lines {
         Self { joined: Some(Box::new(joined)), ..Self::new(position, line_bytes_max) }
     }
 
-    /// The position after the last complete record.
+    /// The position after the last complete record. Blank lines in front of a CSV file's head are none: whoever began behind them would take the head for
+    /// a record.
     pub(super) fn next(&self) -> u64 {
+        if !self.is_past_head() {
+            return 0;
+        }
         let open = self.joined.as_ref().and_then(|joined| joined.open_at());
         open.unwrap_or(self.line_start)
     }

@@ -12,7 +12,7 @@
 //! | the file, compressed, with other bytes | it, if they are inflated to what was read: a good copy of a damaged file     |
 //! | the file, cut                         | its copy in the same folder; else refused                                    |
 //! | nothing, or another file              | the file under its new name in the same folder, or among the paths           |
-//! | another file with all that was read   | the same; else it, since it was put there in place of the one before (`rsync`, an editor, a backup) |
+//! | another file with all that was read   | the same, but no copy; else it, since it was put there in place of the one before (`rsync`, an editor, a backup) |
 //! | a link that led to the file           | the file where the link leads now, or led when the file was first seen, as above |
 //! | the file, emptied or written over     | its copy in the same folder, whose name begins alike (`copytruncate`)        |
 //! | nothing, or another file, with a copy | the copy in the same folder, if at least [`EVIDENCE_MIN`] bytes show it and its name is longer |
@@ -25,10 +25,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use dataflow::{ReadFrom, SourceError, SourceFault};
-use files::copies::is_name_of_copy;
+use files::copies::{Alike, is_name_of_copy};
 use files::identity::head;
 use files::links::{folder, hops};
-use files::{Identity, Likeness};
+use files::{Beginning, Identity, Likeness};
 
 use super::around::{self, Around, Sibling};
 use super::find::failed;
@@ -101,7 +101,7 @@ fn find_once(from: &ReadFrom, around: &Around<'_>) -> Result<Place, SourceError>
             let failed = |error| failed(path, "opened", &error);
             let now = Identity::of(&file).map_err(failed)?;
             let found = match Identity::parse(&from.identity) {
-                Some(identity) => identity.compare(&file).map_err(failed)?,
+                Some(identity) => compare(&identity, &file, read).map_err(failed)?,
                 None => Likeness::Other,
             };
             let found = match (found, read.stands_in(&file).map_err(failed)?) {
@@ -123,8 +123,12 @@ fn find_once(from: &ReadFrom, around: &Around<'_>) -> Result<Place, SourceError>
         Err(error) => return Err(failed(path, "opened", &error)),
     };
     if let Some(identity) = Identity::parse(&from.identity) {
-        let was_copied = found.is_some_and(has_lost_its_content) || shorter.is_some();
-        if let Some(place) = elsewhere(path, &identity, read, was_copied, around)? {
+        let instead = match replaced {
+            Some(_) => Instead::Found,
+            None if found.is_some_and(has_lost_its_content) || shorter.is_some() => Instead::Emptied,
+            None => Instead::Unknown,
+        };
+        if let Some(place) = elsewhere(path, &identity, read, instead, around)? {
             return Ok(place);
         }
         if let Some(file) = replaced {
@@ -237,6 +241,15 @@ impl Read {
         identity.covers().max(marked) >= EVIDENCE_MIN
     }
 
+    /// Whether a plain file begins as the one that was read, and the bytes in front of the position show by themselves that it is a copy.
+    fn shows_in(self, identity: &Identity, file: &File) -> std::io::Result<bool> {
+        let is_enough = self.mark.has_hash() && self.next.min(mark::BYTES) >= EVIDENCE_MIN;
+        Ok(is_enough
+            && identity.beginning(&head(file)?) == Beginning::Alike
+            && inflate::packing(file)? == Packing::Plain
+            && matches!(self.stands_in(file)?, Has::AsRead))
+    }
+
     fn stands_in(self, file: &File) -> std::io::Result<Has> {
         Ok(match plain_length(file)? {
             Some(length) if length < self.next => Has::Fewer,
@@ -246,19 +259,28 @@ impl Read {
     }
 }
 
-/// Whether `copy`, which nobody has read, is being made of the file of `from`, which still stands under its name: a rotation by
-/// `copytruncate` that has not come to its second step. It has no byte that the file has not.
+/// How a file compares with what was recorded. A file that was first seen with a few bytes, and has grown since, is known in a copy by the bytes in front of
+/// the position.
+fn compare(identity: &Identity, file: &File, read: Read) -> std::io::Result<Likeness> {
+    match identity.compare(file)? {
+        Likeness::Other if read.shows_in(identity, file)? => Ok(Likeness::Copy),
+        likeness => Ok(likeness),
+    }
+}
+
+/// Whether `copy`, which nobody has read, was made of the file of `from`, which stands at `original`: a rotation by `copytruncate` that has not come to
+/// its second step, or a backup. It has no byte that the file has not.
 ///
 /// # Errors
 /// When it cannot be read.
-pub(super) fn is_being_copied(from: &ReadFrom, copy: &str) -> Result<bool, SourceError> {
-    let Some(identity) = Identity::parse(&from.identity) else { return Ok(false) };
+pub(super) fn is_being_copied(from: &ReadFrom, original: &str, copy: &str) -> Result<bool, SourceError> {
     let read = Read { next: from.plain()?, mark: Mark::from(from.leader_epoch) };
     let compare = || -> std::io::Result<bool> {
-        let copied = files::open(copy)?;
-        let is_no_longer = copied.metadata()?.len() <= std::fs::metadata(&*from.partition.stream)?.len();
-        let is_alike = !matches!(read.stands_in(&copied)?, Has::Others);
-        Ok(is_no_longer && is_alike && identity.compare(&copied)? == Likeness::Copy)
+        let (copied, original) = (files::open(copy)?, files::open(original)?);
+        let is_beginning = is_beginning(&copied, &original)?;
+        // Only now: while it has what was read of it, it is what was compared. If it was emptied since, the next run shows what the copy is; until then
+        // that is not read from its beginning.
+        Ok(is_beginning || !matches!(read.stands_in(&original)?, Has::AsRead))
     };
     match compare() {
         // It has gone since names were listed.
@@ -267,15 +289,42 @@ pub(super) fn is_being_copied(from: &ReadFrom, copy: &str) -> Result<bool, Sourc
     }
 }
 
+/// Whether all of `file` is the beginning of the other one, and enough to say so.
+fn is_beginning(file: &File, of: &File) -> std::io::Result<bool> {
+    let length = file.metadata()?.len();
+    let mut compared = 0;
+    while compared < length {
+        let before = compared;
+        if files::copies::compare(file, of, &mut compared)? == Alike::Other {
+            return Ok(false);
+        }
+        // It has become shorter meanwhile.
+        if compared == before {
+            break;
+        }
+    }
+    Ok(length >= EVIDENCE_MIN)
+}
+
+/// What stands under the name of a file that is looked for elsewhere.
+enum Instead {
+    /// Another one with all that was read. It goes before any copy: of both, it alone is shown under the name.
+    Found,
+    /// The file itself, without what was read.
+    Emptied,
+    /// Nothing, or a file that says nothing of it.
+    Unknown,
+}
+
 /// The file under another name.
 fn elsewhere(
     path: &str,
     identity: &Identity,
     read: Read,
-    mut was_copied: bool,
+    instead: Instead,
     around: &Around<'_>,
 ) -> Result<Option<Place>, SourceError> {
-    let inode = identity.node().inode;
+    let mut was_copied = matches!(instead, Instead::Emptied);
     for path in itself(path, identity, around)? {
         match open(&path, identity, read) {
             Some((Likeness::Same, place)) => return Ok(Some(place)),
@@ -284,7 +333,7 @@ fn elsewhere(
         }
     }
     // Of a file that is gone nothing is left that would tell that it was copied: then the copy itself has to.
-    if !was_copied && !read.shows(identity) {
+    if matches!(instead, Instead::Found) || (!was_copied && !read.shows(identity)) {
         return Ok(None);
     }
     let print = around::print(identity);
@@ -293,15 +342,21 @@ fn elsewhere(
         let folder = around.folder(&folder(&name))?;
         let may_be_copy = |sibling: &&Sibling| {
             let is_called_so = was_copied || is_named_as_copy(&name, &sibling.path);
-            sibling.inode != inode && is_called_so && sibling.may_begin(print)
+            is_called_so && sibling.may_begin(print)
         };
         copies.extend(folder.named(stem(&name)).filter(may_be_copy).map(|sibling| sibling.path.clone()));
     }
+    // The file itself is none of them, by its node: its inode alone may be that of a copy by now.
     let copy = |copy: &PathBuf| match open(copy, identity, read)? {
         (Likeness::Copy, place) => Some(place),
         _ => None,
     };
-    let found = copies.iter().find_map(copy);
+    let length = |place: &Place| match place {
+        Place::At(file, _) => file.metadata().map_or(0, |metadata| metadata.len()),
+        Place::Finished => 0,
+    };
+    // The longest has the most: another one may have been made before the last lines were written. Of those as long, the first by name.
+    let found = copies.iter().rev().filter_map(copy).max_by_key(length);
     if let (Some(Place::At(_, copy)), false) = (&found, was_copied) {
         tracing::info!(
             file = path,
@@ -342,7 +397,7 @@ pub(super) fn names(path: &str, identity: &Identity) -> Vec<PathBuf> {
 /// What a file is, with its place; `None` for one that is of no use.
 fn open(path: &Path, identity: &Identity, read: Read) -> Option<(Likeness, Place)> {
     let file = files::open(path).ok()?;
-    let likeness = match (identity.compare(&file).ok()?, read.stands_in(&file).ok()?) {
+    let likeness = match (compare(identity, &file, read).ok()?, read.stands_in(&file).ok()?) {
         (Likeness::Same, Has::Others) => Likeness::Overwritten,
         (Likeness::Same, Has::Fewer) => Likeness::Cut,
         (Likeness::Copy, Has::Others | Has::Fewer) => Likeness::Other,

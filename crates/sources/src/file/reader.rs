@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
-use dataflow::{BlockBuilder, Event, Partition, ReadFrom, Reader, SourceError, SourceFault};
+use dataflow::{BlockBuilder, Event, Partition, ReadFrom, Reader, RecordBlock, SourceError, SourceFault};
 use files::{Identity, Likeness};
 
 use super::around::Around;
@@ -81,6 +81,14 @@ struct Shared {
     around: Around<'static>,
 }
 
+impl Job {
+    /// Goes on behind a block. The mark goes with the position: by the bytes in front of an earlier one the file would be taken for another one when it
+    /// is opened again.
+    fn pass(&mut self, block: &RecordBlock) {
+        (self.from.next, self.from.leader_epoch) = (block.next, block.leader_epoch);
+    }
+}
+
 impl Opened {
     /// What goes with a position that was reached.
     fn mark(&self, next: u64, is_end: bool) -> Result<Mark, SourceError> {
@@ -95,6 +103,11 @@ impl Open {
     /// What goes with the position behind all records so far.
     fn mark(&self, is_end: bool) -> Result<Mark, SourceError> {
         self.file.as_ref().map_or(Ok(Mark::none(is_end)), |file| file.mark(self.lines.next(), is_end))
+    }
+
+    /// Refuses what was read of a file that is not what it was, before any of it is handed out.
+    fn check(&self, from: &ReadFrom) -> Result<(), SourceError> {
+        self.file.as_ref().map_or(Ok(()), |file| check_intact(file, self.lines.offset(), from))
     }
 
     /// The records so far.
@@ -202,7 +215,7 @@ fn run(shared: &Shared, sender: &Sender<Item>, mut job: Job) -> Result<(), Close
             Ok(Some(event)) => {
                 let is_end = matches!(event, Event::Ended { .. });
                 if let Event::Block(block) = &event {
-                    job.from.next = block.next;
+                    job.pass(block);
                 }
                 let bytes = if let Event::Block(block) = &event { block.memory_bytes() } else { 0 };
                 sender.send(Ok(event), bytes)?;
@@ -253,16 +266,16 @@ fn advance(job: &mut Job, shared: &Shared, go_on: &dyn Fn() -> bool) -> Result<O
         Err(_) if !block.is_empty() => {
             let trail = file.as_ref().and_then(|file| file.trail.as_ref());
             let mark = trail.map_or(Mark::none(false), |trail| trail.mark(lines.next(), false));
+            // A member that was written over between its two passes has given what no checksum is known of.
+            open.check(&job.from)?;
             return Ok(Some(open.give(mark)));
         }
-        Err(error) => return Err(unreadable(path, lines.next(), &error)),
+        Err(error) => return Err(unreadable(path, lines.next(), &error, &shared.options)),
     };
     if chunk.is_empty() {
-        if let Some(file) = file {
-            check_end(file, lines.offset(), &job.from.partition)?;
-        }
         let left = lines.finish(block, is_final);
         let mark = open.mark(left == 0 || open.lines.is_blank())?;
+        open.check(&job.from)?;
         if !open.block.is_empty() {
             return Ok(Some(open.give(mark)));
         }
@@ -270,7 +283,7 @@ fn advance(job: &mut Job, shared: &Shared, go_on: &dyn Fn() -> bool) -> Result<O
         let (partition, next) = (job.from.partition.clone(), lines.next());
         if u128::from(next) > job.from.next {
             // Empty lines, which no block stands for.
-            job.from.next = next.into();
+            (job.from.next, job.from.leader_epoch) = (next.into(), mark.epoch());
             return Ok(Some(Event::CaughtUp { partition, next: next.into(), leader_epoch: mark.epoch() }));
         }
         if left > 0 && !lines.is_blank() {
@@ -281,6 +294,7 @@ fn advance(job: &mut Job, shared: &Shared, go_on: &dyn Fn() -> bool) -> Result<O
     // Not before it is known that more follows: the last block says that the file was read to its end.
     if block.is_full() {
         let mark = open.mark(false)?;
+        open.check(&job.from)?;
         return Ok(Some(open.give(mark)));
     }
     let used = lines.feed(chunk, block);
@@ -306,8 +320,9 @@ pub(super) fn tell_incomplete(path: &str, position: u64, left: u64, options: &Fi
     tracing::warn!(file = path, position, bytes = left, "{what}");
 }
 
-/// Refuses a file that lost bytes while it was read: records that nobody has seen may have been among them.
-fn check_end(opened: &Opened, offset: u64, of: &Partition) -> Result<(), SourceError> {
+/// Refuses a file that lost bytes while it was read up to `offset`, of which all in front of `from` was handed out: records that nobody has seen may have been
+/// among them, and what was read last may belong to other content.
+fn check_intact(opened: &Opened, offset: u64, from: &ReadFrom) -> Result<(), SourceError> {
     let path = &opened.path;
     let failed = |error| find::failed(path, "inspected", &error);
     let end = opened.file.metadata().map_err(failed)?.len();
@@ -316,9 +331,13 @@ fn check_end(opened: &Opened, offset: u64, of: &Partition) -> Result<(), SourceE
         Some((identity, likeness)) => identity.compare(&opened.file).map_err(failed)? == *likeness,
         None => true,
     };
-    if end >= least && is_same {
+    // What was written over it may begin alike.
+    let is_behind = opened.trail.is_some()
+        || Mark::from(from.leader_epoch).fits(&opened.file, from.plain()?).map_err(failed)?;
+    if end >= least && is_same && is_behind {
         return Ok(());
     }
+    let of = &from.partition;
     let message = format!(
         "file `{path}` was cut or written over while it was read: it has `{end}` bytes and had `{least}`. What was read before is \
          kept; whether other records are lost nobody can tell. Bring the whole file back in place (`cat whole > file`), or take it out \
@@ -329,14 +348,33 @@ fn check_end(opened: &Opened, offset: u64, of: &Partition) -> Result<(), SourceE
 }
 
 /// The file is damaged, or the disk is away. All records in front of `position` have been returned.
-fn unreadable(path: &str, position: u64, error: &std::io::Error) -> SourceError {
+fn unreadable(path: &str, position: u64, error: &std::io::Error, options: &FileOptions) -> SourceError {
     let fault = fault_of(error);
     let mut message = format!("file `{path}` cannot be read after position `{position}`: {error}");
     if fault == SourceFault::Refused {
-        message.push_str(". The records before that position are kept, none after it was read; write a good copy over the file \
-            (`cat good > file`, so that it stays the same file) and start again");
+        message.push_str(". The records before that position are kept, none after it was read; ");
+        message.push_str(&match path {
+            STDIN => format!(
+                "standard input cannot be read again, so take a good copy and {}",
+                way_to_rest(position, options)
+            ),
+            _ => "write a good copy over the file (`cat good > file`, so that it stays the same file) and start again".to_owned(),
+        });
     }
     SourceError::new(fault, message)
+}
+
+/// How the rest of a stream is read that was read to a position. All of it in a file would be read from its beginning, once more.
+fn way_to_rest(position: u64, options: &FileOptions) -> String {
+    let first = position + 1;
+    let rest = format!("tail -c +{first} INPUT");
+    let command = match options.csv {
+        Some(csv) if csv.has_head => format!("(head -n 1 INPUT; {rest}) > rest"),
+        Some(_) | None => format!("{rest} > rest"),
+    };
+    format!(
+        "put what follows into a file (`{command}`, of the uncompressed input), and name that file in `paths`"
+    )
 }
 
 fn open(from: &ReadFrom, shared: &Shared, go_on: &dyn Fn() -> bool) -> Result<Open, SourceError> {
@@ -383,12 +421,12 @@ fn open_file(
     let head = match options.csv {
         Some(csv) if csv.has_head && next > 0 => {
             let file = file.try_clone().map_err(failed)?;
-            head(csv, file, &path, options, go_on).map_err(|error| unreadable(&path, 0, &error))?
+            head(csv, file, &path, options, go_on).map_err(|error| unreadable(&path, 0, &error, options))?
         }
         Some(_) | None => None,
     };
     let opened = inflate::open(file, &path, next, options.hold_bytes_max(), go_on);
-    let At { bytes, stands, before } = opened.map_err(|error| unreadable(&path, next, &error))?;
+    let At { bytes, stands, before } = opened.map_err(|error| unreadable(&path, next, &error, options))?;
     let trail = (!is_plain).then(|| Trail::new(next, before));
     match stands {
         Stands::Line | Stands::AfterWhole => {
@@ -431,10 +469,10 @@ pub(super) fn head(
 fn open_stdin(from: &ReadFrom, options: &FileOptions) -> Result<Bytes, SourceError> {
     let refuse = |message: String| Err(SourceError::new(SourceFault::Refused, message));
     if from.next != 0 {
+        let next = from.plain()?;
         return refuse(format!(
-            "standard input cannot be read again from position `{}`: put the input into a file and name the file, or begin \
-             with an empty store and feed all of it again",
-            from.next
+            "standard input cannot be read again from position `{next}`, and the records in front of it were read already: {}",
+            way_to_rest(next, options)
         ));
     }
     if STDIN_TAKEN.swap(true, Ordering::SeqCst) {
@@ -505,3 +543,6 @@ impl Drop for FileReader {
         self.shared.change(|work| work.is_closed = true);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -176,6 +176,22 @@ async fn a_file_that_was_replaced_by_one_with_all_that_was_read_is_read_on() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_replaced_is_read_on_though_a_copy_of_it_lies_beside_it() {
+    for pattern in ["a.log", "a.log*"] {
+        let dir = Dir::new(&format!("replaced-beside-{}", pattern.len()));
+        let path = dir.write("a.log", &rows(0..50));
+        let mut run = Run::new(&[dir.path(pattern)]);
+        assert_eq!(run.run().await.unwrap(), ids(0..50));
+        std::fs::rename(dir.write("b.tmp", &rows(0..50)), &path).unwrap();
+        std::fs::copy(&path, dir.path("a.log.bak")).unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(0..0), "{pattern}: nothing is new");
+        append(&path, &rows(50..60));
+        assert_eq!(run.run().await.unwrap(), ids(50..60), "{pattern}");
+        assert_eq!(run.known.len(), 1, "{pattern}");
+    }
+}
+
+#[tokio::test]
 async fn a_file_that_was_read_twice_under_one_name_is_read_on_once() {
     let dir = Dir::new("replaced-twice");
     let path = dir.write("a.log", &rows(0..50));
@@ -263,6 +279,32 @@ async fn a_file_that_is_cut_while_it_is_read_is_refused() {
         assert_eq!(error.fault, SourceFault::Refused, "{error}");
         assert!(error.message.contains("was cut or written over while it was read"), "{error}");
         assert!(!watch.seen[&start.partition].records.is_empty(), "what was read before is kept");
+    }
+}
+
+#[tokio::test]
+async fn what_is_written_over_a_file_while_it_is_read_is_not_handed_out() {
+    for header in [0..0, 0..100] {
+        let dir = Dir::new(&format!("while-over-{}", header.len()));
+        let path = dir.write("a.log", &rows(0..100_000));
+        let options = FileOptions { ahead_bytes_max: 1, ..FileOptions::new(vec![path.clone()]) };
+        let fixture = fixture(options);
+        let start = fixture.source.partitions().await.unwrap().swap_remove(0);
+        let from = dataflow::conformance::source::at(&start, 0);
+        let mut watch = Watch::start(&fixture, vec![from.clone()]).await.unwrap();
+        watch.step().await.unwrap();
+        // The copy is whole. Then the file is written anew, beyond the place where the reader is.
+        std::fs::copy(&path, dir.path("a.log.1")).unwrap();
+        std::fs::write(&path, [rows(header), rows(100_000..300_000)].concat()).unwrap();
+        let error = watch.all().await.expect_err("it was written over");
+        assert!(error.message.contains("was cut or written over while it was read"), "{error}");
+        let read = bodies(&watch.seen[&start.partition]);
+        assert_eq!(read, ids(0..read.len()), "nothing of what was written over it");
+        // The next run finds the rest in the copy.
+        let (next, leader_epoch) = (watch.seen[&start.partition].next, watch.epochs[&start.partition]);
+        let mut again = Watch::start(&fixture, vec![ReadFrom { next, leader_epoch, ..from }]).await.unwrap();
+        again.all().await.unwrap();
+        assert_eq!(bodies(&again.seen[&start.partition]), ids(read.len()..100_000));
     }
 }
 
@@ -410,6 +452,104 @@ async fn a_copy_that_is_being_made_of_a_file_is_not_read_beside_it() {
     // A file that only begins like another one is one of its own.
     std::fs::write(dir.path("a.log.2"), [&rows(170..175)[..], &rows(180..185)].concat()).unwrap();
     assert_eq!(run.run().await.unwrap(), [ids(170..175), ids(180..185)].concat());
+}
+
+#[tokio::test]
+async fn a_copy_of_a_file_that_was_renamed_is_not_read_beside_it() {
+    let dir = Dir::new("copied-before");
+    let path = dir.write("a.log", &rows(0..50));
+    let mut run = Run::new(&[dir.path("a.log*")]);
+    assert_eq!(run.run().await.unwrap(), ids(0..50));
+    std::fs::copy(&path, dir.path("a.log.bak")).unwrap();
+    assert_eq!(run.run().await.unwrap(), ids(0..0));
+    append(&path, &rows(50..60));
+    std::fs::rename(&path, dir.path("a.log.1")).unwrap();
+    std::fs::write(&path, rows(60..65)).unwrap();
+    assert_eq!(run.run().await.unwrap(), [ids(50..60), ids(60..65)].concat());
+    assert_eq!(run.run().await.unwrap(), ids(0..0), "each once");
+}
+
+#[tokio::test]
+async fn a_file_that_begins_like_another_one_for_long_is_one_of_its_own() {
+    let dir = Dir::new("alike-for-long");
+    dir.write("a.log", &rows(0..150));
+    let mut run = Run::new(&[dir.path("a.log*")]);
+    assert_eq!(run.run().await.unwrap(), ids(0..150));
+    dir.write("a.log.1", &[rows(0..40), rows(200..205)].concat());
+    assert_eq!(run.run().await.unwrap(), [ids(0..40), ids(200..205)].concat());
+}
+
+#[tokio::test]
+async fn a_file_that_was_first_seen_with_a_few_bytes_is_known_by_what_was_read_of_it() {
+    for pattern in ["a.log", "a.log*"] {
+        let dir = Dir::new(&format!("first-few-{}", pattern.len()));
+        let path = dir.write("a.log", b"{\"row\":0}\n");
+        let mut run = Run::new(&[dir.path(pattern)]);
+        assert_eq!(run.run().await.unwrap(), ["{\"row\":0}"]);
+        append(&path, &rows(1..50));
+        assert_eq!(run.run().await.unwrap(), ids(1..50));
+        // Another one with all of it is put in its place.
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::rename(dir.write("b.tmp", &whole), &path).unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(0..0), "{pattern}: replaced");
+        // It is copied, and not emptied yet.
+        std::fs::copy(&path, dir.path("a.log.1")).unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(0..0), "{pattern}: copied");
+        append(&path, &rows(50..60));
+        std::fs::copy(&path, dir.path("a.log.1")).unwrap();
+        std::fs::write(&path, rows(60..65)).unwrap();
+        assert_eq!(run.run().await.unwrap(), [ids(50..60), ids(60..65)].concat(), "{pattern}: emptied");
+        assert_eq!(run.run().await.unwrap(), ids(0..0), "{pattern}: each once");
+    }
+}
+
+#[tokio::test]
+async fn a_copy_whose_original_is_emptied_while_a_start_compares_them_waits_for_the_next_run() {
+    let dir = Dir::new("emptied-meanwhile");
+    let path = dir.write("a.log", &rows(0..50));
+    let mut run = Run::new(std::slice::from_ref(&path));
+    assert_eq!(run.run().await.unwrap(), ids(0..50));
+    let copy = dir.path("a.log.1");
+    std::fs::copy(&path, &copy).unwrap();
+    for next in [0..0, 60..61] {
+        std::fs::write(&path, rows(next)).unwrap();
+        assert!(place::is_being_copied(&run.known[0], &path, &copy).unwrap(), "it is no file of its own");
+    }
+}
+
+#[tokio::test]
+async fn a_copy_that_has_the_inode_of_its_deleted_original_is_read_on() {
+    let dir = Dir::new("inode-again");
+    let path = dir.write("a.log", &rows(0..50));
+    let mut run = Run::new(std::slice::from_ref(&path));
+    assert_eq!(run.run().await.unwrap(), ids(0..50));
+    append(&path, &rows(50..60));
+    let copy = dir.path("a.log.1");
+    std::fs::copy(&path, &copy).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    // The system gives inodes of deleted files to new ones. Then only the time of its creation tells one from the other.
+    let of_copy = Node::of(&std::fs::metadata(&copy).unwrap());
+    let mut parts: Vec<String> = run.known[0].identity.split(':').map(str::to_owned).collect();
+    parts[2] = of_copy.inode.to_string();
+    parts[3] = (of_copy.birth_ns.max(2) - 1).to_string();
+    run.known[0].identity = parts.join(":");
+    assert_eq!(run.run().await.unwrap(), ids(50..60));
+    assert_eq!(run.run().await.unwrap(), ids(0..0));
+}
+
+#[tokio::test]
+async fn of_two_copies_the_one_that_has_more_is_read_on() {
+    let dir = Dir::new("two-copies");
+    let path = dir.write("a.log", &rows(0..50));
+    let mut run = Run::new(std::slice::from_ref(&path));
+    assert_eq!(run.run().await.unwrap(), ids(0..50));
+    append(&path, &rows(50..51));
+    std::fs::copy(&path, dir.path("a.log-before")).unwrap();
+    append(&path, &rows(51..60));
+    std::fs::copy(&path, dir.path("a.log.1")).unwrap();
+    std::fs::write(&path, rows(60..65)).unwrap();
+    assert_eq!(run.run().await.unwrap(), [ids(50..60), ids(60..65)].concat());
+    assert_eq!(run.run().await.unwrap(), ids(0..0));
 }
 
 #[tokio::test]

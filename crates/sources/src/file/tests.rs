@@ -256,6 +256,23 @@ async fn a_last_line_without_a_newline_is_read_once_it_is_whole_and_the_file_goe
 }
 
 #[tokio::test]
+async fn a_head_that_comes_later_than_the_blank_lines_in_front_of_it_is_no_record() {
+    let dir = Dir::new("late-head");
+    for (name, blank) in [("lines", &b"\n\r\n"[..]), ("mark", &b"\xef\xbb\xbf\n"[..])] {
+        let path = dir.write(name, blank);
+        let fixture = csv(std::slice::from_ref(&path));
+        let start = fixture.source.partitions().await.unwrap().swap_remove(0);
+        assert_eq!(
+            rest(&fixture, &start, 0).await,
+            (vec![], 0),
+            "{name}: it is read again with what follows"
+        );
+        append(&path, b"id,text\n1,a\n");
+        assert_eq!(rest(&fixture, &start, 0).await.0, ["1,a"], "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_byte_order_mark_costs_no_record() {
     let dir = Dir::new("mark");
     let text = b"\xef\xbb\xbf{\"a\":1}\r\n{\"b\":2}\n\xef\xbb\xbf{}\n";
@@ -363,6 +380,12 @@ async fn standard_input_is_read_from_position_0_only() {
     let error = refusal(&fixture, &start, 10).await;
     assert_eq!(error.fault, SourceFault::Refused);
     assert!(error.message.contains("cannot be read again"), "{error}");
+    assert!(
+        error.message.contains("`tail -c +11 INPUT > rest`"),
+        "what was read must not come again: {error}"
+    );
+    let error = refusal(&csv(&[STDIN.to_owned()]), &start, 10).await;
+    assert!(error.message.contains("(head -n 1 INPUT; tail -c +11 INPUT) > rest"), "{error}");
     let beside = FileSource::new(FileOptions::new(vec![STDIN.into(), "a".into()])).expect_err("ambiguous");
     assert_eq!(beside.fault, SourceFault::Config);
 }

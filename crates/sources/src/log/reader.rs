@@ -1,7 +1,7 @@
 //! A running read of a log's partitions: a task for each, which fetches ahead, and one that finds new ones.
 //!
-//! Owns those tasks, the turns among partitions, and the pauses at the log's end. Does not own what a log holds and how it is fetched ahead
-//! (`object_log::reader`), nor acknowledgements (`log`).
+//! Owns those tasks and the turns among partitions. Does not own what a log holds and how it is fetched ahead (`object_log::reader`), how long to wait at its
+//! end (`log::pace`), nor acknowledgements (`log`).
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -19,15 +19,11 @@ use object_log::{LogPartition, LogReader};
 use store::{Prefix, Store};
 use tokio::sync::{mpsc, watch};
 
+use super::pace::Pace;
 use super::{Identities, LogOptions, TRIES_MAX, fault, fault_at, queue_of};
 
 /// Blocks of a partition that wait for `next`, besides what the log's reader holds.
 const BLOCKS_AHEAD: usize = 2;
-
-/// Pauses at the end of the log: a record that comes is seen after the shortest if others came just before, and after the longest if all was
-/// quiet. Each costs one small read.
-const PAUSE_MIN: Duration = Duration::from_millis(20);
-const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// How often new partitions are looked for.
 const FIND_EVERY: Duration = Duration::from_secs(2);
@@ -60,11 +56,14 @@ impl LogSourceReader {
         runtime: Arc<dyn Runtime>,
         identities: Identities,
         from: Vec<ReadFrom>,
+        listed: u32,
     ) -> Result<Self, SourceError> {
-        // All that exist now are known, read or not.
-        let mut next = 0;
-        while log_partition(&store, &runtime, next)?.look().await.map_err(fault)?.is_some() {
-            next += 1;
+        // Those that the caller was told of are known, read or not; one that was created since is new. Where nobody has asked, all that exist are known.
+        let mut next = listed;
+        if listed == 0 {
+            while log_partition(&store, &runtime, next)?.look().await.map_err(fault)?.is_some() {
+                next += 1;
+            }
         }
         let (finding, found) = mpsc::channel(1);
         let finder = find(options.clone(), store.clone(), runtime.clone(), next, finding);
@@ -135,15 +134,18 @@ async fn follow(
     sender: mpsc::Sender<Result<Event, SourceError>>,
     mut is_paused: watch::Receiver<bool>,
 ) {
-    let (mut pause, mut is_caught_up) = (PAUSE_MIN, false);
+    let (mut pace, mut is_caught_up) = (Pace::new(), false);
     loop {
         // Ends when the reader is dropped.
         if is_paused.wait_for(|is_paused| !is_paused).await.is_err() {
             return;
         }
-        let event = match reader.next().await {
+        let read = reader.next().await;
+        let pause = matches!(read, Ok(Read::CaughtUp(_))).then(|| pace.pause(runtime.elapsed()));
+        let event = match read {
             Ok(Read::Block(block)) => {
-                (pause, is_caught_up) = (PAUSE_MIN, false);
+                pace.came(runtime.elapsed());
+                is_caught_up = false;
                 Ok(Event::Block(block))
             }
             Ok(Read::CaughtUp(next)) if !is_caught_up => {
@@ -152,8 +154,7 @@ async fn follow(
                 Ok(Event::CaughtUp { partition: partition.clone(), next, leader_epoch: NO_LEADER_EPOCH })
             }
             Ok(Read::CaughtUp(_)) => {
-                runtime.sleep(pause).await;
-                pause = (pause * 2).min(PAUSE_MAX);
+                sleep(&*runtime, pause).await;
                 continue;
             }
             Err(error) => Err(fault_at(error, &partition)),
@@ -166,6 +167,13 @@ async fn follow(
         {
             return;
         }
+        sleep(&*runtime, pause).await;
+    }
+}
+
+async fn sleep(runtime: &dyn Runtime, pause: Option<Duration>) {
+    if let Some(pause) = pause {
+        runtime.sleep(pause).await;
     }
 }
 

@@ -184,6 +184,22 @@ async fn a_log_that_is_not_there_is_refused_and_not_made() {
     assert_eq!(store.read_register(&Key::new("p/0/root").expect("a key"), 10).await.expect("reads"), None);
 }
 
+/// As when a gateway creates its log while a pipeline that reads it starts.
+#[tokio::test]
+async fn a_partition_that_is_created_between_the_listing_and_the_read_is_found() {
+    let made = fixture(in_memory(), None).await;
+    let starts = made.source.partitions().await.expect("looks");
+    append(&made.store, 3, &bodies()).await;
+    let from = starts.iter().map(|start| source::at(start, start.next)).collect();
+    let mut reader = made.source.read(from).await.expect("reads");
+    loop {
+        if let Event::Found(start) = reader.next().await.expect("reads") {
+            assert_eq!((start.partition, start.next), (Partition::new("orders", 3), 0));
+            return;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_source_that_begins_at_the_end_sees_what_comes_later() {
     let made = fixture(in_memory(), None).await;

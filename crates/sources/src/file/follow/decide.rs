@@ -58,6 +58,8 @@ pub(super) const SETTLED: Duration =
 const SHORT: u64 = 16;
 /// A known file that is not found is looked for so often before that means anything: a copy may be on another disk that is slow.
 const LOOKS_OF_LOST: u32 = 3;
+/// So many looks in a row at which names changed while they were listed are told to the operator: half a minute, or more.
+const LOOKS_UNSTEADY: u32 = 30;
 
 /// What spares work at the next look.
 #[derive(Debug, Default)]
@@ -70,6 +72,8 @@ pub(super) struct Memory {
     told: BTreeSet<String>,
     /// Known files that were not found, and how often.
     lost: BTreeMap<Partition, u32>,
+    /// Looks in a row that have seen nothing stand still.
+    unsteady: u32,
     /// Whether nobody asks for new files.
     ignores_new: bool,
 }
@@ -138,6 +142,9 @@ pub(super) fn decide(
     memory: &mut Memory,
     is_sure: bool,
 ) -> Result<Decision, SourceError> {
+    if is_sure {
+        memory.unsteady = 0;
+    }
     let mut look = Look::new(survey, known, memory);
     look.by_node()?;
     let mut unknown = Vec::new();
@@ -167,6 +174,12 @@ impl Memory {
     /// Of looks at known files alone.
     pub fn of_known() -> Self {
         Self { ignores_new: true, ..Self::default() }
+    }
+
+    /// Notes a look that has seen nothing stand still; true if there were so many in a row that it should be logged.
+    pub fn should_log_unsteady(&mut self) -> bool {
+        self.unsteady = self.unsteady.saturating_add(1);
+        self.unsteady == LOOKS_UNSTEADY
     }
 
     fn is_left(&self, entry: &Entry) -> bool {

@@ -138,6 +138,10 @@ impl Reading {
                 Err(error) => return Err(failed(error)),
             }
         }
+        // A block that is full may have ended the file: nobody would say so of the position later, since it does not move.
+        if block.is_full() && lines.is_blank() {
+            is_at_end = file.metadata().map_err(failed)?.len() <= lines.offset();
+        }
         let left = if is_at_end { lines.finish(block, false) } else { 1 };
         let next = lines.next();
         let is_end = is_at_end && (left == 0 || lines.is_blank());
@@ -216,3 +220,6 @@ fn hash_before(file: &File, offset: u64) -> io::Result<u64> {
     }
     Ok(files::hash(&bytes[..filled]))
 }
+
+#[cfg(test)]
+mod tests;

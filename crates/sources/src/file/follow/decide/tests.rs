@@ -136,3 +136,15 @@ fn a_copy_that_is_renamed_behind_each_listing_is_not_gone() {
     let refused = (0..LOOKS_OF_LOST).flat_map(|_| look(&survey(&dir), &known, &mut memory).refused).count();
     assert_eq!(refused, 1);
 }
+
+#[test]
+fn names_that_never_stand_still_are_told_once() {
+    let dir = Dir::new("unsteady");
+    let mut memory = Memory::default();
+    for _ in 0..2 {
+        let told = (0..100).filter(|_| memory.should_log_unsteady()).count();
+        assert_eq!(told, 1);
+        // They stand still for once, and no more.
+        look(&survey(&dir), &[], &mut memory);
+    }
+}
