@@ -48,8 +48,8 @@ use client::{Client, Topic};
 use config::Role;
 pub use options::{FetchBy, KafkaOptions, Start};
 
-/// Looks for a missing topic, all together about five seconds: longer than brokers take to tell each other of a new one,
-/// short enough for who has mistyped a name.
+/// Looks for a missing topic or partition, all together about five seconds: longer than brokers take to tell each other of a new
+/// one, short enough for who has mistyped a name.
 const LOOKS_MAX: u32 = 10;
 
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
@@ -139,6 +139,53 @@ impl Lacks {
     }
 }
 
+/// Looks until everything is there, [`LOOKS_MAX`] times: a broker that has just started, or is behind, may not know a topic, all of its
+/// partitions or all of their records. The inner error is what a look misses.
+fn settled<T>(
+    pause: impl Fn(Duration),
+    mut look: impl FnMut() -> Result<Result<T, SourceError>, SourceError>,
+) -> Result<T, SourceError> {
+    for _ in 1..LOOKS_MAX {
+        if let Ok(found) = look()? {
+            return Ok(found);
+        }
+        pause(LOOK_AGAIN_AFTER);
+    }
+    look()?
+}
+
+/// The topics of an answer, if all that is read is in them; or what a later answer may still have. An error is final: a topic is another one.
+fn fitting(
+    looked: Result<BTreeMap<String, Topic>, Lacks>,
+    from: &[ReadFrom],
+) -> Result<Result<BTreeMap<String, Topic>, SourceError>, SourceError> {
+    let topics = match looked {
+        Ok(topics) => topics,
+        Err(lacks) => return Ok(Err(lacks.error(SourceFault::Refused))),
+    };
+    match slot::refusal(from.iter(), &topics) {
+        None => Ok(Ok(topics)),
+        Some((error, false)) => Ok(Err(error)),
+        Some((error, true)) => Err(error),
+    }
+}
+
+/// Holds positions against the ranges that brokers have. One behind the end may be so only at a broker that leads no more and has not heard of it, so
+/// a later answer may still hold it. An error is final: what was deleted does not come back.
+fn held(from: &[ReadFrom], ranges: &[(u64, u64)]) -> Result<Result<(), SourceError>, SourceError> {
+    let mut behind = Ok(());
+    for (from, range) in from.iter().zip(ranges) {
+        let out_of_range = || slot::out_of_range(&from.partition, from.next, Some(*range));
+        if from.next < range.0.into() {
+            return Err(out_of_range());
+        }
+        if from.next > range.1.into() && behind.is_ok() {
+            behind = Err(out_of_range());
+        }
+    }
+    Ok(behind)
+}
+
 impl Shared {
     fn client(&self, role: Role) -> Result<Arc<Client>, SourceError> {
         let mut place = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,11 +232,12 @@ impl Shared {
         };
         let client = self.client(Role::Look)?;
         let partitions = Self::all(&topics);
+        // Before the positions by time: a record that comes in between is then behind the end, and not stepped over where no older one is late enough.
+        let ranges = self.ranges(&partitions)?;
         let by_time = match self.options.start {
             Start::Time(time_ms) => client.offsets_at(&partitions, time_ms, CALL_WAIT_MAX)?,
             Start::Earliest | Start::Latest => vec![None; partitions.len()],
         };
-        let ranges = self.ranges(&partitions)?;
         let mut starts = Vec::with_capacity(partitions.len());
         for ((partition, by_time), (first, end)) in partitions.into_iter().zip(by_time).zip(ranges) {
             let next = match (self.options.start, by_time) {
@@ -282,17 +330,14 @@ impl Shared {
 
     /// Refuses what would lose or repeat records, before anything is read. Gives the topics that it was held against.
     fn check(&self, from: &[ReadFrom]) -> Result<BTreeMap<String, Topic>, SourceError> {
-        let topics = self.topics(SourceFault::Refused)?;
-        for from in from {
-            slot::check(from, topics.get(&*from.partition.stream))?;
-        }
         let partitions: Vec<_> = from.iter().map(|from| from.partition.clone()).collect();
-        for (from, range) in from.iter().zip(self.ranges(&partitions)?) {
-            if from.next < range.0.into() || from.next > range.1.into() {
-                return Err(slot::out_of_range(&from.partition, from.next, Some(range)));
-            }
-        }
-        Ok(topics)
+        settled(thread::pause, || {
+            let topics = match fitting(self.look()?, from)? {
+                Ok(topics) => topics,
+                Err(missed) => return Ok(Err(missed)),
+            };
+            Ok(held(from, &self.ranges(&partitions)?)?.map(|()| topics))
+        })
     }
 }
 
@@ -331,7 +376,6 @@ impl Source for KafkaSource {
         self.ask(Shared::partitions).await?.map_err(|lacks| lacks.error(SourceFault::Config))
     }
 
-    /// The ends up to which records may be read: before the oldest open transaction.
     /// Topics keep their names and ids. A partition that came since is read from its first record, which may not be its first ever.
     async fn recognize(
         &self,
@@ -342,6 +386,7 @@ impl Source for KafkaSource {
         Ok(shown)
     }
 
+    /// The ends up to which records may be read: before the oldest open transaction.
     async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         self.ask(Shared::ends).await
     }

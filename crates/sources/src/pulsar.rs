@@ -86,7 +86,7 @@ pub fn topic_name(name: &str) -> Result<String, String> {
     topic::full(name)
 }
 
-/// Looks for a missing topic, all together about five seconds.
+/// Looks for a missing topic or partition, all together about five seconds.
 const LOOKS_MAX: u32 = 10;
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
@@ -298,10 +298,7 @@ impl Shared {
     }
 
     fn read(&self, from: Vec<ReadFrom>) -> Result<reader::PulsarReader, SourceError> {
-        let topics = self.topics()?.map_err(|lacks| lacks.error(SourceFault::Refused))?;
-        for from in &from {
-            lead::check(&from.partition, topics.get(&*from.partition.stream))?;
-        }
+        let topics = settled(thread::pause, || Ok(fitting(self.topics()?, &from)))?;
         reader::PulsarReader::start(
             self.options.clone(),
             self.runtime.clone(),
@@ -310,6 +307,52 @@ impl Shared {
             from,
         )
     }
+}
+
+/// Looks until everything is there, [`LOOKS_MAX`] times: a broker that has just started, or is behind, may not know a topic or all of its
+/// partitions. The inner error is what a look misses.
+fn settled<T>(
+    pause: impl Fn(Duration),
+    mut look: impl FnMut() -> Result<Result<T, SourceError>, SourceError>,
+) -> Result<T, SourceError> {
+    for _ in 1..LOOKS_MAX {
+        if let Ok(found) = look()? {
+            return Ok(found);
+        }
+        pause(LOOK_AGAIN_AFTER);
+    }
+    look()?
+}
+
+/// The topics of an answer, if all that is read is in them.
+fn fitting(
+    looked: Result<BTreeMap<String, Topic>, Lacks>,
+    from: &[ReadFrom],
+) -> Result<BTreeMap<String, Topic>, SourceError> {
+    let topics = looked.map_err(|lacks| lacks.error(SourceFault::Refused))?;
+    for from in from {
+        lead::check(&from.partition, topics.get(&*from.partition.stream))?;
+    }
+    Ok(topics)
+}
+
+/// Acknowledges every entry of `all`. What is refused for one partition is reported behind the others: their brokers would hold all that comes for as
+/// long as it lasts. A broker that does not answer ends it, for it would be waited for as often as it has partitions.
+fn acknowledge(
+    all: impl Iterator<Item = (Partition, String, place::Entry)>,
+    one: impl Fn(&str, place::Entry) -> Result<(), Unanswered>,
+) -> Result<(), SourceError> {
+    let mut first = Ok(());
+    for (partition, name, entry) in all {
+        match one(&name, entry) {
+            Ok(()) => {}
+            Err(lost @ Unanswered::Lost(_)) => return Err(lost.error().at(&partition)),
+            Err(refused @ Unanswered::Trouble(_)) => {
+                first = first.and(Err(refused.error().at(&partition)));
+            }
+        }
+    }
+    first
 }
 
 fn named(topics: &BTreeMap<String, Topic>) -> Vec<(Partition, String)> {
@@ -372,14 +415,12 @@ impl Source for PulsarSource {
     async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         let positions: BTreeMap<Partition, Position> = positions.iter().cloned().collect();
         self.ask(move |shared| {
-            for (partition, name) in shared.all(SourceFault::Away)? {
-                let entry = positions.get(&partition).and_then(|next| place::acknowledged(*next));
-                if let Some(entry) = entry {
-                    let done = shared.client.acknowledge(&name, entry);
-                    done.map_err(|error| error.error().at(&partition))?;
-                }
-            }
-            Ok(())
+            let of = |(partition, name): (Partition, String)| {
+                let entry = place::acknowledged(*positions.get(&partition)?)?;
+                Some((partition, name, entry))
+            };
+            let all = shared.all(SourceFault::Away)?.into_iter().filter_map(of);
+            acknowledge(all, |name, entry| shared.client.acknowledge(name, entry))
         })
         .await
     }
@@ -393,3 +434,6 @@ impl Source for PulsarSource {
         Ok(published.into_iter().filter_map(|(partition, next)| Some((partition, next?))).collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

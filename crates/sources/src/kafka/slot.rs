@@ -19,7 +19,12 @@ pub(super) struct Slot {
     pub(super) leader_epoch: i32,
     pub(super) block: BlockBuilder,
     pub(super) is_paused: bool,
+    /// Where a batch came last that cannot be read, and how often it has come so.
+    garbled: (u64, u32),
 }
+
+/// A batch that comes garbled so often is garbled where it is stored.
+const GARBLED_MAX: u32 = 4;
 
 impl Slot {
     pub(super) fn new(from: ReadFrom, record_bytes_max: usize) -> Self {
@@ -29,8 +34,16 @@ impl Slot {
             leader_epoch: from.leader_epoch,
             block,
             is_paused: false,
+            garbled: (0, 0),
             from,
         }
+    }
+
+    /// Takes note that what stands at `next` cannot be read. True if it came so often that it is stored so: what was garbled on its way comes whole the next time.
+    pub(super) fn is_garbled_for_good(&mut self) -> bool {
+        let before = if self.garbled.0 == self.next { self.garbled.1 } else { 0 };
+        self.garbled = (self.next, before + 1);
+        before + 1 >= GARBLED_MAX
     }
 
     /// The epoch to give back to librdkafka, which then notices a log that was cut.

@@ -238,6 +238,88 @@ fn only_another_id_is_final_and_it_comes_before_what_a_broker_may_not_know() {
 }
 
 #[test]
+fn a_start_refuses_a_partition_only_once_many_answers_in_a_row_lack_it() {
+    type Looked = Result<BTreeMap<String, Topic>, Lacks>;
+    let topics = |id: &str, count| -> Looked {
+        let topic = Topic { id: id.into(), partitions: (0..count).collect(), leaders: BTreeMap::new() };
+        Ok(BTreeMap::from([("events".to_owned(), topic)]))
+    };
+    let from = [ReadFrom {
+        partition: Partition::new("events", 1),
+        identity: "one".into(),
+        next: 5,
+        leader_epoch: NO_LEADER_EPOCH,
+    }];
+    // Answers of this kind until the look of this number, and then a whole one.
+    let start = |answer: &dyn Fn() -> Looked, whole_at: u32| {
+        let (mut looks, pauses) = (0_u32, std::cell::Cell::new(0_u32));
+        let started = settled(
+            |time| {
+                assert_eq!(time, LOOK_AGAIN_AFTER);
+                pauses.set(pauses.get() + 1);
+            },
+            || {
+                looks += 1;
+                fitting(if looks < whole_at { answer() } else { topics("one", 2) }, &from)
+            },
+        );
+        (started.map(drop).map_err(|error| (error.fault, error.message)), looks, pauses.get())
+    };
+    let behind = || topics("one", 1);
+    let unknown = || -> Looked { Err(Lacks { topic: "events".into() }) };
+    assert_eq!(start(&behind, 1), (Ok(()), 1, 0));
+    assert_eq!(start(&behind, LOOKS_MAX), (Ok(()), LOOKS_MAX, LOOKS_MAX - 1));
+    assert_eq!(start(&unknown, 3), (Ok(()), 3, 2));
+    let (Err((fault, message)), LOOKS_MAX, _) = start(&behind, u32::MAX) else { panic!("it lacks one") };
+    assert!(fault == SourceFault::Refused && message.contains("no partition `1`"), "{message}");
+    let (Err((fault, message)), LOOKS_MAX, _) = start(&unknown, u32::MAX) else { panic!("it is gone") };
+    assert!(fault == SourceFault::Refused && message.contains("does not exist"), "{message}");
+    // Another topic under the name does not become the one that was read.
+    let (Err((_, message)), 1, 0) = start(&|| topics("two", 2), u32::MAX) else { panic!("another") };
+    assert!(message.contains("was deleted and made anew"), "{message}");
+}
+
+#[test]
+fn a_start_looks_again_for_a_position_behind_the_end_and_not_for_one_that_was_deleted() {
+    let from = |index, next| ReadFrom {
+        partition: Partition::new("events", index),
+        identity: "one".into(),
+        next,
+        leader_epoch: NO_LEADER_EPOCH,
+    };
+    let from = [from(0, 5), from(1, 30)];
+    assert!(held(&from, &[(5, 9), (0, 30)]).is_ok_and(|held| held.is_ok()), "both ends are held");
+    // A leader that was replaced may lack the newest records, and whoever is asked next may name the newer one.
+    let behind = held(&from, &[(0, 9), (0, 10)]).expect("it may be held elsewhere").expect_err("not here");
+    assert!(
+        behind.message.contains("`30` of `events/1`") && behind.message.contains("`0` to `10`"),
+        "{behind}"
+    );
+    let deleted = held(&from, &[(6, 9), (0, 10)]).expect_err("final");
+    assert!(
+        deleted.message.contains("`5` of `events/0`") && deleted.message.contains("retention"),
+        "{deleted}"
+    );
+}
+
+#[test]
+fn a_batch_is_garbled_for_good_once_it_came_so_four_times_in_a_row() {
+    let from = ReadFrom {
+        partition: Partition::new("events", 0),
+        identity: "one".into(),
+        next: 0,
+        leader_epoch: NO_LEADER_EPOCH,
+    };
+    let mut slot = slot::Slot::new(from, 1 << 20);
+    for next in [0, 7] {
+        slot.next = next;
+        assert_eq!([(); 4].map(|()| slot.is_garbled_for_good()), [false, false, false, true], "at {next}");
+    }
+    slot.next = 9;
+    assert!(!slot.is_garbled_for_good(), "another one");
+}
+
+#[test]
 fn a_batch_in_an_older_format_names_the_setting_that_reads_it() {
     let error = slot::old_format(&Partition::new("events", 2), 5, "a batch has format `1`");
     assert_eq!(error.fault, SourceFault::Config);

@@ -8,6 +8,7 @@
 //! |-----------------------------------------------------------|-------------------------------------------------------------------|
 //! | the first of a message                                    | it waits, and so does what comes behind it                        |
 //! | the next of a message that waits                          | it is put to the others; behind the last one the message is read  |
+//! | the first of an incomplete one once more                  | the message begins anew, at this place, without what came before  |
 //! | one that came before                                      | nothing: its producer did not know                                |
 //! | of a message that does not wait                           | nothing: the message was read before, or given up                 |
 //!
@@ -20,6 +21,9 @@
 //! | a producer has published behind its last chunk, and goes on to, by its own clock   | [`BEHIND_MAX_MS`]         |
 //!
 //! What other producers send never restarts the wait.
+//!
+//! A message that begins anew is sent once more by its producer, whole; or it is another one: a producer that is started again under its name counts its
+//! messages from 0 again, unless the topic drops duplicates, and its name and count are all that tells messages apart.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -45,6 +49,8 @@ pub(super) struct Chunk<'a> {
     /// When it was published, in Unix milliseconds by its producer's clock.
     pub(super) published_ms: u64,
     pub(super) uuid: &'a [u8],
+    /// Messages of the entry, if it is a batch; else 0.
+    pub(super) messages: u64,
     /// 1 or 0 if it is whole.
     pub(super) chunks: u64,
     pub(super) index: u64,
@@ -65,6 +71,7 @@ pub(super) fn chunk(body: &[u8]) -> Result<Chunk<'_>, Malformed> {
             (1, Value::Bytes(name)) => read.producer = name,
             (2, Value::Number(number)) => read.sequence = number,
             (3, Value::Number(number)) => read.published_ms = number,
+            (11, Value::Number(number)) => read.messages = number,
             (26, Value::Bytes(uuid)) => read.uuid = uuid,
             (27, Value::Number(number)) => read.chunks = number,
             (28, Value::Number(number)) => read.bytes = number,
@@ -101,6 +108,11 @@ pub(super) struct Message {
 impl Message {
     fn is_whole(&self) -> bool {
         self.next == self.chunks
+    }
+
+    /// What it takes of the room for what waits. Its metadata has properties, which may be as long as a body.
+    fn bytes(&self) -> usize {
+        self.head.len() + self.payload.len()
     }
 
     /// A chunk of it has come.
@@ -221,14 +233,19 @@ impl Chunks {
             self.items.push_back(Item::Entry(at, body.to_vec(), from));
             return Ok(());
         }
-        let known =
-            self.items.iter().position(|item| matches!(item, Item::Message(m) if m.uuid == says.uuid));
+        // One that is whole waits for others only, and its name may be another's by now.
+        let is_of_it = |item: &Item| matches!(item, Item::Message(m) if !m.is_whole() && m.uuid == says.uuid);
+        let mut known = self.items.iter().position(is_of_it);
+        if let Some(place) = known.filter(|_| says.index == 0) {
+            self.remove(place);
+            known = None;
+        }
         match known {
             None if says.index == 0 => {
                 if says.bytes > message_max as u64 {
                     return Err(NoRoom::Message { first: at, bytes: says.bytes, bytes_max: message_max });
                 }
-                self.room(at, says.payload.len(), behind_max)?;
+                self.room(at, says.head.len() + says.payload.len(), behind_max)?;
                 self.items.push_back(Item::Message(Message {
                     first: at,
                     head: says.head.to_vec(),
@@ -311,17 +328,22 @@ impl Chunks {
     }
 
     fn give_up(&mut self, place: usize, why: &'static str) {
-        if let Some(Item::Message(message)) = self.items.remove(place) {
-            self.bytes -= message.payload.len();
-            self.given_up.push((message.first, why));
-        }
+        let first = self.remove(place);
+        self.given_up.extend(first.map(|first| (first, why)));
+    }
+
+    /// Lets a message go, and gives the place of its first chunk.
+    fn remove(&mut self, place: usize) -> Option<Entry> {
+        let Some(Item::Message(message)) = self.items.remove(place) else { return None };
+        self.bytes -= message.bytes();
+        Some(message.first)
     }
 
     /// What can be read now: everything before the first message that is incomplete.
     pub(super) fn ready(&mut self) -> Option<Item> {
         let bytes = match self.items.front()? {
             Item::Entry(_, body, _) => body.len(),
-            Item::Message(message) if message.is_whole() => message.payload.len(),
+            Item::Message(message) if message.is_whole() => message.bytes(),
             Item::Message(_) => return None,
         };
         self.bytes -= bytes;

@@ -27,6 +27,8 @@ use super::{PulsarOptions, Start, topic};
 const REDIRECTS_MAX: u32 = 20;
 /// Entries of a second that are looked through for a time, in one go.
 const LOOKED_THROUGH: u32 = 1_000;
+/// Seconds by which a look for a time begins before it: brokers count them by a clock that is not ours. The next one is for a clock that is further ahead.
+const MARGINS_S: [i64; 4] = [2, 60, 3_600, 86_400];
 
 /// A topic of the pipeline file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -253,9 +255,28 @@ impl Client {
         if newest_ms < time_ms {
             return Ok(last.end());
         }
-        // Brokers take an age in seconds. One too many, for their clocks are not ours.
-        let age = (self.runtime.wall_ms().saturating_sub(time_ms) / 1_000 + 2).max(1);
-        let consumer = subscribe(connection, self.look(name, Proof::Any, Some(age.unsigned_abs())))?;
+        // Brokers take an age in seconds.
+        let age = self.runtime.wall_ms().saturating_sub(time_ms) / 1_000;
+        let mut found = last;
+        for margin in MARGINS_S {
+            let age = age.saturating_add(margin).max(1).unsigned_abs();
+            found = self.since(connection, name, age, (last, time_ms))?;
+            if !self.is_late(connection, name, found, time_ms)? {
+                break;
+            }
+        }
+        Ok(found.position())
+    }
+
+    /// The first entry that was published at a time or later, or `last`, of those that a broker takes to be at most `age` seconds old.
+    fn since(
+        &self,
+        connection: &mut Connection,
+        name: &str,
+        age: u64,
+        (last, time_ms): (Entry, i64),
+    ) -> Answer<Entry> {
+        let consumer = subscribe(connection, self.look(name, Proof::Any, Some(age)))?;
         let mut left = 0;
         loop {
             if left == 0 {
@@ -266,9 +287,21 @@ impl Client {
             left -= 1;
             if published_ms >= time_ms || entry >= last {
                 close(connection, consumer)?;
-                return Ok(entry.position());
+                return Ok(entry);
             }
         }
+    }
+
+    /// Whether the entry before `found` was published at the time or later too: the broker's clock is ahead, and the look began too late.
+    fn is_late(&self, connection: &mut Connection, name: &str, found: Entry, time_ms: i64) -> Answer<bool> {
+        let Some(before) = found.entry.checked_sub(1) else { return Ok(false) };
+        let before = Entry { entry: before, ..found };
+        let consumer = subscribe(connection, self.look(name, Proof::Entry(before), None))?;
+        flow(connection, consumer, 1)?;
+        let (entry, published_ms) = delivered(connection, consumer)?;
+        close(connection, consumer)?;
+        // One that is not for consumers, or not held any more, is stepped over.
+        Ok(entry < found && published_ms >= time_ms)
     }
 
     /// The position after a partition's newest message.
@@ -486,3 +519,6 @@ fn delivered(connection: &mut Connection, consumer: u64) -> Answer<(Entry, i64)>
 
 /// A look takes a tenth of a second if nothing comes.
 const DELIVERY_LOOKS_MAX: u32 = 300;
+
+#[cfg(test)]
+mod tests;

@@ -41,7 +41,8 @@ impl Reading<'_> {
                     .take((at, body, from), says, bounds)
                     .map_err(|why| (why.first(), why.into()))?;
                 self.drain()?;
-                1
+                // As many as the broker counts, or it would wait for permits that we think it has.
+                says.messages.max(1)
             }
         };
         self.slot.next = at.end();
@@ -109,3 +110,6 @@ pub(super) fn tell_given_up(slot: &mut Slot) -> bool {
     }
     !given_up.is_empty()
 }
+
+#[cfg(test)]
+mod tests;

@@ -310,6 +310,12 @@ fn read(
     if let Some(closed) = closed {
         return Err(closed);
     }
+    // A batch that is larger than the bound comes whole, so an answer never begins with a piece of one.
+    let is_piece = matches!(result, Ok(false)) && !records.is_empty() && slot.next == before;
+    if (result.is_err() || is_piece) && !slot.is_garbled_for_good() {
+        let why = result.err().map_or_else(|| PIECE.to_owned(), |why| why.to_string());
+        return Ok(Err(Trouble::Moved(format!("{why}; it is asked for again"))));
+    }
     Ok(match result {
         Err(why @ BatchError::Magic(0 | 1)) => Err(Trouble::OldFormat(why.to_string())),
         Err(why) => {
@@ -318,13 +324,13 @@ fn read(
             let end = batch::end_of_unread(records, slot.next).filter(|end| *end <= stable);
             Err(Trouble::Unreadable(why.to_string(), end))
         }
-        // A batch that is larger than the bound comes whole, so an answer never begins with a piece of one.
-        Ok(false) if !records.is_empty() && slot.next == before => {
-            Err(Trouble::Unreadable("an answer begins with a piece of a batch".into(), None))
-        }
+        Ok(_) if is_piece => Err(Trouble::Unreadable(PIECE.into(), None)),
         Ok(_) => Ok(()),
     })
 }
+
+/// Why an answer cannot be read that has bytes and no whole batch.
+const PIECE: &str = "an answer begins with a piece of a batch";
 
 #[cfg(test)]
 mod tests;

@@ -23,29 +23,44 @@ const PORT: u16 = 9092;
 
 /// The newest leaders that any broker has named.
 #[derive(Debug, Default)]
-pub(super) struct Known(BTreeMap<([u8; 16], i32), (i32, Option<String>)>);
+pub(super) struct Known(BTreeMap<([u8; 16], i32), Newest>);
+
+/// The leader of the greatest epoch.
+#[derive(Debug)]
+struct Newest {
+    epoch: i32,
+    address: String,
+    /// It said that it leads no more, or its connection was lost.
+    is_refuted: bool,
+}
 
 impl Known {
     /// Takes what a broker says; an older epoch says nothing new.
     pub(super) fn learn(&mut self, leader: Leader) {
-        let known = self.0.entry((leader.topic, leader.partition)).or_insert((leader.epoch, None));
-        if leader.epoch >= known.0 {
-            *known = (leader.epoch, Some(leader.address));
+        let Leader { topic, partition, epoch, address } = leader;
+        if self.0.get(&(topic, partition)).is_none_or(|known| epoch >= known.epoch) {
+            self.0.insert((topic, partition), Newest { epoch, address, is_refuted: false });
         }
     }
 
     /// The leader, with its epoch, unless it said that it leads no more.
     pub(super) fn leader(&self, topic: [u8; 16], partition: i32) -> Option<(i32, &str)> {
-        let (epoch, address) = self.0.get(&(topic, partition))?;
-        Some((*epoch, address.as_deref()?))
+        let known = self.0.get(&(topic, partition)).filter(|known| !known.is_refuted)?;
+        Some((known.epoch, known.address.as_str()))
+    }
+
+    /// False if another broker was the leader of the greatest epoch: `address` may be an older one that has lost its controller, and lack what the newer
+    /// one holds.
+    pub(super) fn may_lead(&self, topic: [u8; 16], partition: i32, address: &str) -> bool {
+        self.0.get(&(topic, partition)).is_none_or(|known| known.address == address)
     }
 
     /// `address` no longer serves the partition: whoever else reports a leader is believed again.
     pub(super) fn refute(&mut self, topic: [u8; 16], partition: i32, address: &str) {
-        if let Some((_, known)) = self.0.get_mut(&(topic, partition))
-            && known.as_deref() == Some(address)
+        if let Some(known) = self.0.get_mut(&(topic, partition))
+            && known.address == address
         {
-            *known = None;
+            known.is_refuted = true;
         }
     }
 }

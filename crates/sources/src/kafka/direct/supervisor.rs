@@ -173,6 +173,7 @@ impl Supervisor {
             }
             Message::Back { slot, trouble } => {
                 if let Some(slot) = self.kept(*slot)? {
+                    let trouble = self.judged(&slot, trouble);
                     self.displaced(&slot);
                     self.back(slot, trouble)?;
                 }
@@ -224,6 +225,22 @@ impl Supervisor {
         self.placed.remove(partition);
         self.events.send(Ok(Event::Removed { partition: partition.clone() }), 0)?;
         Ok(None)
+    }
+
+    /// What its broker says of a partition. One that was replaced as its leader, and goes on to answer, may lack what was read from the newer one: that a
+    /// position is out of its range says nothing.
+    fn judged(&self, slot: &Slot, trouble: Trouble) -> Trouble {
+        let partition = &slot.from.partition;
+        let may_lead = self
+            .placed
+            .get(partition)
+            .is_none_or(|(topic, address)| self.leaders.may_lead(*topic, partition.index as i32, address));
+        match trouble {
+            Trouble::OutOfRange(why) if !may_lead => {
+                Trouble::Moved(format!("{why}, at a broker that is not its newest leader"))
+            }
+            trouble => trouble,
+        }
     }
 
     /// A partition is fetched from nowhere now, and the broker that it was fetched from is no leader for it.
@@ -379,3 +396,6 @@ impl Supervisor {
         Ok(&self.brokers[address])
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,6 +87,39 @@ fn a_message_stands_where_its_first_chunk_does_and_others_wait_behind_it() {
 }
 
 #[test]
+fn the_chunks_of_two_messages_of_one_name_are_never_put_together() {
+    // A producer died in the middle of a message, was started again, and counts from 0 again.
+    let died = [
+        piece("a", 0, (0, 3), "old."),
+        piece("a", 0, (1, 3), "old."),
+        whole("b", 0, "between"),
+        piece("a", 0, (0, 3), "new."),
+        piece("a", 0, (1, 3), "new."),
+        whole("b", 1, "after"),
+        piece("a", 0, (2, 3), "new."),
+    ];
+    let expected = [(2, "between"), (3, "new.new.new."), (5, "after")];
+    let (all, mut chunks) = read(&died, 0);
+    assert_eq!((all, chunks.is_empty(), chunks.given_up()), (given(&expected), true, vec![]));
+    // Another reading that breaks off behind what was handed out sees the same.
+    let (some, chunks) = read(&died[..5], 0);
+    assert_eq!((some, chunks.front()), (given(&expected[..1]), Some(at(3))));
+    assert_eq!(read(&died, 3).0, given(&expected[1..]));
+    // The one before was whole, and waits only for somebody else's.
+    let waits = [
+        piece("c", 0, (0, 2), "1"),
+        piece("a", 0, (0, 2), "old."),
+        piece("a", 0, (1, 2), "old."),
+        piece("a", 0, (0, 2), "new."),
+        piece("a", 0, (1, 2), "new."),
+        piece("c", 0, (1, 2), "2"),
+    ];
+    let expected = [(0, "12"), (1, "old.old."), (3, "new.new.")];
+    let (all, chunks) = read(&waits, 0);
+    assert_eq!((all, chunks.is_empty()), (given(&expected), true));
+}
+
+#[test]
 fn a_message_that_will_not_become_whole_is_given_up() {
     let later = [piece("a", 0, (0, 2), "x"), whole("b", 9, "other"), whole("a", 1, "later")];
     let (all, mut chunks) = read(&later, 0);
@@ -243,6 +276,35 @@ fn what_is_too_much_is_refused_before_memory_is_taken() {
     assert_eq!(refused, NoRoom::Behind { first: at(1), bytes_max: 300 });
     assert_eq!(refused.first(), at(1));
     assert!(refused.to_string().contains("set `memory` to more"), "{refused}");
+}
+
+#[test]
+fn the_metadata_of_what_waits_takes_room_as_its_body_does() {
+    let begin = |producer: &str| {
+        let property = messages::KeyValue { key: "k".into(), value: "v".repeat(400) };
+        let metadata = messages::Metadata {
+            uuid: Some(format!("{producer}-0")),
+            chunk: Some(0),
+            chunks: Some(2),
+            properties: vec![property],
+            ..of(producer, 0)
+        };
+        entry(&metadata, b"x")
+    };
+    let mut chunks = Chunks::default();
+    take(&mut chunks, 0, &begin("a"));
+    take(&mut chunks, 1, &begin("b"));
+    let third = begin("c");
+    let says = chunk(&third).expect("it is well formed");
+    let refused = chunks.take((at(2), &third, 0), says, BOUNDS).expect_err("there is no room");
+    assert_eq!(refused, NoRoom::Behind { first: at(0), bytes_max: BOUNDS.1 });
+    // One that is given up leaves its room.
+    take(&mut chunks, 3, &whole("a", 1, "on"));
+    take(&mut chunks, 4, &third);
+    take(&mut chunks, 5, &whole("b", 1, "on"));
+    take(&mut chunks, 6, &whole("c", 1, "on"));
+    assert_eq!(places(&mut chunks), [3, 5, 6]);
+    assert_eq!(chunks.bytes, 0, "all was given back");
 }
 
 /// Entries of three producers, each of which sends its messages in order, in some interleaving; some messages are in chunks, some never end.

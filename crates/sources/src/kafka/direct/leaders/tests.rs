@@ -43,6 +43,8 @@ fn the_greatest_epoch_is_believed_until_its_leader_denies_it() {
     assert_eq!(known.leader(ID, 0), Some((6, "b:1")), "what another one denies was known");
     known.refute(ID, 0, "b:1");
     assert_eq!(known.leader(ID, 0), None);
+    assert!(known.may_lead(ID, 0, "b:1") && !known.may_lead(ID, 0, "a:1"), "it led last, as far as is known");
+    assert!(known.may_lead(ID, 1, "a:1"), "of another partition nothing is known");
     known.learn(leader(5, "a:1"));
     assert_eq!(known.leader(ID, 0), None, "still older than what was known");
     known.learn(leader(6, "b:1"));
@@ -329,4 +331,19 @@ async fn batches_of_an_older_format_end_the_reading_with_the_setting_that_reads_
     let error = last_error(&mut reader, &runtime).await;
     assert_eq!(error.fault, SourceFault::Config);
     assert!(error.message.contains("format `1`") && error.message.contains("`fetch: librdkafka`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_batch_that_comes_garbled_is_asked_for_again_before_it_ends_the_reading() {
+    // The head of an empty batch at offset 5, whose checksum is wrong.
+    let parts: [&[u8]; 4] = [&5_i64.to_be_bytes(), &49_i32.to_be_bytes(), &[0, 0, 0, 4, 2], &[0; 44]];
+    let scene = Arc::new(Scene { partitions: 1, behind: AtomicUsize::new(0), records: parts.concat() });
+    let fakes = fakes_of([(0, 5), (0, 5)], &scene);
+    let (mut reader, runtime) = start(&fakes, 0);
+    let error = last_error(&mut reader, &runtime).await;
+    assert_eq!(error.fault, SourceFault::Refused);
+    assert!(error.message.contains("checksum does not agree"), "{error}");
+    // Each time the fetch behind it was under way too.
+    let fetches = fakes[0].fetches.load(Ordering::SeqCst);
+    assert!(fetches >= 4, "after {fetches} fetches");
 }
