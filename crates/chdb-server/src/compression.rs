@@ -117,22 +117,46 @@ impl Encoding {
         }
     }
 
-    /// Unpacks `body` as far as `room` lets it grow.
+    /// Unpacks `body` as far as `room` lets it grow. As with ClickHouse it may be several streams, one behind the other.
     pub fn decode(self, body: &[u8], room: &mut dyn Room) -> Result<Vec<u8>, Failure> {
-        let mut reader: Box<dyn Read + '_> = match self {
-            Encoding::Gzip => Box::new(flate2::read::MultiGzDecoder::new(body)),
-            Encoding::Deflate => Box::new(flate2::read::ZlibDecoder::new(body)),
-            Encoding::Lz4 => Box::new(lz4_flex::frame::FrameDecoder::new(Whole(body))),
-            Encoding::Zstd => Box::new(
-                zstd::stream::read::Decoder::with_buffer(body)
-                    .map_err(|error| self.broken(&error.to_string()))?,
-            ),
-        };
         let mut out = Vec::new();
+        match self {
+            Encoding::Gzip => self.unpack(flate2::read::MultiGzDecoder::new(body), &mut out, room)?,
+            Encoding::Zstd => {
+                let reader = zstd::stream::read::Decoder::with_buffer(body)
+                    .map_err(|error| self.broken(&error.to_string()))?;
+                self.unpack(reader, &mut out, room)?;
+            }
+            // These two decoders end with the first stream.
+            Encoding::Deflate => {
+                let mut rest = body;
+                loop {
+                    let mut reader = flate2::bufread::ZlibDecoder::new(rest);
+                    self.unpack(&mut reader, &mut out, room)?;
+                    rest = reader.into_inner();
+                    if rest.is_empty() {
+                        break;
+                    }
+                }
+            }
+            Encoding::Lz4 => {
+                let mut reader = lz4_flex::frame::FrameDecoder::new(Whole(body));
+                loop {
+                    self.unpack(&mut reader, &mut out, room)?;
+                    if reader.get_ref().0.is_empty() {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn unpack(self, mut reader: impl Read, out: &mut Vec<u8>, room: &mut dyn Room) -> Result<(), Failure> {
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
             match reader.read(&mut chunk) {
-                Ok(0) => return Ok(out),
+                Ok(0) => return Ok(()),
                 Ok(count) => {
                     room.take(count)?;
                     out.extend_from_slice(&chunk[..count]);

@@ -26,6 +26,9 @@ use crate::refusal::{Kind, Refusal};
 /// How often the files are read again.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
+/// After so long a file that has changed must still be the same: otherwise it is being written.
+const SETTLED_AFTER: Duration = Duration::from_millis(200);
+
 /// Bytes of a file of secrets at the most.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
@@ -124,16 +127,27 @@ impl Auth {
         }
     }
 
-    /// Reads the files once; true if they have changed.
+    /// Reads the files; true if they have changed, and what they hold now counts. Takes a moment then.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn look(&self) -> Result<bool, SecretError> {
-        let secrets = read_all(&self.clients)?;
-        let mut now = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
-        let has_changed = *now != secrets;
-        *now = secrets;
-        Ok(has_changed)
+        self.look_by(|| read_all(&self.clients))
+    }
+
+    /// The same by another way of reading them.
+    fn look_by(&self, read: impl Fn() -> Result<Vec<Secret>, SecretError>) -> Result<bool, SecretError> {
+        let secrets = read()?;
+        if *self.secrets.read().unwrap_or_else(PoisonError::into_inner) == secrets {
+            return Ok(false);
+        }
+        // The beginning of a file is one as well: clients whose secrets follow would be turned away, and drop what they have.
+        std::thread::sleep(SETTLED_AFTER);
+        if read()? != secrets {
+            return Ok(false);
+        }
+        *self.secrets.write().unwrap_or_else(PoisonError::into_inner) = secrets;
+        Ok(true)
     }
 }
 
@@ -187,7 +201,8 @@ fn read(path: &Path) -> Result<String, String> {
 
 /// What a request shows, as a digest.
 fn shown(headers: &HeaderMap) -> Option<[u8; 32]> {
-    let text = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    // A secret may have letters beyond ASCII.
+    let text = std::str::from_utf8(headers.get(header::AUTHORIZATION)?.as_bytes()).ok()?;
     let (scheme, rest) = text.split_once(' ')?;
     let rest = rest.trim();
     if scheme.eq_ignore_ascii_case("basic") {

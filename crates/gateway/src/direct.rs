@@ -70,6 +70,11 @@ impl Direct {
         self.queue().has_reader()
     }
 
+    /// Whether no more is taken.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.queue().is_closed()
+    }
+
     /// Takes no more. What the pipeline has not been given is refused; what it has may still be sealed.
     pub fn close(&self) {
         let refused = self.queue().close();

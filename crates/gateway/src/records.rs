@@ -145,6 +145,8 @@ pub(crate) struct Rows {
     now_ms: i64,
     /// Bytes that are held and not used.
     room: usize,
+    /// How often a record is in memory.
+    times: usize,
 }
 
 impl Rows {
@@ -159,7 +161,13 @@ impl Rows {
             held,
             now_ms,
             room,
+            times: 1,
         })
+    }
+
+    /// The same, for somebody who keeps a copy of each record.
+    pub(crate) fn twice(self) -> Self {
+        Self { times: 2, ..self }
     }
 
     /// One more record.
@@ -173,7 +181,6 @@ impl Rows {
         bytes: usize,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Refusal> {
-        self.keep(bytes + ROW_BYTES)?;
         let position = self.block.len() as u64;
         if self.block.len() == ROWS_MAX || self.block.bytes() + bytes > object_log::object::APPEND_BYTES_MAX {
             let bytes_max = object_log::object::APPEND_BYTES_MAX;
@@ -182,6 +189,8 @@ impl Rows {
             );
             return Err(Refusal::new(Kind::TooLarge, message));
         }
+        // Behind the check: what is not taken must not take room from what is.
+        self.keep(self.times * (bytes + ROW_BYTES))?;
         self.block.push_with(position, self.now_ms, write);
         Ok(())
     }

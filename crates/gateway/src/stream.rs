@@ -374,10 +374,17 @@ impl Stream {
         }
     }
 
+    /// The way into the pipeline that it fills, if it fills one.
+    pub(crate) fn direct(&self) -> Option<Arc<Direct>> {
+        match &*self.destination.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(Destination::Pipeline(direct)) => Some(direct.clone()),
+            Some(Destination::Log(_)) | None => None,
+        }
+    }
+
     /// Requests that a pipeline was not given are refused: it is about to end.
     pub(crate) fn stop_waiting(&self) {
-        let destination = self.destination.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(Destination::Pipeline(direct)) = destination {
+        if let Some(direct) = self.direct() {
             direct.close();
         }
     }

@@ -18,24 +18,39 @@ use tokio::time::timeout;
 /// The requests of one connection.
 #[derive(Clone, Default)]
 pub(crate) struct Requests {
-    under_way: Arc<watch::Sender<usize>>,
+    counts: Arc<watch::Sender<Counts>>,
+}
+
+#[derive(Default)]
+struct Counts {
+    under_way: usize,
+    /// There was one.
+    has_begun: bool,
 }
 
 /// A request that counts until this is dropped.
-pub(crate) struct One(Arc<watch::Sender<usize>>);
+pub(crate) struct One(Arc<watch::Sender<Counts>>);
 
 impl Requests {
     /// Counts one more.
     pub(crate) fn begin(&self) -> One {
-        self.under_way.send_modify(|count| *count += 1);
-        One(Arc::clone(&self.under_way))
+        self.counts.send_modify(|counts| {
+            counts.under_way += 1;
+            counts.has_begun = true;
+        });
+        One(Arc::clone(&self.counts))
+    }
+
+    /// Whether there was one.
+    pub(crate) fn have_begun(&self) -> bool {
+        self.counts.borrow().has_begun
     }
 
     /// Ends when there has been no request for `wait`, counted from now or from the end of the last.
     pub(crate) async fn none_for(&self, wait: Duration) {
-        let mut counts = self.under_way.subscribe();
+        let mut counts = self.counts.subscribe();
         loop {
-            let rests = *counts.borrow_and_update() == 0;
+            let rests = counts.borrow_and_update().under_way == 0;
             // The sender is `self`'s, so a change is all that can come.
             match rests {
                 true if timeout(wait, counts.changed()).await.is_err() => return,
@@ -48,7 +63,7 @@ impl Requests {
 
 impl Drop for One {
     fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
+        self.0.send_modify(|counts| counts.under_way -= 1);
     }
 }
 

@@ -17,10 +17,11 @@
 //! | has a dead connection of HTTP/2                  | the connection ends after two pings unanswered   |
 //! | has one alive, and no request on it              | it is told to go after `head_wait_max`, and ends |
 //! |                                                  | after as long again                              |
+//! | has sent no request when the server is asked to stop | the connection ends soon after it            |
 //! | sends a request of HTTP/1.1 while the server stops | its answer, with `connection: close`           |
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -38,11 +39,11 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::requests::{Answer, Requests};
 use crate::stall::Stalling;
-use crate::stopping::{LAST_READ, asked};
+use crate::stopping::{LAST_READ, LAST_WORD, asked, soon_after};
 use crate::tls::Tls;
 use crate::unread::{Drained, Followed, Unread};
 
@@ -202,13 +203,21 @@ async fn connection(
         Some(tls) => {
             let stream = Stalling::new(stream, bounds.write_wait_max, unread.clone(), stopping.clone());
             let accepting = tls.acceptor().accept(stream);
-            match Box::pin(timeout(bounds.head_wait_max, accepting)).await {
-                Ok(Ok(stream)) => {
+            let accepting = Box::pin(async {
+                tokio::select! {
+                    accepted = timeout(bounds.head_wait_max, accepting) => Some(accepted),
+                    // Not at once: who has connected already is answered as well.
+                    () = soon_after(&mut stopping) => None,
+                }
+            });
+            let accepted = accepting.await;
+            match accepted {
+                Some(Ok(Ok(stream))) => {
                     let is_http2 = edge.http2 && stream.get_ref().1.alpn_protocol() == Some(b"h2");
                     requests(stream, is_http2, router, bounds, (unread, stopping)).await;
                 }
-                Ok(Err(error)) => tracing::debug!(%error, "a connection could not be encrypted"),
-                Err(_) => tracing::debug!("a connection was not encrypted in time"),
+                Some(Ok(Err(error))) => tracing::debug!(%error, "a connection could not be encrypted"),
+                Some(Err(_)) | None => tracing::debug!("a connection was not encrypted in time"),
             }
         }
     }
@@ -303,6 +312,14 @@ async fn of_http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         ended = serving.as_mut() => ended,
         // One that has not even greeted does not hear it.
         () = requests.none_for(bounds.head_wait_max) => Ok(()),
+        () = async {
+            asked(&mut stopping).await;
+            requests.none_for(LAST_WORD).await;
+            if requests.have_begun() {
+                // Its answer may still be on its way.
+                pending::<()>().await;
+            }
+        } => Ok(()),
     }
 }
 
@@ -321,6 +338,7 @@ async fn of_http1<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         // A client that has sent all and ends its side still waits for the answer.
         .half_close(true);
     unread.follow();
+    let begun = unread.clone();
     let service = TowerToHyperService::new(router);
     let told = stopping.clone();
     let service = service_fn(move |request: Request<Incoming>| {
@@ -344,7 +362,15 @@ async fn of_http1<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                 return ended;
             }
             serving.as_mut().graceful_shutdown();
-            serving.await
+            tokio::select! {
+                ended = serving.as_mut() => ended,
+                () = async {
+                    sleep(LAST_WORD).await;
+                    if begun.has_begun() {
+                        pending::<()>().await;
+                    }
+                } => Ok(()),
+            }
         }
     }
 }

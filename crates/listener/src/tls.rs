@@ -20,6 +20,9 @@ use tokio_rustls::TlsAcceptor;
 /// How often the files are read again.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
+/// After so long files that have changed must still be the same: otherwise they are being written.
+const SETTLED_AFTER: Duration = Duration::from_millis(200);
+
 /// Bytes of a file of certificates at the most: a system's whole bundle has a quarter of it.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -141,16 +144,26 @@ impl Tls {
         validity::complaint(&self.files.cert, &certificates(&self.files.cert, &pem).ok()?, now)
     }
 
-    /// Reads the files once; true if they have changed and are in use now.
+    /// Reads the files; true if they have changed and are in use now. Takes a moment then.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn look(&self) -> Result<bool, TlsError> {
-        let contents = read(&self.files)?;
+        self.look_by(|| read(&self.files))
+    }
+
+    /// The same by another way of reading them.
+    fn look_by(&self, read: impl Fn() -> Result<Contents, TlsError>) -> Result<bool, TlsError> {
+        let contents = read()?;
         if self.now.read().unwrap_or_else(PoisonError::into_inner).0 == contents {
             return Ok(false);
         }
         let config = Arc::new(config(&self.files, &contents)?);
+        // The beginning of a chain, or of a bundle of authorities, is one as well, and would turn clients away.
+        std::thread::sleep(SETTLED_AFTER);
+        if read()? != contents {
+            return Ok(false);
+        }
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = (contents, config);
         Ok(true)
     }

@@ -41,6 +41,8 @@ struct Flags {
     is_followed: AtomicBool,
     /// Bytes have come since the last request was whole.
     has_come: AtomicBool,
+    /// The head of a request has come.
+    has_begun: AtomicBool,
 }
 
 impl Unread {
@@ -52,6 +54,11 @@ impl Unread {
     /// Bytes have come.
     pub(crate) fn come(&self) {
         self.0.has_come.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the head of a request has ever come.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.0.has_begun.load(Ordering::Relaxed)
     }
 
     /// A request is whole.
@@ -73,6 +80,7 @@ pub(crate) struct Followed {
 
 impl Followed {
     pub(crate) fn new(body: Incoming, unread: Unread) -> Self {
+        unread.0.has_begun.store(true, Ordering::Relaxed);
         let followed = Self { body, unread };
         followed.look();
         followed

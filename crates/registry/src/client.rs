@@ -6,7 +6,8 @@
 //! |-------------------------------|------------------------------------------------------------|
 //! | 200, a schema of the format   | [`Found::Texts`]                                           |
 //! | 200, of another kind          | [`Found::Unusable`]: the records of this number can never be read |
-//! | 404                           | [`Found::Missing`]: they cannot be read now                |
+//! | 404, in JSON                  | [`Found::Missing`]: they cannot be read now                |
+//! | 404, in other words           | of a proxy before it, or of a wrong path: [`SourceFault::Away`] |
 //! | 401, 403                      | the login is wrong: [`SourceFault::Config`]                |
 //! | none, 408, 429, 5xx           | the registry is unavailable: [`SourceFault::Away`]         |
 //! | anything else                 | not a registry: [`SourceFault::Config`]                    |
@@ -18,6 +19,7 @@ use dataflow::SourceFault;
 use formats::schemas::SchemaText;
 use reqwest::{Response, StatusCode, Url};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// Bytes of an answer: a schema of a megabyte, with every character escaped, and room.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
@@ -234,7 +236,18 @@ impl Client {
         let status = response.status();
         match status {
             StatusCode::OK => {}
-            StatusCode::NOT_FOUND => return Ok(None),
+            StatusCode::NOT_FOUND => {
+                let body = read(response).await.map_err(away)?.unwrap_or_default();
+                // Who is no registry does not know whether there is a schema.
+                return match serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&body) {
+                    Ok(_) => Ok(None),
+                    Err(_) => Err(self.refusal(
+                        SourceFault::Away,
+                        status,
+                        "a registry would say so in JSON. It is asked again; check `url`, and the proxy before it if there is one",
+                    )),
+                };
+            }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 return Err(self.refusal(
                     SourceFault::Config,

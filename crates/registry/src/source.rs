@@ -223,6 +223,10 @@ impl<R: Registry> Source for WithSchemas<R> {
         self.inner.ends().await
     }
 
+    async fn behind(&self, from: &[(Partition, Position)]) -> Result<Vec<(Partition, u64)>, SourceError> {
+        self.inner.behind(from).await
+    }
+
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         let inner = self.inner.read(from).await?;
         Ok(Box::new(ReaderWithSchemas { inner, asks: self.asks.clone(), held: None }))

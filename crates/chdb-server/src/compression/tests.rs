@@ -60,6 +60,16 @@ fn a_bomb_stops_at_the_bound() {
 }
 
 #[test]
+fn a_body_of_several_streams_is_read_to_its_end() {
+    for encoding in [Encoding::Gzip, Encoding::Deflate, Encoding::Lz4, Encoding::Zstd] {
+        let packed = [encoding.encode(b"one\n").unwrap(), encoding.encode(b"two\n").unwrap()].concat();
+        assert_eq!(encoding.decode(&packed, &mut Left(100)).unwrap(), b"one\ntwo\n", "{encoding:?}");
+        let damaged = [&packed[..], b"three"].concat();
+        assert!(encoding.decode(&damaged, &mut Left(100)).is_err(), "{encoding:?}");
+    }
+}
+
+#[test]
 fn a_refused_coding_is_not_offered() {
     assert_eq!(Encoding::for_answer(Some("gzip;q=1.0, zstd;q=0")), Some(Encoding::Gzip));
     assert_eq!(Encoding::for_answer(Some("br")), None);

@@ -89,6 +89,42 @@ fn a_file_that_changes_counts_and_one_that_breaks_leaves_the_last_good_secrets()
 }
 
 #[test]
+fn a_file_that_is_being_written_does_not_count_before_it_is_whole() {
+    let dir = TestDir::new("gateway-auth-half").unwrap();
+    let path = file(&dir, "shop", "token-number-one");
+    let auth = Auth::open(vec![client("shop", SecretFile::Tokens(path.clone()))]).unwrap();
+    let after = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        read_all(&auth.clients)
+    };
+    // The same file with one token more, caught when half of it was there.
+    let reads = std::cell::Cell::new(0);
+    let half_then_whole = || {
+        reads.set(reads.get() + 1);
+        after(["token-number-two", "token-number-two\ntoken-number-one"][reads.get().min(2) - 1])
+    };
+    assert!(!auth.look_by(half_then_whole).unwrap());
+    assert_eq!(who(&auth, &with("Bearer token-number-one")), "shop");
+    assert_eq!(who(&auth, &with("Bearer token-number-two")), "nobody");
+    assert!(auth.look().unwrap());
+    for token in ["token-number-one", "token-number-two"] {
+        assert_eq!(who(&auth, &with(&format!("Bearer {token}"))), "shop");
+    }
+}
+
+#[test]
+fn a_token_may_have_letters_beyond_ascii() {
+    let dir = TestDir::new("gateway-auth-letters").unwrap();
+    let path = file(&dir, "shop", "schl\u{fc}ssel-eins");
+    let auth = Auth::open(vec![client("shop", SecretFile::Tokens(path))]).unwrap();
+    let header = |bytes: &[u8]| {
+        HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_bytes(bytes).unwrap())])
+    };
+    assert_eq!(who(&auth, &header("Bearer schl\u{fc}ssel-eins".as_bytes())), "shop");
+    assert_eq!(who(&auth, &header(b"Bearer schl\xfcssel-eins")), "nobody");
+}
+
+#[test]
 fn files_that_cannot_be_used_are_named_without_their_words() {
     let dir = TestDir::new("gateway-auth-bad").unwrap();
     let good = file(&dir, "good", "a-good-token");

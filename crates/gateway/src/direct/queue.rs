@@ -60,6 +60,11 @@ impl<T> Queue<T> {
         self.waiting.is_empty()
     }
 
+    /// Whether no request is taken any more.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
     /// Whether a reader has ever asked for records.
     pub fn has_reader(&self) -> bool {
         self.reader > 0

@@ -60,7 +60,7 @@ impl Reading<'_> {
 
     fn write<E: Error>(&mut self, labels: &str, entry: &Entry<'_>) -> Result<(), E> {
         let Entry { time, line, metadata } = entry;
-        let written = write_record(self.rows, time, line.as_bytes(), labels, metadata);
+        let written = write_record(self.rows, time, line, labels, metadata);
         self.check(written)
     }
 }
@@ -68,6 +68,33 @@ impl Reading<'_> {
 /// A text, as it stands in the body if it can be.
 #[derive(Deserialize)]
 struct Text<'b>(#[serde(borrow)] Cow<'b, str>);
+
+/// A line as it stands in the body if it can be. It need not be UTF-8: as a text, half of a surrogate pair in one line would refuse the whole push.
+struct Line<'b>(Cow<'b, [u8]>);
+
+impl<'de> Deserialize<'de> for Line<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_bytes(OfLine)
+    }
+}
+
+struct OfLine;
+
+impl<'de> Visitor<'de> for OfLine {
+    type Value = Line<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a line as a text")
+    }
+
+    fn visit_borrowed_bytes<E: Error>(self, line: &'de [u8]) -> Result<Line<'de>, E> {
+        Ok(Line(Cow::Borrowed(line)))
+    }
+
+    fn visit_bytes<E: Error>(self, line: &[u8]) -> Result<Line<'de>, E> {
+        Ok(Line(Cow::Owned(line.to_vec())))
+    }
+}
 
 struct Push<'r>(Reading<'r>);
 
@@ -190,7 +217,7 @@ impl<'de> Visitor<'de> for Entries<'_, '_, 'de> {
 /// Nanoseconds, the line, and metadata as JSON; empty without any.
 struct Entry<'b> {
     time: Cow<'b, str>,
-    line: Cow<'b, str>,
+    line: Cow<'b, [u8]>,
     metadata: String,
 }
 
@@ -214,7 +241,7 @@ impl<'de> Visitor<'de> for OneEntry {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Entry<'de>, A::Error> {
         let missing = |at| A::Error::invalid_length(at, &"a timestamp and a line");
         let Text(time) = seq.next_element()?.ok_or_else(|| missing(0))?;
-        let Text(line) = seq.next_element()?.ok_or_else(|| missing(1))?;
+        let Line(line) = seq.next_element()?.ok_or_else(|| missing(1))?;
         let metadata = seq.next_element_seed(Pairs("metadata"))?.filter(|pairs| pairs != "{}");
         if seq.next_element::<IgnoredAny>()?.is_some() {
             return Err(A::Error::custom("an entry has more than a timestamp, a line and metadata"));

@@ -38,6 +38,22 @@ fn an_entry_is_a_record_with_its_labels() {
 }
 
 #[test]
+fn a_line_in_json_that_is_not_utf_8_is_replaced_and_costs_no_other_one() {
+    let body = b"{\"streams\":[{\"stream\":{},\"values\":[[\"1\",\"a\\ud800\"],[\"2\",\"b\xff\"],[\"3\",\"\\ud83d\\ude00\"]]}]}";
+    assert_eq!(
+        parsed(body).unwrap(),
+        [
+            // Half of a pair is three bytes that are none of UTF-8.
+            "{\"timestamp\":\"1\",\"line\":\"a\u{fffd}\u{fffd}\u{fffd}\",\"labels\":{},\"metadata\":{}}",
+            "{\"timestamp\":\"2\",\"line\":\"b\u{fffd}\",\"labels\":{},\"metadata\":{}}",
+            "{\"timestamp\":\"3\",\"line\":\"\u{1f600}\",\"labels\":{},\"metadata\":{}}",
+        ]
+    );
+    let list = b"{\"streams\":[{\"values\":[[\"1\",[97]]]}]}";
+    assert_eq!(parsed(list).unwrap_err().kind, Kind::Malformed);
+}
+
+#[test]
 fn labels_that_stand_at_every_record_meet_the_bound_of_an_append() {
     let labels = "x".repeat(60 << 10);
     let values = vec!["[\"1\",\"\"]"; 400].join(",");

@@ -89,12 +89,14 @@ pub(super) fn label(bytes: &[u8]) -> Result<Pair<'_>, Refusal> {
     Ok((name, value))
 }
 
-/// Why labels, which are sorted, are none.
-pub(super) fn fault(labels: &[Pair<'_>]) -> Option<&'static str> {
+/// Sorts labels; why they are none. Those that are too long are not compared: a few bytes of 2.0 name a long text of its table, and a request that names
+/// it in every label would take hours.
+pub(super) fn fault(labels: &mut [Pair<'_>]) -> Option<&'static str> {
     let bytes: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
     if bytes > LABEL_BYTES_MAX {
         return Some("its labels are longer than 64 KiB");
     }
+    labels.sort_unstable();
     if labels.first().is_some_and(|(name, _)| name.is_empty()) {
         return Some("it has a label without a name");
     }

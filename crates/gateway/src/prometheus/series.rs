@@ -262,8 +262,7 @@ impl<'a> Out<'a> {
         if !self.head.is_empty() {
             return Ok(true);
         }
-        self.labels.sort_unstable();
-        if let Some(why) = fault(&self.labels) {
+        if let Some(why) = fault(&mut self.labels) {
             self.refuse(why)?;
             return Ok(false);
         }
@@ -344,8 +343,8 @@ impl<'a> Out<'a> {
                 _ => {}
             }
         }
-        self.exemplar.sort_unstable();
-        if let Some(why) = refs.fault().or((!fits).then_some(TOO_MANY)).or_else(|| fault(&self.exemplar)) {
+        if let Some(why) = refs.fault().or((!fits).then_some(TOO_MANY)).or_else(|| fault(&mut self.exemplar))
+        {
             return self.refuse(why);
         }
         if !self.has_head()? {

@@ -56,6 +56,30 @@ fn a_line_of_json_is_a_record_and_a_bad_one_is_named_by_its_number() {
 }
 
 #[test]
+fn a_record_that_is_one_too_many_takes_no_room() {
+    let mut rows = Rows::new(5, roomy(), 0).unwrap();
+    rows.push(&vec![b'x'; object_log::object::APPEND_BYTES_MAX - 100]).unwrap();
+    let held = rows.held.bytes();
+    for _ in 0..1_000 {
+        assert_eq!(rows.push(&[b'y'; 1_000]).unwrap_err().kind, Kind::TooLarge);
+    }
+    let parsed = rows.done();
+    assert_eq!((parsed.records.len(), parsed.held.bytes()), (1, held));
+}
+
+#[test]
+fn a_copy_of_each_record_is_held_too() {
+    let held = |rows: Result<Rows, Refusal>| {
+        let mut rows = rows.unwrap();
+        (0..64).for_each(|_| rows.push(&[b'x'; 4 << 10]).unwrap());
+        rows.done().held.bytes()
+    };
+    let once = held(Rows::new(5, roomy(), 0));
+    let twice = held(Rows::new(5, roomy(), 0).map(Rows::twice));
+    assert!(once >= 256 << 10 && twice >= 512 << 10, "{once} {twice}");
+}
+
+#[test]
 fn a_byte_order_mark_is_no_part_of_the_first_record() {
     let ab = csv(&["a", "b"]);
     for (format, kind, body, expected) in [

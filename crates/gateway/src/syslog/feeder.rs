@@ -3,19 +3,25 @@
 //! Owns the order: while an append is under way the next records gather, so those of one connection stay in their order, and one commit of
 //! the log takes as many as have come. Owns what is counted. Does not own what a message becomes (`syslog::parse`), nor what is done where
 //! there is no room, which each transport decides (`syslog::tcp`, `syslog::udp`). Nothing is appended twice: what an append has come to is
-//! not known only if the log was lost, and then the gateway ends.
+//! not known only if the log was lost, or the pipeline ended, and then the process ends. A pipeline that is opened again, for other columns, drops what it
+//! was handed and has not sealed: it is handed to it again, since no sender sends it again.
 
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
+use dataflow::RecordBlock;
 use metrics::counter;
 use tokio::task::JoinHandle;
 
 use super::Sink;
 use super::frames::Frame;
 use super::parse::{parse, write_record};
+use crate::budget::Held;
+use crate::gate::Gate;
 use crate::records::{Parsed, Rows};
-use crate::refusal::Refusal;
+use crate::refusal::{Kind, Refusal};
+use crate::stream::Stream;
 
 /// Nobody waits for an answer, so an append takes as long as the store is away.
 const APPEND_WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
@@ -28,6 +34,8 @@ const FORMATS: [&str; 3] = ["rfc5424", "rfc3164", "raw"];
 /// Records on their way into a stream.
 pub(super) struct Feeder {
     sink: Sink,
+    /// They go into a pipeline of this process, so a copy is kept until they are sealed.
+    is_direct: bool,
     rows: Option<Rows>,
     under_way: Option<JoinHandle<()>>,
     scratch: Vec<u8>,
@@ -40,6 +48,7 @@ pub(super) struct Feeder {
 impl Feeder {
     pub(super) fn new(sink: Sink) -> Self {
         Self {
+            is_direct: sink.stream.direct().is_some(),
             sink,
             rows: None,
             under_way: None,
@@ -61,7 +70,8 @@ impl Feeder {
         self.scratch.clear();
         write_record(&mut self.scratch, &message, now_ms, peer, frame.is_cut);
         if self.rows.is_none() {
-            self.rows = Some(Rows::new(now_ms, gate.hold(stream), 0)?);
+            let rows = Rows::new(now_ms, gate.hold(stream), 0)?;
+            self.rows = Some(if self.is_direct { rows.twice() } else { rows });
         }
         if let Some(rows) = &mut self.rows {
             rows.push(&self.scratch)?;
@@ -95,11 +105,11 @@ impl Feeder {
         }
         self.count();
         let Some(rows) = self.rows.take_if(|rows| !rows.is_empty()) else { return };
-        let Sink { stream, transport, .. } = self.sink.clone();
+        let Sink { gate, stream, transport, .. } = self.sink.clone();
         self.under_way = Some(tokio::spawn(async move {
             let Parsed { records, held, .. } = rows.done();
             let rows = records.len() as u64;
-            if let Err(refusal) = stream.append(records, None, held, APPEND_WAIT_MAX).await {
+            if let Err(refusal) = append(&gate, &stream, records, held).await {
                 let reason = refusal.kind.word();
                 tracing::error!(
                     stream = stream.name,
@@ -157,6 +167,29 @@ impl Feeder {
             );
             dropped(&stream.name, transport, "no_room", count);
         }
+    }
+}
+
+/// Appends records, and into a pipeline that takes more again as long as they are certainly not stored.
+async fn append(
+    gate: &Gate,
+    stream: &Arc<Stream>,
+    records: RecordBlock,
+    mut held: Held,
+) -> Result<(), Refusal> {
+    let Some(direct) = stream.direct() else {
+        return stream.append(records, None, held, APPEND_WAIT_MAX).await.map(drop);
+    };
+    let bytes = held.bytes();
+    loop {
+        let appended = stream.append(records.clone(), None, held, APPEND_WAIT_MAX).await;
+        match appended {
+            Err(refusal) if refusal.kind == Kind::Unavailable && !direct.is_closed() => {}
+            done => return done.map(drop),
+        }
+        held = gate.hold(stream);
+        // They are in memory whether there is room or not, and must not wait for what gathers behind them.
+        let _ = held.take(bytes);
     }
 }
 

@@ -91,11 +91,21 @@ async fn connection(
     let peer = peer.to_string();
     match tls {
         None => receive(stream, &peer, sink, stopping).await,
-        Some(tls) => match timeout(sink.message_time_max, tls.acceptor().accept(stream)).await {
-            Ok(Ok(stream)) => receive(stream, &peer, sink, stopping).await,
-            Ok(Err(error)) => tracing::debug!(peer, %error, "a connection of syslog could not be encrypted"),
-            Err(_) => tracing::debug!(peer, "a connection of syslog was not encrypted in time"),
-        },
+        Some(tls) => {
+            let mut asked = stopping.clone();
+            let encrypted = tokio::select! {
+                encrypted = timeout(sink.message_time_max, tls.acceptor().accept(stream)) => encrypted,
+                // Nothing of it was read.
+                () = asked_to_stop(&mut asked) => return,
+            };
+            match encrypted {
+                Ok(Ok(stream)) => receive(stream, &peer, sink, stopping).await,
+                Ok(Err(error)) => {
+                    tracing::debug!(peer, %error, "a connection of syslog could not be encrypted");
+                }
+                Err(_) => tracing::debug!(peer, "a connection of syslog was not encrypted in time"),
+            }
+        }
     }
 }
 
@@ -137,6 +147,8 @@ pub(super) async fn receive(
                     () = feeder.appended() => {}
                     () = sleep(ROOM_PAUSE) => {}
                 }
+                // Its sender is not late: it is not read.
+                until = None;
                 continue;
             }
             frames.buffer.reserve_exact(more);

@@ -1,5 +1,6 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use dataflow::{Event, Partition, ReadFrom, Reader, RecordBlock, Source};
 use serde_json::{Value, json};
 use store::Store;
 use tokio::io::AsyncWriteExt;
@@ -7,6 +8,9 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::oneshot;
 
 use super::*;
+use crate::budget::Held;
+use crate::direct::{Direct, DirectSource};
+use crate::options::{Fills, StreamOptions};
 use crate::server::{End, Server};
 use crate::support::{self, NEVER, in_memory, options, records};
 
@@ -265,6 +269,124 @@ async fn a_message_that_does_not_end_in_time_is_taken_as_it_is() {
     let found = found(&store).await;
     assert_eq!((&found[0]["message"], &found[0]["truncated"]), (&json!("whole"), &json!(false)));
     assert_eq!((&found[1]["message"], &found[1]["truncated"]), (&json!("begun"), &json!(true)));
+}
+
+/// The beginning of a message, behind which others take all room of the stream, and its rest in small pieces.
+struct Crowded {
+    others: Arc<Mutex<Option<Held>>>,
+    piece: u32,
+}
+
+impl tokio::io::AsyncRead for Crowded {
+    fn poll_read(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+        buffer: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        match self.piece {
+            0 => {
+                buffer.put_slice(b"<14>");
+                buffer.put_slice(&[b'x'; 1_500]);
+                let mut others = self.others.lock().unwrap();
+                let others = others.as_mut().expect("they hold something");
+                while others.take(1 << 10).is_ok() {}
+            }
+            1..=30 => buffer.put_slice(b"y"),
+            31 => buffer.put_slice(b"\n"),
+            _ => {}
+        }
+        self.piece += 1;
+        std::task::Poll::Ready(Ok(()))
+    }
+}
+
+/// It is the gateway that does not read, so the sender is not late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_waits_for_room_is_not_late() {
+    let store = in_memory();
+    let server =
+        Server::open(options(vec![support::stream("syslog", &store)]), support::runtime()).await.unwrap();
+    let stream = server.gate().streams().next().unwrap().clone();
+    let others = Arc::new(Mutex::new(Some(server.gate().hold(&stream))));
+    let sink = Sink {
+        gate: server.gate(),
+        stream,
+        message_bytes_max: 4_000,
+        message_time_max: Duration::from_millis(500),
+        transport: "tcp",
+    };
+    let (_stopping, asked) = watch::channel(false);
+    let receiving = tcp::receive(Crowded { others: others.clone(), piece: 0 }, "peer", sink, asked);
+    let leaving = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        drop(others.lock().unwrap().take());
+    };
+    tokio::join!(receiving, leaving);
+    let found = found(&store).await;
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0]["message"].as_str().unwrap().len(), &found[0]["truncated"]), (1_530, &json!(false)));
+}
+
+async fn begin(source: &DirectSource, at: u128) -> Box<dyn Reader> {
+    let from = ReadFrom {
+        partition: Partition::new("syslog", 0),
+        identity: String::new(),
+        next: at,
+        leader_epoch: dataflow::block::NO_LEADER_EPOCH,
+    };
+    source.read(vec![from]).await.expect("it can be read")
+}
+
+async fn next_block(reader: &mut Box<dyn Reader>) -> RecordBlock {
+    let block = async {
+        loop {
+            if let Event::Block(block) = reader.next().await.expect("it goes on") {
+                return block;
+            }
+        }
+    };
+    tokio::time::timeout(NEVER, block).await.expect("messages come")
+}
+
+/// Nobody sends a message again, so what a pipeline has dropped when it was opened again comes to it once more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_that_a_pipeline_was_handed_and_did_not_seal_are_handed_to_it_again() {
+    let direct = Direct::new("syslog");
+    let fills = Fills::Pipeline(direct.clone());
+    let streams = vec![StreamOptions { fills, ..support::stream("syslog", &in_memory()) }];
+    let server = Server::open(options(streams), support::runtime()).await.unwrap();
+    let stream = server.gate().streams().next().unwrap().clone();
+    let sink = Sink {
+        gate: server.gate(),
+        stream,
+        message_bytes_max: 1_000,
+        message_time_max: NEVER,
+        transport: "tcp",
+    };
+    let mut feeder = feeder::Feeder::new(sink);
+    let source = DirectSource::new(direct.clone());
+    let frame = |bytes| frames::Frame { bytes, is_cut: false };
+    let mut reader = begin(&source, 0).await;
+    feeder.push(frame(b"<14>kept"), "peer").expect("there is room");
+    feeder.start();
+    next_block(&mut reader).await;
+    // The lane begins again where its journal stands, twice.
+    for _ in 0..2 {
+        reader = begin(&source, 0).await;
+        let block = next_block(&mut reader).await;
+        let record: Value = serde_json::from_slice(block.payloads.get(0)).unwrap();
+        assert_eq!((block.len(), &record["message"]), (1, &json!("kept")));
+    }
+    source.sealed(&[(Partition::new("syslog", 0), 1)]);
+    tokio::time::timeout(NEVER, feeder.appended()).await.expect("it is sealed");
+    feeder.push(frame(b"<14>late"), "peer").expect("there is room");
+    feeder.start();
+    next_block(&mut reader).await;
+    // A pipeline that takes no more gets nothing again.
+    direct.close();
+    let _reader = begin(&source, 1).await;
+    tokio::time::timeout(NEVER, feeder.finish()).await.expect("it waits for nothing");
+    assert!(server.gate().held_bytes() == 0, "nothing is held");
 }
 
 #[test]

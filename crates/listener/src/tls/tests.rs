@@ -122,6 +122,24 @@ async fn certificates_that_change_are_shown_to_later_clients_and_broken_ones_are
     assert!(ask(address, first.client(None)).await.is_err());
 }
 
+#[test]
+fn certificates_that_are_being_written_are_not_used_before_they_are_whole() {
+    let dir = TestDir::new("listener-tls-half").unwrap();
+    let authority = Authority::new();
+    let tls = Tls::open(write(&dir, &authority.issue())).unwrap();
+    let (cert, key) = authority.issue();
+    let chain = cert.clone() + &authority.1;
+    let reads = std::cell::Cell::new(0);
+    let half_then_whole = || -> Result<Contents, TlsError> {
+        reads.set(reads.get() + 1);
+        let cert = if reads.get() == 1 { &cert } else { &chain };
+        Ok((cert.clone().into_bytes(), key.clone().into_bytes(), None))
+    };
+    assert!(!tls.look_by(half_then_whole).unwrap());
+    assert!(tls.look_by(half_then_whole).unwrap());
+    assert!(!tls.look_by(half_then_whole).unwrap(), "they are in use");
+}
+
 #[tokio::test]
 async fn a_client_without_a_certificate_is_not_let_in_where_one_is_asked_for() {
     let dir = TestDir::new("listener-mtls").unwrap();
@@ -169,6 +187,32 @@ async fn one_connection_more_than_the_bound_is_closed_without_words_that_are_no_
     let mut told = Vec::new();
     tokio::time::timeout(WAIT_MAX, second.read_to_end(&mut told)).await.expect("it is closed").unwrap();
     assert_eq!(told, b"");
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_client_that_does_not_finish_tls() {
+    let dir = TestDir::new("listener-tls-stop").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let bounds = Bounds {
+        connections_max: 10,
+        head_wait_max: WAIT_MAX,
+        head_bytes_max: 16 << 10,
+        write_wait_max: WAIT_MAX,
+    };
+    let tls = Tls::open(write(&dir, &Authority::new().issue())).unwrap();
+    let edge = Edge { tls: Some(tls), http2: true };
+    let (stop, asked) = tokio::sync::oneshot::channel::<()>();
+    let stopped = async {
+        let _ = asked.await;
+    };
+    let served = tokio::spawn(serve_with(listener, Router::new(), bounds, edge, stopped));
+    let mut silent = TcpStream::connect(address).await.unwrap();
+    // How a handshake begins.
+    silent.write_all(&[22, 3]).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    stop.send(()).unwrap();
+    tokio::time::timeout(WAIT_MAX / 10, served).await.expect("it ends").unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -180,6 +180,67 @@ async fn a_block_is_kept_while_the_registry_is_away_and_while_next_is_dropped() 
     assert_eq!(next(&mut *reader).await.expect("it is there now"), 1);
 }
 
+/// A proxy whose registry has just gone, for example.
+#[tokio::test]
+async fn a_404_of_somebody_else_than_the_registry_says_nothing_of_the_schema() {
+    let world = world();
+    world.push(7);
+    let mut reader = world.reader().await;
+    for body in ["", "default backend - 404", "<html>404 Not Found</html>"] {
+        world.registry.says("/schemas/ids/7", 404, body);
+        let error = next(&mut *reader).await.expect_err("the block is kept");
+        assert_eq!(error.fault, SourceFault::Away, "{body}");
+        assert!(error.message.contains("a registry would say so in JSON"), "{error}");
+    }
+    assert_eq!((world.registry.asked(), world.schemas.get(&7)), (3, None));
+    world.registry.says("/schemas/ids/7", 200, r#"{"schema": "main"}"#);
+    assert_eq!(next(&mut *reader).await.expect("it is there"), 1);
+}
+
+/// A source whose positions cannot be counted.
+struct Uncounted(MemorySource);
+
+#[async_trait]
+impl Source for Uncounted {
+    fn streams(&self) -> Streams {
+        self.0.streams()
+    }
+
+    async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        self.0.partitions().await
+    }
+
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
+        self.0.ends().await
+    }
+
+    async fn behind(&self, from: &[(Partition, Position)]) -> Result<Vec<(Partition, u64)>, SourceError> {
+        Ok(from.iter().map(|(partition, _)| (partition.clone(), 5)).collect())
+    }
+
+    async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        self.0.read(from).await
+    }
+
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
+        self.0.publish(positions).await
+    }
+
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
+        self.0.published().await
+    }
+}
+
+#[tokio::test]
+async fn what_stands_behind_a_position_is_asked_of_the_source_also_where_records_name_schemas() {
+    let World { registry, schemas, .. } = world();
+    let client = Client::new(&Config { url: registry.url, ..Config::default() }).expect("an address");
+    let inner = Uncounted(MemorySource::new([("events", 1)]));
+    let source = WithSchemas::new(Arc::new(inner), client, schemas, TokioRuntime::new(1));
+    let events = Partition::new("events", 0);
+    assert_eq!(source.behind(&[(events.clone(), 3)]).await.expect("it counts"), [(events, 5)]);
+}
+
 #[tokio::test]
 async fn a_login_that_is_refused_ends_the_read_and_says_what_to_change() {
     let world = world();

@@ -10,6 +10,9 @@ use crate::quoting::{quote, quoted_bytes};
 use crate::refusal::Refusal;
 use crate::wire::{Fields, Value};
 
+/// Of a family that has too much of it.
+const TOO_LONG: &str = "the metadata of a family is longer than 64 KiB";
+
 impl<'a> Out<'a> {
     pub(super) fn metadata_of_one(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
         let (mut kind, mut name, mut help, mut unit) = (0, &b""[..], &b""[..], &b""[..]);
@@ -44,6 +47,10 @@ impl<'a> Out<'a> {
         }
         let name =
             self.labels.iter().find(|(name, _)| *name == b"__name__").map_or(&b""[..], |(_, name)| *name);
+        // Before it is compared with others, as labels are.
+        if name.len() > METADATA_BYTES_MAX {
+            return self.refuse(TOO_LONG);
+        }
         let family = (name, kind, help, unit);
         if self.families.contains(&family) {
             return Ok(());
@@ -64,7 +71,7 @@ impl<'a> Out<'a> {
         unit: &[u8],
     ) -> Result<(), Refusal> {
         if name.len() + help.len() + unit.len() > METADATA_BYTES_MAX {
-            return self.refuse("the metadata of a family is longer than 64 KiB");
+            return self.refuse(TOO_LONG);
         }
         let kind = match kind {
             0 => "unknown",

@@ -215,6 +215,28 @@ fn few_bytes_that_name_long_texts_meet_the_bound_of_an_append() {
     assert!(peak < 64 << 20, "{peak}");
 }
 
+/// Texts of the table that differ at their ends alone: to compare them for every label that names them would take half an hour.
+#[test]
+fn long_texts_that_every_label_names_are_not_compared() {
+    let long = "a".repeat(4 << 20);
+    let symbols: Vec<u8> = ["", "__name__", &format!("{long}b"), &format!("{long}c")]
+        .iter()
+        .flat_map(|text| sized(4, text))
+        .collect();
+    let labels = packed(1, &[3_u64, 2, 2, 3].repeat(250));
+    for series in [
+        [labels.clone(), sized(2, sample(1.0, 1))].concat(),
+        sized(4, labels),
+        [packed(1, &[1, 2]), sized(5, number(1, 1))].concat(),
+    ] {
+        let body = [symbols.clone(), sized(5, series).repeat(REFUSED_MAX as usize)].concat();
+        let begun = std::time::Instant::now();
+        let found = of_two(&body).unwrap();
+        assert_eq!((found.refused.count, found.parsed.records.len()), (REFUSED_MAX, 0));
+        assert!(begun.elapsed() < std::time::Duration::from_secs(120), "{:?}", begun.elapsed());
+    }
+}
+
 #[test]
 fn fuzz_remote_write() {
     let bodies = [
