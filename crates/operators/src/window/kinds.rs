@@ -187,12 +187,12 @@ impl Spans {
         }
     }
 
-    /// The first end of a window after a time.
+    /// The first end of a window after a time. After that of the last window there is, it may be beyond all numbers, and is the greatest then.
     pub fn end_after(self, time_ms: i64) -> i64 {
         match self {
-            Self::Hopping { size, slide, .. } => down_to(time_ms - size, slide) + slide + size,
-            Self::Cumulative { step, .. } => down_to(time_ms, step) + step,
-            Self::Session { max, .. } => down_to(time_ms, max) + max,
+            Self::Hopping { size, slide, .. } => down_to(time_ms - size, slide).saturating_add(slide + size),
+            Self::Cumulative { step, .. } => down_to(time_ms, step).saturating_add(step),
+            Self::Session { max, .. } => down_to(time_ms, max).saturating_add(max),
         }
     }
 

@@ -445,10 +445,7 @@ impl Operator for Window {
             self.base.merge(&plan, fresh);
             let between = (self.watermark_ms, watermark_ms);
             self.watermark_ms = watermark_ms;
-            let mut each = |closed: Closed<'_>| {
-                outputs.push(plan.results(&closed)?);
-                Ok(())
-            };
+            let mut each = |closed: Closed<'_>| plan.all_results(&closed, &mut outputs);
             self.base.close(&plan, between, &mut self.in_files, &mut each)?;
             let firing = self.base.firing(&plan, &self.in_files, watermark_ms, is_early);
             let Fires { in_memory, in_files, held } = firing;
@@ -505,7 +502,8 @@ impl Operator for Window {
     fn at(&mut self, wall_ms: i64) {
         self.now_ms = wall_ms;
         self.is_quiet = self.fresh.is_empty();
-        if self.fired_at_ms == TIME_UNKNOWN_MS {
+        // Of a clock that was set back, a period begins now: the one before would be as long as the clock went back.
+        if self.fired_at_ms == TIME_UNKNOWN_MS || wall_ms < self.fired_at_ms {
             self.fired_at_ms = wall_ms;
         }
     }

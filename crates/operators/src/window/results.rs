@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -18,6 +19,9 @@ use super::accumulator::{Accumulators, states};
 use super::groups::Groups;
 use super::plan::Plan;
 use super::{NAME, failed, values};
+
+/// Bytes of keys and aggregates that one batch of results is made of, at the most: a column of texts, arrays or states ends at 2 GiB. Tests do with less.
+const BATCH_BYTES_MAX: usize = if cfg!(test) { 16 << 20 } else { 1 << 30 };
 
 /// Windows that are closed: a result for each key.
 pub(super) struct Closed<'a> {
@@ -74,10 +78,56 @@ impl<'a> Closed<'a> {
         let versions = Versions::Each(groups.seals());
         Self { versions, are_taken_back: true, ..Self::of_window(bounds, groups, 0) }
     }
+
+    /// Bytes of their keys and aggregates.
+    fn bytes(&self) -> usize {
+        self.keys.iter().map(|key| key.len()).sum::<usize>() + self.accumulators.memory_bytes()
+    }
+
+    /// Some of them, with their aggregates. The rows are released with the last ones.
+    fn part<'b>(&'b self, range: Range<usize>, accumulators: &'b Accumulators) -> Closed<'b> {
+        Closed {
+            keys: self.keys[range.clone()].to_vec(),
+            starts: self.starts[range.clone()].to_vec(),
+            ends: self.ends[range.clone()].to_vec(),
+            counts: &self.counts[range.clone()],
+            accumulators,
+            released: if range.end == self.keys.len() { self.released } else { 0 },
+            versions: match self.versions {
+                Versions::Same(version) => Versions::Same(version),
+                Versions::Each(versions) => Versions::Each(&versions[range]),
+            },
+            are_taken_back: self.are_taken_back,
+        }
+    }
 }
 
 impl Plan {
-    /// The results of what was closed.
+    /// The results of what was closed, in as many batches as their size takes.
+    ///
+    /// # Errors
+    /// As [`results`](Self::results).
+    pub fn all_results(&self, closed: &Closed<'_>, outputs: &mut Vec<Output>) -> Result<(), OperatorError> {
+        let (len, bytes) = (closed.keys.len(), closed.bytes());
+        if len < 2 || bytes <= BATCH_BYTES_MAX {
+            outputs.push(self.results(closed)?);
+            return Ok(());
+        }
+        // Of half the size each, for keys differ in theirs. One is copied at a time.
+        let parts = (bytes / (BATCH_BYTES_MAX / 2) + 1).min(len);
+        let each = len.div_ceil(parts);
+        for first in (0..len).step_by(each) {
+            let range = first..len.min(first + each);
+            let moves: Vec<(u32, u32)> = range.clone().map(|from| from as u32).zip(0..).collect();
+            let mut accumulators = Accumulators::new(&self.aggregates);
+            accumulators.grow(range.len());
+            accumulators.merge(closed.accumulators, &moves);
+            self.all_results(&closed.part(range, &accumulators), outputs)?;
+        }
+        Ok(())
+    }
+
+    /// The same as one batch.
     ///
     /// # Errors
     /// When the columns are none of a batch.

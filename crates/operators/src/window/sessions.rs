@@ -63,7 +63,8 @@ impl Sessions {
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by_key(|at| (key_of[*at], time(*at)));
         let mut of = vec![0; rows.len()];
-        for together in order.chunk_by(|a, b| key_of[*a] == key_of[*b] && time(*b) < time(*a) + gap) {
+        let is_near = |a: usize, b: usize| time(b) < time(a).saturating_add(gap);
+        for together in order.chunk_by(|a, b| key_of[*a] == key_of[*b] && is_near(*a, *b)) {
             let (first, last) = (time(together[0]), time(together[together.len() - 1]));
             let number = own.chains.add(key_of[together[0]], Span { first, last }, together.len() as u64);
             together.iter().for_each(|at| of[*at] = number);
@@ -212,7 +213,7 @@ fn gap(plan: &Plan) -> i64 {
 
 /// When a session ends: `gap` after its last record, or when all do that are kept with it.
 fn end(plan: &Plan, pane: i64, last: i64) -> i64 {
-    (last + gap(plan)).min(plan.spans.last_end(pane))
+    last.saturating_add(gap(plan)).min(plan.spans.last_end(pane))
 }
 
 /// The sessions of a piece that leaves.

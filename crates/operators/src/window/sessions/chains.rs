@@ -23,7 +23,7 @@ pub(super) struct Span {
 impl Span {
     /// Whether records of the two are closer than the gap.
     pub fn is_near(self, other: Self, gap: i64) -> bool {
-        self.first < other.last + gap && other.first < self.last + gap
+        self.first < other.last.saturating_add(gap) && other.first < self.last.saturating_add(gap)
     }
 }
 

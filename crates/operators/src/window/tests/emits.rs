@@ -422,6 +422,22 @@ fn early_results_of_processing_time_need_no_record_and_a_start_knows_of_them() {
     assert_eq!(came(&cut(&mut again, 20).0), [of("b", (5_000 << 20) + 4)], "`a` is in the table");
 }
 
+#[test]
+fn early_results_go_on_a_period_after_the_clock_was_set_back() {
+    let emit = emit(Some(100), false).map(|emit| Emit { clock: Clock::ProcessingTime, ..emit });
+    let mut step = Window::new(&schema(), &WindowConfig { emit, ..config(0) }).unwrap();
+    step.at(5_000);
+    put(&mut step, batch(&[(Some("a"), Some(1), 1.0, 10)]));
+    assert_eq!(came(&cut(&mut step, 10).0), []);
+    step.at(1_000);
+    assert!(!step.is_due(10), "it was set back, and a period begins");
+    step.at(1_099);
+    assert!(!step.is_due(10));
+    step.at(1_100);
+    assert!(step.is_due(10));
+    assert_eq!(came(&cut(&mut step, 10).0), [of("a", (5_000 << 20) + 2)]);
+}
+
 /// What a step wrote before its state was dropped must not win in the table.
 #[test]
 fn versions_of_an_empty_state_are_greater_than_those_of_the_state_before_it() {

@@ -85,3 +85,46 @@ fn the_body_of_a_rejected_result_is_json_whatever_its_key_is() {
     let raw = String::from_utf8(outputs[0].rejects[0].raw.clone()).unwrap();
     assert!(raw.starts_with(r#"{"device":"a\u000a\"b\\\u0001","window_start":"#), "{raw}");
 }
+
+#[test]
+fn no_time_is_so_late_that_the_end_of_its_window_or_session_has_no_number() {
+    use super::emits::emit;
+    use super::model::ms;
+    let session = Windows::Session { gap: ms(1_000), max: ms(1_000) };
+    let growing = Windows::Cumulative { size: ms(1_000), step: ms(500) };
+    let sliding = Windows::Hopping { size: ms(1_000), slide: ms(500) };
+    let all = [(session, None), (growing, emit(Some(100), true)), (sliding, emit(Some(100), true))];
+    for (windows, emit) in all {
+        let mut step = Window::new(&schema(), &WindowConfig { windows, emit, ..config(0) }).unwrap();
+        // The last windows that there can be, and seals of times before, within and behind them.
+        for before in (0..4_000_i64).step_by(100) {
+            let last = i64::MAX - before;
+            put(&mut step, batch(&[(Some("a"), Some(1), 0.0, last), (Some("a"), Some(2), 0.0, last - 50)]));
+            assert!(!step.is_due(0), "{windows:?}, {before}");
+            cut(&mut step, 0);
+        }
+        for after in [5_000_i64, 1_000, 500, 1, 0] {
+            cut(&mut step, i64::MAX - after);
+        }
+        assert_eq!(step.held(), 0, "{windows:?}");
+    }
+}
+
+#[test]
+fn results_of_more_text_than_a_column_holds_come_in_several_batches() {
+    let device =
+        |n: i64| -> &'static str { Box::leak(format!("{n:02}{}", "x".repeat(1 << 20)).into_boxed_str()) };
+    let rows: Vec<Row> = (0..40).map(|n| (Some(device(n)), Some(n), 0.5, 10)).collect();
+    let mut step = window(0);
+    put(&mut step, batch(&rows));
+    let (outputs, _) = cut(&mut step, SIZE);
+    // In tests a batch is made of 16 MiB at the most.
+    assert!(outputs.iter().all(|output| output.batch.len() < 16), "{} batches", outputs.len());
+    let totals = outputs.iter().flat_map(|output| {
+        let totals = output.batch.rows.column_by_name("total").unwrap();
+        totals.as_primitive::<Int64Type>().values().to_vec()
+    });
+    assert_eq!(totals.collect::<Vec<_>>(), (0..40_i64).collect::<Vec<_>>());
+    assert_eq!(outputs.iter().map(|output| output.released).sum::<u64>(), 40);
+    assert_eq!(step.held(), 0);
+}

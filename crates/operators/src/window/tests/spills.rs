@@ -278,6 +278,27 @@ fn closing_lets_out_what_is_in_files() {
 }
 
 #[test]
+fn a_start_goes_on_with_the_last_windows_that_there_can_be() {
+    let hopping = windows(Windows::Hopping { size: ms(1_000), slide: ms(500) });
+    let mut bench = Bench::begin(WindowConfig { lateness: ms(0), ..hopping }, TINY);
+    let last = i64::MAX - i64::MAX % 500 - 1_000;
+    assert_eq!(put(&mut bench.step, batch(&[(Some("a"), Some(1), 0.5, last)])).absorbed, 1);
+    bench.cut(500);
+    bench.work(100);
+    assert!(bench.step.close(500).unwrap().is_empty() && bench.step.is_releasing());
+    bench.deltas.push(bench.step.seal(500));
+    bench.checkpoint();
+    bench.restart();
+    bench.start();
+    let mut results = 0;
+    for _ in 0..10 {
+        bench.work(100);
+        results += bench.cut(500).iter().map(|output| output.batch.len()).sum::<usize>();
+    }
+    assert_eq!((results, bench.step.held()), (2, 0));
+}
+
+#[test]
 fn a_seal_without_records_says_what_it_freezes() {
     let mut bench = Bench::begin(others(300), TINY);
     for time in [10, 20] {
