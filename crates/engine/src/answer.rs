@@ -177,11 +177,16 @@ fn chosen(
     }
     if request.verdict == Verdict::Absent {
         let asked_at_ms = chosen.iter().map(|(question, _)| question.asked_at_ms).max().unwrap_or(0);
-        let age = Duration::from_millis(runtime.wall_ms().saturating_sub(asked_at_ms).max(0) as u64);
-        if age < request.insert_time_max {
-            let wait_s = (request.insert_time_max - age).as_secs() + 1;
+        let insert_ms = i64::try_from(request.insert_time_max.as_millis()).unwrap_or(i64::MAX);
+        // All of it, also if the clock that asked was ahead of this one: nobody knows how long ago that was.
+        let left_ms = asked_at_ms.saturating_add(insert_ms).saturating_sub(runtime.wall_ms());
+        if left_ms > 0 {
+            let wait_s = left_ms.unsigned_abs() / 1_000 + 1;
             return Err(AnswerError::TooEarly { wait_s });
         }
     }
     Ok(chosen)
 }
+
+#[cfg(test)]
+mod tests;

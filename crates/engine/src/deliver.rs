@@ -237,7 +237,11 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
                 }
             }
             () = target.wake.notified() => {}
-            () = ask_at => return Err(asked.take().expect("something was asked")),
+            () = ask_at => {
+                // What is settled beyond the first question is not asked about after the next start.
+                record(context, place, &settled, true).await?;
+                return Err(asked.take().expect("something was asked"));
+            }
             () = until(&mut silent_at) => {
                 silent_at = Some(context.runtime.sleep(SILENT_AFTER));
                 if target.set_answered(false) {

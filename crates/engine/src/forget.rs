@@ -8,6 +8,7 @@
 //! | no such stream or partition is read          | refused, with the list of those that are                            |
 //! | a process writes into the journal            | refused: it reads them at this moment; `take_over` overrides         |
 //! | sealed inserts with rows of the stream       | they stay sealed, and the next run delivers them                     |
+//! | the same, and the positions are forgotten too | refused: a row that is refused later would be a dead letter of records that are read again |
 //! | the replay log, with the input that carries it | its position is kept, whatever happens to the others: it is read on there when that input is read again |
 //! | otherwise                                    | claim, then one record                                              |
 //!
@@ -103,6 +104,15 @@ pub enum ForgetError {
         /// The streams that are read.
         read: Vec<String>,
     },
+    /// Inserts wait, and their records would be read again.
+    #[error(
+        "{inserts} sealed inserts wait for their tables; a row among them that a table refuses later would count as one of records that are read again, so \
+         nothing was forgotten. Deliver them first: `forebay run FILE --drain`; or leave out `--from-start`"
+    )]
+    Pending {
+        /// How many.
+        inserts: usize,
+    },
     /// A process runs the pipeline.
     #[error(
         "a process runs this pipeline at this moment, so nothing was forgotten: stop it first, or run this with `--take-over`, which ends it"
@@ -163,7 +173,7 @@ pub async fn forget(
     request: &Request,
 ) -> Result<Leaving, ForgetError> {
     // Looked at before the claim, so that a mistake ends nobody.
-    leaving(&journal::load(&*store, folder).await?, &request.named)?;
+    forgotten(&journal::load(&*store, folder).await?, request, runtime.wall_ms())?;
     let settings = Settings { owner_quiet_min: request.quiet_min, ..Settings::default() };
     if !request.take_over && !quiet::is_quiet(&*runtime, &settings, &*store, folder).await? {
         return Err(ForgetError::Running);
@@ -185,7 +195,19 @@ fn forgotten(lane: &Lane, request: &Request, now_ms: i64) -> Result<Vec<Forgotte
         let is_log = lane.partitions[partition as usize].stream == REPLAYS;
         Forgotten { partition, from_start: request.from_start && !is_log, at_ms }
     };
-    Ok(chosen(lane, &request.named)?.into_iter().map(one).collect())
+    let gone: Vec<Forgotten> = chosen(lane, &request.named)?.into_iter().map(one).collect();
+    // Without an identity a stream that comes back is another one, and dead letters say of which they are.
+    let is_read_again =
+        |gone: &Forgotten| gone.from_start && !lane.partitions[gone.partition as usize].identity.is_empty();
+    match refusable(lane) {
+        inserts if inserts > 0 && gone.iter().any(is_read_again) => Err(ForgetError::Pending { inserts }),
+        _ => Ok(gone),
+    }
+}
+
+/// Sealed inserts with rows that a table may still refuse; no dead letter becomes another.
+fn refusable(lane: &Lane) -> usize {
+    lane.tables.iter().filter(|table| !table.takes_dead_letters).map(|table| table.pending.len()).sum()
 }
 
 #[cfg(test)]

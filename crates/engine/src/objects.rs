@@ -207,21 +207,30 @@ impl Objects {
         Ok(())
     }
 
+    /// Writes at the end of a run the segments that are not in the store. Another start can make them again from the source, so this takes no longer than `time_max`;
+    /// unless the lane `is_reopening` for other columns, with which other bytes would come out: then it waits for the store.
+    ///
+    /// # Errors
+    /// When the store refuses for good.
+    pub async fn write_left(&self, is_reopening: bool, time_max: Duration) -> Result<(), EngineError> {
+        let write = self.write_unwritten(Duration::MAX);
+        match is_reopening {
+            true => write.await,
+            false => self.runtime.timeout(time_max, write).await.unwrap_or(Ok(())),
+        }
+    }
+
     /// Writes a segment that was sealed unwritten. If an earlier owner has sealed it and this one has made it again, both may write it: that one,
     /// before it notices that it was replaced.
     async fn write_or_find(&self, object: &str, pieces: Vec<Bytes>) -> Result<(), EngineError> {
         let key = key(object)?;
-        let bytes: usize = pieces.iter().map(Bytes::len).sum();
         let mut backoff = Backoff::new(self.retry_pause_max);
         loop {
             let failed = match self.store.put_if_absent(&key, pieces.clone()).await {
                 Ok(Put::Created) => return Ok(()),
-                Ok(Put::Exists) => match self.found(&key, bytes).await {
-                    Ok(Some(found)) if is_of(&found, &pieces) => return Ok(()),
-                    Ok(Some(_)) => return Err(written_by_another(object)),
-                    Err(error) if error.kind == ErrorKind::TooLarge => {
-                        return Err(written_by_another(object));
-                    }
+                Ok(Put::Exists) => match self.holds(&key, &pieces).await {
+                    Ok(Some(true)) => return Ok(()),
+                    Ok(Some(false)) => return Err(written_by_another(object)),
                     // The other has removed it meanwhile.
                     Ok(None) => {
                         backoff.pause(&*self.runtime).await;
@@ -239,13 +248,19 @@ impl Objects {
         }
     }
 
-    /// An object that another has written, durable, of so many bytes at the most.
-    async fn found(&self, key: &Key, bytes_max: usize) -> Result<Option<Bytes>, StoreError> {
+    /// Whether the object that is there, durable now, consists of these pieces; `None` if it is gone again.
+    async fn holds(&self, key: &Key, pieces: &[Bytes]) -> Result<Option<bool>, StoreError> {
+        let bytes: usize = pieces.iter().map(Bytes::len).sum();
         self.store.harden(&key.folder()).await?;
-        self.store.get(key, bytes_max as u64).await
+        match self.store.get(key, bytes as u64).await {
+            Ok(found) => Ok(found.map(|found| is_of(&found, pieces))),
+            Err(error) if error.kind == ErrorKind::TooLarge => Ok(Some(false)),
+            Err(error) => Err(error),
+        }
     }
 
-    /// Writes an object of this owner's, whose name nobody else uses. Waits while the store is away.
+    /// Writes an object of this owner's, whose name nobody else uses. Waits while the store is away. A put that finds the object may have been made by this very
+    /// call: a proxy that has lost the store's answer sends it once more.
     ///
     /// # Errors
     /// When the store refuses for good, or somebody else has written under the name.
@@ -256,25 +271,39 @@ impl Objects {
         reader: NextReader,
     ) -> Result<(), EngineError> {
         let key = key(object)?;
-        let mut backoff = Backoff::new(self.retry_pause_max);
+        let (mut backoff, mut has_tried) = (Backoff::new(self.retry_pause_max), false);
         loop {
             let put = match reader {
                 NextReader::Soon => self.store.put_if_absent(&key, pieces.clone()).await,
                 NextReader::Start => self.store.put_past_cache(&key, pieces.clone()).await,
             };
-            match put {
+            let failed = match put {
                 Ok(Put::Created) => return Ok(()),
-                Ok(Put::Exists) => match self.store.harden(&key.folder()).await {
-                    // The name holds this claim's nonce: what is there is our own earlier try, now durable.
-                    Ok(()) if backoff.tries() > 0 => return Ok(()),
-                    Ok(()) => return Err(written_by_another(object)),
-                    Err(error) if !error.kind.is_transient() => return Err(error.into()),
-                    Err(error) => warn(&backoff, &error, object),
+                // The name holds this claim's nonce: what is there is our own earlier try, once it is durable.
+                Ok(Put::Exists) if has_tried => match self.store.harden(&key.folder()).await {
+                    Ok(()) => return Ok(()),
+                    Err(error) => error,
+                },
+                Ok(Put::Exists) => match self.holds(&key, &pieces).await {
+                    Ok(Some(true)) => return Ok(()),
+                    Ok(Some(false)) => return Err(written_by_another(object)),
+                    // Removed meanwhile: by a newer owner, which this one will learn of.
+                    Ok(None) => {
+                        backoff.pause(&*self.runtime).await;
+                        continue;
+                    }
+                    Err(error) => error,
                 },
                 // Also where the effect is not known: no record points to the object yet.
-                Err(error) if !error.kind.is_transient() => return Err(error.into()),
-                Err(error) => warn(&backoff, &error, object),
+                Err(error) => {
+                    has_tried = true;
+                    error
+                }
+            };
+            if !failed.kind.is_transient() {
+                return Err(failed.into());
             }
+            warn(&backoff, &failed, object);
             backoff.pause(&*self.runtime).await;
         }
     }

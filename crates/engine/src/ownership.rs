@@ -14,6 +14,8 @@ use protocol::record::RECORD_BYTES_MAX;
 use protocol::{Record, names};
 use store::{Key, Prefix, Store};
 
+use crate::EngineError;
+
 /// Tries of one look before an insert is held back: one lost answer should not cost the upload of a whole body.
 const LOOKS_MAX: u32 = 3;
 
@@ -86,6 +88,18 @@ impl Ownership {
             if self.place() == place {
                 return Ok(false);
             }
+        }
+    }
+
+    /// As [`look`](Self::look), before something is deleted that was listed: what was listed while this process owned the lane is the lane's own. Another lane that
+    /// takes the name later may bring objects of older epochs along.
+    ///
+    /// # Errors
+    /// [`EngineError::Fenced`] if another process owns it. When the store does not answer.
+    pub async fn check(&self) -> Result<(), EngineError> {
+        match self.look().await? {
+            true => Ok(()),
+            false => Err(EngineError::Fenced { seq: self.next_seq() }),
         }
     }
 

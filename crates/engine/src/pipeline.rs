@@ -85,7 +85,7 @@ pub struct Pipeline {
 /// Tries of a read by which a process that was replaced learns whether it goes on; it ends if the store does not answer.
 const ANSWERED_TRIES_MAX: u64 = 10;
 
-/// How long the end of a run waits until segments are written that were left: longer than a store takes that answers.
+/// How long the end of a run waits until segments are written that were left: longer than a store takes that answers. A lane that is opened again waits longer.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// How a run ended well.
@@ -338,14 +338,18 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     };
     let lane = LaneTask::new(parts).await;
     let result = tasks(context.clone(), lane, cut_queue, stop).await;
-    if !matches!(result, Err(EngineError::Fenced { .. })) {
-        // Another start can make them again, unless it has other columns or another file.
-        let left =
-            context.runtime.timeout(WRITE_TIME_MAX, context.objects.write_unwritten(Duration::MAX)).await;
-        if let Some(Err(error)) = left {
-            tracing::warn!(%error, "inserts that wait are not in the store; the next start makes them again from the source");
-        }
+    let is_reopening = matches!(result, Ok(End::Reopen));
+    if !matches!(result, Err(EngineError::Fenced { .. }))
+        && let Err(error) = context.objects.write_left(is_reopening, WRITE_TIME_MAX).await
+    {
+        tracing::warn!(%error, "inserts that wait are not in the store; the next start makes them again from the source");
     }
+    // The store may have been away for long meanwhile. Who has taken the lane over since keeps it.
+    let may_be_fenced = is_reopening && context.may_leave;
+    let result = match may_be_fenced && is_fenced(&context.ownership, &*context.runtime, pause).await {
+        true => Err(EngineError::Fenced { seq: context.ownership.next_seq() }),
+        false => result,
+    };
     let result = match result {
         // What a newer owner has retired, or has published since, is no fault of the store.
         Err(error @ (EngineError::Damaged { .. } | EngineError::Mismatch(_))) => {

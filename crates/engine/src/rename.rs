@@ -176,7 +176,7 @@ pub async fn rename(
             Step::HandOver => work.hand_over(journal.lane(), to, &new).await?,
             Step::Close => drop(journal.append(word(true)).await?),
             Step::Clean => {
-                work.clean().await?;
+                work.clean(&journal).await?;
                 return Ok(plan);
             }
             Step::NotThere | Step::Taken | Step::Elsewhere => {
@@ -281,10 +281,19 @@ impl Work<'_> {
         }
     }
 
-    /// Deletes all under the old name but the journal.
-    async fn clean(&self) -> Result<(), EngineError> {
-        for object in self.objects().await? {
-            self.store.delete(&object).await?;
+    /// Deletes all under the old name but the journal. If this process slept, another pipeline may have begun under that name, once it was deleted: what was listed
+    /// while this one owned the journal is of the lane that has left. Names with a claim's nonce come never again, those that say a place may.
+    async fn clean(&self, journal: &Journal) -> Result<(), EngineError> {
+        let ownership = journal.ownership();
+        let objects = self.objects().await?;
+        if !objects.is_empty() {
+            ownership.check().await?;
+        }
+        for object in &objects {
+            if !KINDS.contains(&self.kind(object)) {
+                ownership.check().await?;
+            }
+            self.store.delete(object).await?;
         }
         Ok(())
     }
@@ -311,3 +320,6 @@ impl Work<'_> {
 fn key(name: String) -> Key {
     Key::new(name).expect("a lane's folder makes valid keys")
 }
+
+#[cfg(test)]
+mod tests;

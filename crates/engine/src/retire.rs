@@ -12,6 +12,8 @@
 //! uploaded and never sealed. Between two sweeps such garbage stays, which bounds it: an owner that dies leaves what it had
 //! under way, and the next one sweeps with its first checkpoint.
 //!
+//! What a sweep has listed is deleted only if this process owns the lane still: names of other lanes say nothing by their epochs.
+//!
 //! The floor's predecessor is left standing until the next round. A listing on local disk is not one instant: a reader that
 //! found the old floor, slept, and then looked for its size would otherwise miss both.
 
@@ -28,6 +30,7 @@ use tokio::sync::Mutex;
 
 use crate::journal::Journal;
 use crate::objects::Objects;
+use crate::ownership::Ownership;
 use crate::survey::{self, Survey};
 use crate::{EngineError, Status};
 
@@ -77,14 +80,20 @@ impl Retirement {
         let mut known = self.known.lock().await;
         // Before the lane: what is sealed after this look lies above the marks, and so is left alone.
         let marks = objects.marks();
-        let lane = journal.lock().await.lane().clone();
+        let (lane, ownership) = {
+            let journal = journal.lock().await;
+            (journal.lane().clone(), journal.ownership())
+        };
         let Some(floor) = retire::floor(&lane) else { return Ok(()) };
         let marks = Marks { state: lane.state_seq + 1, ..marks };
         raise(objects, floor).await?;
         let is_sweep =
             known.rounds.is_multiple_of(ROUNDS_A_SWEEP) || self.sweep_soon.swap(false, Ordering::AcqRel);
         let result = match is_sweep {
-            true => sweep(objects, status, &lane, marks, floor).await,
+            true => {
+                objects.unwritten.forget_never_written();
+                sweep(objects, &ownership, status, &lane, marks, floor).await
+            }
             false => forget(objects, &lane, marks, floor, &known).await,
         };
         if result.is_err() {
@@ -134,9 +143,11 @@ async fn forget(
     delete(&objects.store, gone, DELETES_AT_ONCE).await
 }
 
-/// Looks at everything in the lane's folder and deletes what is garbage.
+/// Looks at everything in the lane's folder and deletes what is garbage. An owner that slept before it listed may find the objects of another lane, which has
+/// come to this name since with epochs of its own (`rename`).
 async fn sweep(
     objects: &Objects,
+    ownership: &Ownership,
     status: &Status,
     lane: &Lane,
     marks: Marks,
@@ -156,6 +167,9 @@ async fn sweep(
             {
                 // The floor before this one stays for another round, see above.
                 survey.add(kind, Standing::Garbage, before.size_bytes);
+            }
+            if !gone.is_empty() {
+                ownership.check().await?;
             }
             let at_once = if kind == "journal" { IN_ORDER } else { DELETES_AT_ONCE };
             delete(&objects.store, gone.into_iter().map(|entry| entry.key.as_str().to_owned()), at_once)
@@ -186,3 +200,6 @@ async fn delete(
 fn valid(name: &str) -> Key {
     Key::new(name).expect("names of the lane's objects are valid keys")
 }
+
+#[cfg(test)]
+mod tests;

@@ -182,6 +182,11 @@ fn emptied(lane: &Lane, names: &[String]) -> Result<Vec<u32>, RewindError> {
     Ok(emptied)
 }
 
+/// [`plan`] with its moment, behind all that the journal names: letters that were sealed by then are of the reading before, whatever the clocks say.
+fn moved(lane: &Lane, request: &Request, now_ms: i64) -> Result<Rewind, RewindError> {
+    Ok(Rewind { at_ms: lane.moment_after(now_ms), ..plan(lane, request)? })
+}
+
 /// Moves partitions, and says from where; nothing is written if there is nothing to do.
 ///
 /// # Errors
@@ -202,8 +207,7 @@ pub async fn rewind(
     let mut journal =
         Journal::claim(store, runtime.clone(), folder.to_owned(), owner, settings.retry_pause_max).await?;
     // Nobody else writes from here on; more may have been read by then.
-    let at_ms = journal.lane().moment_after(runtime.wall_ms());
-    let rewind = Rewind { at_ms, ..plan(journal.lane(), request)? };
+    let rewind = moved(journal.lane(), request, runtime.wall_ms())?;
     if !rewind.moves.is_empty() || !rewind.emptied.is_empty() {
         journal.append(Body::Rewind(rewind.clone())).await?;
     }

@@ -104,6 +104,12 @@ impl Unwritten {
         self.state().never.remove(object)
     }
 
+    /// All that is garbage is found by a listing this time, so nobody asks for names that nothing was written under. One of a segment that is still needed costs a
+    /// delete of nothing later.
+    pub fn forget_never_written(&self) {
+        self.state().never.clear();
+    }
+
     /// Waits until a segment is held.
     pub async fn holds_any(&self) {
         if self.state().held.is_empty() {

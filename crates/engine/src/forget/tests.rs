@@ -1,4 +1,4 @@
-use protocol::lane::InputState;
+use protocol::lane::{InputState, TableState};
 
 use super::*;
 
@@ -52,4 +52,27 @@ fn a_forget_is_behind_all_that_the_journal_names() {
         gone.first().expect("one").at_ms
     };
     assert_eq!((at(100), at(900)), (501, 901));
+}
+
+#[test]
+fn positions_are_kept_while_a_row_of_the_stream_may_still_be_refused() {
+    let waits = |takes_dead_letters| TableState {
+        takes_dead_letters,
+        pending: std::iter::once(Vec::new()).collect(),
+        ..TableState::default()
+    };
+    let of = |lane: &Lane, request: &Request| forgotten(lane, request, 100).map(|gone| gone.len());
+    let mut lane = Lane { tables: vec![waits(true), waits(false)], ..lane() };
+    let from_start = request(None, Some("a"));
+    let refused =
+        of(&lane, &from_start).expect_err("its dead letter would be of the records that are read again");
+    assert!(refused.to_string().contains("1 sealed inserts wait"), "{refused}");
+    // Read on where it was left, or never read again: there is one reading.
+    assert_eq!(of(&lane, &Request { from_start: false, ..from_start.clone() }).expect("it is read"), 1);
+    assert_eq!(of(&lane, &request(None, Some(REPLAYS))).expect("its position is kept"), 1);
+    lane.tables.truncate(1);
+    assert_eq!(of(&lane, &from_start).expect("nothing refuses a dead letter"), 1);
+    lane.tables.push(waits(false));
+    lane.partitions[0].identity.clear();
+    assert_eq!(of(&lane, &from_start).expect("its letters say which of the streams they are of"), 1);
 }

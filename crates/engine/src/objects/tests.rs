@@ -1,7 +1,57 @@
-use store::MemoryStore;
+use std::ops::Range;
+
+use async_trait::async_trait;
+use store::{Entry, MemoryStore, Operation, Prefix};
 
 use super::*;
 use crate::runtime::TokioRuntime;
+
+/// A store that takes nothing for so many tries.
+#[derive(Debug)]
+struct Away {
+    inner: MemoryStore,
+    tries_left: AtomicU64,
+}
+
+#[async_trait]
+impl Store for Away {
+    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        if self.tries_left.load(Ordering::Relaxed) > 0 {
+            self.tries_left.fetch_sub(1, Ordering::Relaxed);
+            return Err(StoreError::new(ErrorKind::Io, Operation::Put, key, "it is away"));
+        }
+        self.inner.put_if_absent(key, body).await
+    }
+
+    async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
+        self.inner.get(key, bytes_max).await
+    }
+
+    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
+        self.inner.get_range(key, range).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.inner.list(prefix, after, limit).await
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        self.inner.delete(key).await
+    }
+
+    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
+        self.inner.harden(prefix).await
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
 
 /// An owner that has made a segment again which an earlier one sealed, and whose frame has waited for long.
 fn successor(store: &Arc<MemoryStore>) -> Objects {
@@ -34,5 +84,43 @@ async fn a_segment_that_holds_other_bytes_is_damaged() {
         put(&store, other).await;
         let error = objects.write_unwritten(Duration::ZERO).await.expect_err("another's");
         assert!(error.to_string().contains("written by someone else"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_a_proxy_has_put_twice_counts_as_written() {
+    let pieces = || [&b"body"[..], b"", b"origins"].map(Bytes::from_static).to_vec();
+    for reader in [NextReader::Soon, NextReader::Start] {
+        let store = Arc::new(MemoryStore::default());
+        let objects = successor(&store);
+        // The first of both came through, and the second is answered.
+        put(&store, b"bodyorigins").await;
+        objects.write("p/lane-0/segments/s", pieces(), reader).await.expect("it is this one");
+    }
+    for other in [&b"bodyorigin"[..], b"bodyoriginss", b"bodyOrigins", b""] {
+        let store = Arc::new(MemoryStore::default());
+        let objects = successor(&store);
+        put(&store, other).await;
+        let written = objects.write("p/lane-0/segments/s", pieces(), NextReader::Soon).await;
+        let error = written.expect_err("another's");
+        assert!(error.to_string().contains("written by someone else"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn segments_that_are_left_are_written_before_the_lane_is_opened_for_other_columns() {
+    for is_reopening in [false, true] {
+        // Most of a minute, with pauses of up to a second.
+        let store = Arc::new(Away { inner: MemoryStore::default(), tries_left: AtomicU64::new(50) });
+        let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+        let pause = Duration::from_secs(1);
+        let objects = Objects::new(store.clone(), runtime, "p/lane-0".into(), (2, 7), pause);
+        let pieces = vec![Bytes::from_static(b"body")];
+        objects.unwritten.hold("p/lane-0/segments/s", (0, 9), pieces, Duration::ZERO);
+        let written = objects.write_left(is_reopening, Duration::from_secs(5)).await;
+        written.expect("a store that is away refuses nothing for good");
+        let key = Key::new("p/lane-0/segments/s").expect("a key");
+        let found = store.get(&key, 16).await.expect("it can be read");
+        assert_eq!(found.is_some(), is_reopening, "the next start makes it again, with the same columns");
     }
 }

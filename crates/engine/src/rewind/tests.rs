@@ -69,3 +69,10 @@ fn a_refused_move_names_the_steps_that_hold_records_whatever_their_kind() {
     assert!(words.contains("in the results of `join` and `window` twice. Nothing was moved"), "{words}");
     assert!(words.contains("`--new-state join --new-state window`"), "{words}");
 }
+
+#[test]
+fn a_move_is_behind_all_that_the_journal_names_though_a_clock_was_ahead() {
+    let lane = Lane { newest_ms: 500, ..lane(Vec::new()) };
+    let at = |now_ms| moved(&lane, &request(&[(0, 20)], &[]), now_ms).expect("nothing is in the way").at_ms;
+    assert_eq!((at(100), at(900)), (501, 901));
+}

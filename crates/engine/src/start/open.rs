@@ -185,7 +185,7 @@ impl Asking {
     }
 
     /// Gives a stream that left the pipeline the identity that was recorded, if the source says that it is the one on show: a file's
-    /// identity covers more once it has grown.
+    /// identity covers more once it has grown. Waits while the source cannot tell: a stream that is not recognized is read from where `start` says.
     async fn with_those_that_left(&self, lane: &Lane, mut shown: Shown) -> Shown {
         for start in &mut shown.partitions {
             let Partition { input, stream, index } = &start.partition;
@@ -194,7 +194,8 @@ impl Asking {
                 continue;
             };
             // Whatever else became of the one that left, the one on show is new then.
-            let recognized = self.source().recognize(vec![start.clone()], vec![from_lane(left)]).await;
+            let recognize = || self.source().recognize(vec![start.clone()], vec![from_lane(left)]);
+            let recognized = self.until_there(recognize).await;
             let is_same = |found: &PartitionStart| {
                 found.partition == start.partition && found.identity == left.identity
             };

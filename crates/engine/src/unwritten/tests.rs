@@ -33,6 +33,16 @@ fn what_was_never_written_need_not_be_deleted() {
 }
 
 #[test]
+fn names_that_nothing_was_written_under_are_forgotten_where_garbage_is_listed() {
+    let unwritten = held();
+    unwritten.hold("s/2", (2, 8), vec![Bytes::from_static(b"other")], Duration::from_secs(5));
+    unwritten.settled(2, 7, Duration::from_secs(5));
+    unwritten.forget_never_written();
+    assert!(unwritten.state().never.is_empty(), "a long run would keep the name of each of its segments");
+    assert_eq!(unwritten.read("s/2", 0, 5).as_deref(), Some(&b"other"[..]));
+}
+
+#[test]
 fn a_segment_that_is_settled_while_it_is_written_is_deleted_all_the_same() {
     let unwritten = held();
     assert!(unwritten.due(Duration::from_secs(4)).is_empty());

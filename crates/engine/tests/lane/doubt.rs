@@ -353,6 +353,54 @@ fn several_questions_are_answered_one_after_the_other_or_all_at_once() {
 }
 
 #[test]
+fn what_is_settled_while_an_insert_hangs_is_not_asked_about_again() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.in_flight_max = 4;
+        bench.settings.batch_rows_max = 10;
+        bench.push(0..10);
+        bench.drain().await.expect("drains");
+        {
+            let mut world = bench.table.world.lock().expect("no panic");
+            (world.away, world.facts_away, world.cannot_tell) = (true, false, true);
+        }
+        let running = Process::start(bench.pipeline(false));
+        for n in 1..=4u64 {
+            bench.push(n * 10..n * 10 + 10);
+            while (bench.lane().await.spool_frames() as u64) < n {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+        running.kill().await;
+        {
+            let mut world = bench.table.world.lock().expect("no panic");
+            (world.away, world.facts_away) = (false, true);
+            // Another server by now: a token says nothing, and rows cannot be looked for.
+            world.restart();
+        }
+        let stopped = bench.drain().await;
+        assert!(matches!(stopped, Err(EngineError::Doubt { .. })), "{stopped:?}");
+        let asked = open(&bench).await;
+        assert!(asked.len() > 2, "{asked:?}");
+        say(&bench, &request(&[&asked[1].0], Verdict::Present)).await.expect("the second");
+        say(&bench, &request(&[&asked[2].0], Verdict::Absent)).await.expect("the third");
+        // The first is asked about once more, the second is settled, and the insert of the third has no answer.
+        bench.table.world.lock().expect("no panic").insert_time = Duration::from_secs(120);
+        let stopped = bench.drain().await;
+        assert!(matches!(stopped, Err(EngineError::Doubt { .. })), "{stopped:?}");
+        let lane = bench.lane().await;
+        let of = |name: &str| {
+            let mut pieces = lane.tables.iter().flat_map(|table| table.pending.iter().flatten());
+            pieces.find(|piece| frame_name(piece) == name).map(|piece| piece.settled)
+        };
+        assert_eq!(
+            asked[..3].iter().map(|(name, _)| of(name)).collect::<Vec<_>>(),
+            [Some(false), Some(true), Some(false)]
+        );
+    });
+}
+
+#[test]
 fn a_crash_during_an_outage_asks_only_about_frames_that_were_let_out() {
     run(async {
         let mut bench = Bench::new();

@@ -1,9 +1,13 @@
 //! Streams that leave a pipeline, and come back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dataflow::{Partition, Source};
+use async_trait::async_trait;
+use dataflow::{
+    Partition, PartitionStart, Position, ReadFrom, Reader, Source, SourceError, SourceFault, Streams,
+};
 use engine::forget::{ForgetError, Leaving, Named, REPLAYS, Request};
 use engine::problem::SOURCE;
 use engine::{EngineError, Pipeline};
@@ -106,6 +110,36 @@ fn a_topic_that_is_forgotten_with_its_positions_is_read_from_its_start() {
 }
 
 #[test]
+fn a_topic_is_not_forgotten_with_its_positions_while_rows_of_it_wait() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.push(0..100);
+        set_away(&bench, true);
+        let dies = Process::start(bench.pipeline(false));
+        while bench.lane().await.counts.passed < 100 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        dies.kill().await;
+        let before = bench.lane().await;
+        let refused = forget(&bench, &request("e", None, true)).await.expect_err("one may be refused later");
+        assert!(matches!(refused, ForgetError::Pending { .. }), "{refused}");
+        assert!(refused.to_string().contains("`forebay run FILE --drain`"), "{refused}");
+        assert_eq!(bench.lane().await, before, "nothing was claimed");
+        // Meanwhile the table takes one of them no more: the letter is of the only reading so far.
+        bench.table.world.lock().expect("no panic").poison = vec![13];
+        set_away(&bench, false);
+        bench.status = Arc::default();
+        bench.drain().await.expect("the way out");
+        forget(&bench, &request("e", None, true)).await.expect("nothing waits");
+        bench.table.world.lock().expect("no panic").poison.clear();
+        bench.drain().await.expect("drains");
+        bench.assert_holds(0..100);
+        let counts = bench.lane().await.counts;
+        assert_eq!((counts.read, counts.duplicates), (200, 99), "the key of the refused row was forgotten");
+    });
+}
+
+#[test]
 fn the_replay_log_is_read_on_where_it_stands_though_its_input_is_forgotten_with_its_positions() {
     run(async {
         let mut bench = Bench::new();
@@ -159,6 +193,79 @@ fn a_file_that_has_grown_since_it_was_forgotten_goes_on_where_it_was_left() {
         let mut file = std::fs::OpenOptions::new().append(true).open(&path).expect("a temporary file");
         std::io::Write::write_all(&mut file, b"4\n5\n").expect("a temporary file");
         drain().await.expect("goes on");
+        let counts = bench.lane().await.counts;
+        assert_eq!((counts.read, counts.duplicates), (5, 0), "no line was read twice");
+        bench.assert_holds(1..6);
+        std::fs::remove_file(&path).expect("a temporary file");
+    });
+}
+
+/// Files that cannot be looked at, once.
+struct Shaky {
+    inner: sources::file::FileSource,
+    fails: AtomicBool,
+}
+
+#[async_trait]
+impl Source for Shaky {
+    fn streams(&self) -> Streams {
+        self.inner.streams()
+    }
+
+    fn covers(&self, stream: &str) -> bool {
+        self.inner.covers(stream)
+    }
+
+    async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        self.inner.partitions().await
+    }
+
+    async fn recognize(
+        &self,
+        shown: Vec<PartitionStart>,
+        known: Vec<ReadFrom>,
+    ) -> Result<Vec<PartitionStart>, SourceError> {
+        if self.fails.swap(false, Ordering::SeqCst) {
+            return Err(SourceError::new(SourceFault::Away, "made to fail"));
+        }
+        self.inner.recognize(shown, known).await
+    }
+
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
+        self.inner.ends().await
+    }
+
+    async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        self.inner.read(from).await
+    }
+
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
+        self.inner.publish(positions).await
+    }
+
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
+        self.inner.published().await
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_looked_at_when_it_comes_back_is_no_new_one() {
+    run(async {
+        let bench = Bench::new();
+        let path = std::env::temp_dir().join(format!("forebay-forget-shaky-{}.txt", std::process::id()));
+        let name = path.to_str().expect("a name of ASCII").to_owned();
+        let drain = async |fails: bool| {
+            let options = sources::file::FileOptions::new(vec![name.clone()]);
+            let inner = sources::file::FileSource::new(options).expect("a path");
+            let source = Arc::new(Shaky { inner, fails: AtomicBool::new(fails) });
+            until_it_ends(Pipeline { inputs: bench.inputs(source), ..bench.pipeline(false) }).await
+        };
+        std::fs::write(&path, "1\n2\n3\n").expect("a temporary file");
+        drain(false).await.expect("reads it");
+        forget(&bench, &request(&name, None, false)).await.expect("nobody runs it");
+        let mut file = std::fs::OpenOptions::new().append(true).open(&path).expect("a temporary file");
+        std::io::Write::write_all(&mut file, b"4\n5\n").expect("a temporary file");
+        drain(true).await.expect("goes on");
         let counts = bench.lane().await.counts;
         assert_eq!((counts.read, counts.duplicates), (5, 0), "no line was read twice");
         bench.assert_holds(1..6);

@@ -261,6 +261,7 @@ fn refuse(error: &ForgetError) -> Exit {
     match error {
         ForgetError::NotRead { .. } => Exit::Fault,
         ForgetError::Running => Exit::Fenced,
+        ForgetError::Pending { .. } => Exit::Person,
         ForgetError::Engine(error) => super::run::exit_of(error),
     }
 }
