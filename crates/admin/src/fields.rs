@@ -33,9 +33,10 @@ pub fn records(counts: &Counts) -> Value {
     })
 }
 
-/// Records of the replay logs that the lane has sealed: their positions count them from 0.
+/// Records of the replay log that the lane has sealed: their positions count them, from where the log of an earlier pipeline of the name has ended.
 pub fn replayed(lane: &Lane) -> u64 {
-    replays::stands_at(lane).map_or(0, position::low)
+    let read = replays::stands_at(lane).map_or(0, position::low);
+    read.saturating_sub(lane.before.replays_from)
 }
 
 /// A position: a number, or `"era:place"` where it has an era.
@@ -63,3 +64,6 @@ pub fn survey(survey: &Survey) -> Value {
 pub fn watermark(ms: i64) -> Option<i64> {
     (ms != i64::MIN).then_some(ms)
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use engine::EngineError;
 use engine::journal;
 use engine::remove::{self, RemoveError, Request};
 use engine::{TokioRuntime, inspect};
 use pipeline::config::model::Pipeline;
-use pipeline::replays::Log;
-use pipeline::replays::object::RECORDS_MAX;
+use pipeline::replays::{Log, LogError};
 use pipeline::wiring;
 use protocol::Lane;
 use protocol::lane::Renamed;
@@ -156,16 +156,17 @@ pub async fn remove(store: Arc<dyn Store>, pipeline: &Pipeline, end: End) -> Res
         lane: wiring::LANE,
         by: format!("{} by {}", end.word(), wiring::owner()),
         quiet_min: QUIET,
-        replays_end: replays_end(&Log::new(store.clone(), &wiring::lane_folder(pipeline))).await,
+        replays_end: replays_end(&Log::new(store.clone(), &wiring::lane_folder(pipeline))).await?,
     };
     engine::remove::remove(store, TokioRuntime::new(1), &request).await
 }
 
-/// The position behind a replay log. One that cannot be read is removed all the same, and no object holds more records than there may be.
-async fn replays_end(log: &Log) -> u64 {
-    if let Ok(extent) = log.extent().await {
-        return extent.map_or(0, |(_, end)| end);
-    }
-    let begins = log.begins().await.unwrap_or_default();
-    begins.last().map_or(0, |begin| begin.saturating_add(RECORDS_MAX as u64))
+/// The position behind a replay log. One that is damaged is removed all the same; a store that does not answer is asked again, by the same command.
+async fn replays_end(log: &Log) -> Result<u64, EngineError> {
+    log.behind_all().await.map_err(|error| match error {
+        LogError::Store(error) => error.into(),
+        LogError::Object { .. } | LogError::Full { .. } => {
+            EngineError::Internal("the end of a replay log that is read")
+        }
+    })
 }

@@ -43,7 +43,8 @@ const WRITE_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// What a running pipeline tells.
 pub trait View: Send + Sync {
-    /// `Ok` while rows can flow from the source to the tables; otherwise every reason why they cannot, one a line.
+    /// `Ok` while rows can flow from the source to the tables; otherwise every reason why they cannot, one a line. The line ends are those between the
+    /// reasons alone: what others have said is on one line.
     fn ready(&self) -> Result<(), String>;
 
     /// The lane at this moment, without anything secret.
@@ -165,7 +166,7 @@ async fn ready(State(api): State<Api>) -> Response {
     match api.view.ready() {
         Ok(()) => "ready\n".into_response(),
         Err(why) => {
-            let why = printing::escaped(&why, printing::TEXT_CHARS_MAX);
+            let why = printing::escaped_lines(&why);
             (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
         }
     }

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use admin::fields::{counts, position, survey, watermark};
-use dataflow::Budget;
 use dataflow::position::low;
+use dataflow::{Budget, printing};
 use engine::problem::Problem;
 use engine::status::PartitionStatus;
 use engine::{Phase, Snapshot, Status, TableStatus, problem};
@@ -42,7 +42,8 @@ impl View for LaneView {
         }
         reasons.extend(now.problems.iter().map(|(place, found)| {
             let (state, remedy) = (found.state.word(), found.state.remedy());
-            format!("{place}: {state}: {}; way out: {remedy}", found.words)
+            let [place, words] = [place, &found.words].map(|text| printing::escaped(text, usize::MAX));
+            format!("{place}: {state}: {words}; way out: {remedy}")
         }));
         if reasons.is_empty() { Ok(()) } else { Err(reasons.join("\n")) }
     }

@@ -67,6 +67,15 @@ pub async fn inspect(log: &Log, lane: &Lane) -> Result<Inspected, StoreError> {
             found.findings.push(damaged(key.as_str().to_owned(), &why, means));
         }
     }
+    for number in log.numbers("purged").await.map_err(of_store)? {
+        let key = log.key("purged", number);
+        let Some(bytes) = log.store.get(&key, BYTES_MAX).await? else { continue };
+        found.objects += 1;
+        if let Err(why) = Snapshot::from_bytes(number, &bytes) {
+            let means = "which dead letters were purged is not known: nothing is purged or verified";
+            found.findings.push(damaged(key.as_str().to_owned(), &why, means));
+        }
+    }
     Ok(found)
 }
 

@@ -145,6 +145,21 @@ impl Log {
         Ok(self.end_of(*last).await?.map(|end| (*first, end)))
     }
 
+    /// A position that no record of the log has, nor any behind it. Of a newest object that is damaged the greatest end that it may have: no object
+    /// holds more records.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn behind_all(&self) -> Result<u64, LogError> {
+        let begins = self.begins().await?;
+        let Some(newest) = begins.last() else { return Ok(0) };
+        match self.end_of(*newest).await {
+            Ok(Some(end)) => Ok(end),
+            Ok(None) | Err(LogError::Object { .. }) => Ok(newest.saturating_add(object::RECORDS_MAX as u64)),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The position that the first record of this lane's log has, by its journal: that of an earlier pipeline of the name ends there.
     pub(crate) async fn first_of_lane(&self) -> Result<u64, LogError> {
         match engine::journal::load_any(&*self.store, &self.folder).await {

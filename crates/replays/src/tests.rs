@@ -1,6 +1,10 @@
+use std::ops::Range;
+
+use async_trait::async_trait;
+use bytes::Bytes;
 use protocol::lane::PartitionState;
 use protocol::record::Forgotten;
-use store::MemoryStore;
+use store::{Entry, MemoryStore, Operation};
 
 use super::object::{Letter, Replayed};
 use super::*;
@@ -67,4 +71,65 @@ async fn a_damaged_object_is_named() {
     store.put_if_absent(&key, vec!["no replay at all, but long enough".into()]).await.expect("a put");
     let error = Log::new(store, "p/lane-0").at(0).await.expect_err("it is damaged").to_string();
     assert!(error.contains(key.as_str()) && error.contains("damaged"), "{error}");
+}
+
+/// A store that does not answer.
+#[derive(Debug)]
+struct Away;
+
+impl Away {
+    fn error() -> StoreError {
+        StoreError::new(ErrorKind::Io, Operation::List, "p", "made to fail")
+    }
+}
+
+#[async_trait]
+impl Store for Away {
+    async fn put_if_absent(&self, _key: &Key, _body: Vec<Bytes>) -> Result<Put, StoreError> {
+        Err(Self::error())
+    }
+
+    async fn get(&self, _key: &Key, _bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
+        Err(Self::error())
+    }
+
+    async fn get_range(&self, _key: &Key, _range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
+        Err(Self::error())
+    }
+
+    async fn list(
+        &self,
+        _prefix: &Prefix,
+        _after: Option<&Key>,
+        _limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        Err(Self::error())
+    }
+
+    async fn delete(&self, _key: &Key) -> Result<(), StoreError> {
+        Err(Self::error())
+    }
+
+    async fn harden(&self, _prefix: &Prefix) -> Result<(), StoreError> {
+        Err(Self::error())
+    }
+
+    fn describe(&self) -> String {
+        "away://".to_owned()
+    }
+}
+
+#[tokio::test]
+async fn a_reset_asks_for_the_end_of_the_log_until_the_store_says_it() {
+    let log = log();
+    assert_eq!(log.behind_all().await.expect("an answer"), 0);
+    assert!(log.append(&replay(4, [7, 9], 1)).await.expect("there is room"));
+    assert_eq!(log.behind_all().await.expect("an answer"), 6);
+    let store = Arc::new(MemoryStore::default());
+    let key = Key::new("p/lane-0/replays/00000000000000000004").expect("a key");
+    store.put_if_absent(&key, vec!["no replay at all, but long enough".into()]).await.expect("a put");
+    assert_eq!(Log::new(store, "p/lane-0").behind_all().await.expect("damage is no obstacle"), 4 + 4_096);
+    // A log that begins at 0 again would give new letters the names of old ones.
+    let error = Log::new(Arc::new(Away), "p/lane-0").behind_all().await.expect_err("nobody knows");
+    assert!(matches!(error, LogError::Store(_)), "{error}");
 }

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dataflow::position;
+use dataflow::position::{self, Position};
 use pipeline::replays::STREAM;
 use pipeline::replays::object::Letter;
 use protocol::Lane;
@@ -76,8 +76,14 @@ impl Anew {
         let name = |nth: u32| (letter.source.clone(), letter.partition, nth);
         let at = position::position(letter.era, letter.position);
         let passes = self.passes.range(name(*nths.start())..=name(*nths.end()));
-        let here = passes.flat_map(|(_, passes)| passes).filter(|pass| pass.from <= at && at < pass.end);
-        here.map(|pass| pass.since_ms).max().unwrap_or(0)
+        newest(passes.flat_map(|(_, passes)| passes), at)
+    }
+
+    /// Since when the records of a stream's partition are read anew, each by its position without an era; 0 for those that are not.
+    pub fn since(&self, source: &str, partition: u32, nth: u32) -> impl Fn(u64) -> i64 {
+        let passes = self.passes.get(&(source.to_owned(), partition, nth.max(1)));
+        let passes = passes.map_or(&[][..], Vec::as_slice);
+        move |position: u64| newest(passes.iter(), position.into())
     }
 
     /// Whether the letter is of an earlier reading of its record. A letter of the newest reading is given the time since when that is, for it is
@@ -95,6 +101,11 @@ impl Anew {
         head.letter.since_ms = self.since_ms(&head.letter, is_before);
         head.time_ms <= head.letter.since_ms
     }
+}
+
+/// Since when the record at a position is read anew by these ranges; 0 if it is in none.
+fn newest<'p>(passes: impl Iterator<Item = &'p Pass>, at: Position) -> i64 {
+    passes.filter(|pass| pass.from <= at && at < pass.end).map(|pass| pass.since_ms).max().unwrap_or(0)
 }
 
 /// Whether a `reset`, a `reset --to` or a `forget` stands between two looks at the lane: letters that were chosen at the first may be of records that are read

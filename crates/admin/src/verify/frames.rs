@@ -107,9 +107,10 @@ fn live(lane: &Lane, table: &str) -> BTreeMap<u128, u64> {
     pieces.map(|piece| (piece.id(), piece.frame.rows)).collect()
 }
 
+/// Pieces that others stand for. One that is settled before an earlier frame is not live any more either, and has its rows.
 fn dead<'a>(lane: &'a Lane, table: &'a str) -> impl Iterator<Item = u128> + 'a {
     let of_table = lane.tables.iter().filter(move |t| t.name == table);
-    of_table.flat_map(|t| t.pending.iter().flatten()).filter(|piece| !piece.is_live()).map(|piece| piece.id())
+    of_table.flat_map(|t| t.pending.iter().flatten()).filter(|piece| piece.dead).map(|piece| piece.id())
 }
 
 #[cfg(test)]

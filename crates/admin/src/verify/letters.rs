@@ -59,25 +59,32 @@ pub struct Kept {
 }
 
 impl Letters {
-    /// Letters that `purge` has deleted count as if they were there. A letter that was replayed has its row from the replay log.
-    fn purged(&mut self, expected: &mut Places, compared: &Compared<'_>, kept: &Kept) {
-        let each = |taken: &Taken, each: &mut dyn FnMut(Place)| {
+    /// Letters that `purge` has deleted count as if they were there, unless their records are read anew since. A letter that was replayed has its row from
+    /// the replay log, whatever became of its record later.
+    fn purged(&mut self, expected: &mut Places, compared: &Compared<'_>, (anew, kept): (&Anew, &Kept)) {
+        // A reset takes along what was remembered before it; earlier programs did not say of which reading a letter was.
+        let until_ms = compared.lane.before.until_ms;
+        let each = |taken: &Taken, of_any_reading: bool, each: &mut dyn FnMut(Place)| {
             for (at, runs) in taken.places() {
                 let Some(n) = compared.number(&at.source, at.partition, at.nth) else { continue };
+                let since_ms = anew.since(&at.source, at.partition, at.nth);
+                let known_ms = at.since_ms.max(until_ms);
+                let counts = |position: &u64| of_any_reading || since_ms(*position) <= known_ms;
                 let positions = runs.iter().flat_map(|(from, end)| *from..*end);
-                let positions = positions.filter(|position| is_in(compared.ranges, n, *position));
+                let positions =
+                    positions.filter(|position| is_in(compared.ranges, n, *position) && counts(position));
                 let places = positions.filter_map(|position| Place::of_print(n, position, at.print));
                 places.for_each(&mut *each);
             }
         };
-        each(&kept.purged.turned_down, &mut |place| {
+        each(&kept.purged.turned_down, false, &mut |place| {
             expected.remove(&place);
             self.not_rows.insert(place);
         });
-        each(&kept.purged.refused, &mut |place| {
+        each(&kept.purged.refused, false, &mut |place| {
             self.places.insert(place);
         });
-        each(&kept.replayed, &mut |place| {
+        each(&kept.replayed, true, &mut |place| {
             self.places.remove(&place);
             self.not_rows.insert(place);
         });
@@ -123,7 +130,8 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
     let server = sink::server_for(&work.pipeline.sink.clickhouse, super::work::QUERY_MAX)?;
     let config = sink::dead_letters(work.pipeline);
     let table = reconcile::Letters::new(server, &config, work.runtime.clone())?;
-    let of = Anew::of(lane).without(sink::letters_of(work.pipeline.pipeline.as_str(), lane));
+    let anew = Anew::of(lane);
+    let of = anew.without(sink::letters_of(work.pipeline.pipeline.as_str(), lane));
     let mut letters = Letters {
         report: report::Letters {
             expected: seen.rejects,
@@ -155,7 +163,7 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
             break;
         }
     }
-    letters.purged(&mut expected, &compared, kept);
+    letters.purged(&mut expected, &compared, (&anew, kept));
     if rule == Rule::EveryCopy && schemas.len() == 1 {
         // Every record stands for itself: no copy of a refused row was dropped. Of several tables another one may have taken its row.
         letters.not_rows.append(&mut letters.places);
@@ -181,6 +189,7 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
                 intakes.push((own.intake, own.decoding));
             }
         }
+        let of = without_place(&of);
         let mut skip = 0;
         while skip < REFUSED_MAX {
             let page =
@@ -201,6 +210,11 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
         }
     }
     Ok(letters)
+}
+
+/// The condition for those of `of` that do not know their place. The others explain the record of their place, and no other one of its key.
+fn without_place(of: &str) -> String {
+    format!("{of} AND source = ''")
 }
 
 fn judge(letters: &mut Letters, expected: &mut Places, compared: &Compared<'_>, letter: &Letter) {
@@ -280,3 +294,6 @@ fn hash(intake: &Intake, block: &RecordBlock, key: &KeyPlan) -> Option<u64> {
     key.texts(&rows, |_, text| found = Some(reconcile::hash(text))).ok()?;
     found
 }
+
+#[cfg(test)]
+mod tests;

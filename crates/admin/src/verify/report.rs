@@ -130,6 +130,13 @@ pub struct Letters {
     pub is_compared: bool,
 }
 
+impl Letters {
+    /// True if none is missing and none is there twice, also of those that are not named.
+    fn are_right(&self) -> bool {
+        self.missing.is_empty() && self.duplicate.is_empty() && self.missing_more + self.duplicate_more == 0
+    }
+}
+
 /// What a comparison of a table with its source has found.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -188,8 +195,7 @@ impl Report {
             && self.missing.keys + self.duplicate.keys + self.foreign.keys + self.more == 0
             && self.different.keys == 0
             && self.frames.as_ref().is_none_or(Frames::are_right)
-            && self.letters.missing.is_empty()
-            && self.letters.duplicate.is_empty()
+            && self.letters.are_right()
     }
 
     /// The report as JSON, for programs.
@@ -367,3 +373,6 @@ impl Report {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! What the source holds, sorted by key without holding it in memory.
 //!
 //! Owns the temporary files: [`FILES`] of them, by the top bits of the hash, so that one at a time can be read and sorted.
-//! They lie in a folder of their own, which goes when the spill is dropped. Does not own where entries come from (`verify::reading`), nor
+//! Their names go as soon as they are open, so that a process that is killed leaves none of their bytes. Does not own where entries come from (`verify::reading`), nor
 //! what follows from those of one key (`verify::expect`).
 
 use std::fs::{self, File};
@@ -43,7 +43,6 @@ pub struct Entry {
 
 /// Entries on disk.
 pub struct Spill {
-    folder: PathBuf,
     files: Vec<BufWriter<File>>,
     entries: u64,
     /// Records and items that never became rows, though they would now.
@@ -56,18 +55,18 @@ impl Spill {
     /// # Errors
     /// When the folder or a file cannot be made.
     pub fn new(parent: &Path) -> io::Result<Self> {
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let folder = parent.join(format!("forebay-verify-{}-{number}", std::process::id()));
-        fs::DirBuilder::new().mode(0o700).create(&folder)?;
-        let mut spill =
-            Self { folder, files: Vec::with_capacity(FILES), entries: 0, left_out: Places::new() };
-        for n in 0..FILES {
-            let mut options = File::options();
+        let folder = folder(parent)?;
+        let open = |n: usize| -> io::Result<BufWriter<File>> {
             let file =
-                options.read(true).write(true).create_new(true).open(spill.folder.join(n.to_string()))?;
-            spill.files.push(BufWriter::with_capacity(BUFFER_BYTES, file));
+                File::options().read(true).write(true).create_new(true).open(folder.join(n.to_string()))?;
+            Ok(BufWriter::with_capacity(BUFFER_BYTES, file))
+        };
+        let files = (0..FILES).map(open).collect::<io::Result<Vec<_>>>();
+        if let Err(error) = fs::remove_dir_all(&folder) {
+            // Some network file systems keep the names of open files.
+            tracing::warn!(folder = %folder.display(), %error, "temporary files stay behind");
         }
-        Ok(spill)
+        Ok(Self { files: files?, entries: 0, left_out: Places::new() })
     }
 
     /// Adds an entry.
@@ -145,12 +144,15 @@ fn entry(bytes: &[u8; ENTRY_BYTES]) -> Entry {
     }
 }
 
-impl Drop for Spill {
-    fn drop(&mut self) {
-        self.files.clear();
-        // A folder that stays is in the way of nobody, and its name tells whose it was.
-        if let Err(error) = fs::remove_dir_all(&self.folder) {
-            tracing::warn!(folder = %self.folder.display(), %error, "temporary files stay behind");
+/// A new folder below `parent`. Another process may have had this one's number, and been killed before it took its folder away: in a container it is always
+/// the same.
+fn folder(parent: &Path) -> io::Result<PathBuf> {
+    loop {
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let folder = parent.join(format!("forebay-verify-{}-{number}", std::process::id()));
+        match fs::DirBuilder::new().mode(0o700).create(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| folder),
         }
     }
 }

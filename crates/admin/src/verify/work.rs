@@ -40,7 +40,8 @@ use super::reading::{DryInput, DryRun, Nameless, Seen, Times};
 use super::report::Report;
 use super::spill::Spill;
 use super::{frames, letters};
-use notes::{in_flight, note_nameless, notes_of_newest};
+use crate::pipelines::in_flight;
+use notes::{note_nameless, notes_of_newest};
 
 /// A question that reads the key columns of a large table takes its time.
 pub const QUERY_MAX: Duration = Duration::from_secs(1_800);

@@ -30,7 +30,7 @@ Examples:
 
 Reads the source again with the pipeline's own decoder and steps, and compares it with the table by key: first the count and checksum of \
 each bucket of keys, then the keys of buckets that differ. Records that are not read yet, or are sealed and not settled, do not count as \
-missing. The source must still hold the records. Temporary files take 45 bytes per record. Of several tables each is compared in turn, \
+missing. The source must still hold the records. Temporary files take 49 bytes per row. Of several tables each is compared in turn, \
 unless --table names one.
 
 Without --from and --to, everything that the pipeline has read is compared. A range shows which of its records are missing, which have too \

@@ -9,7 +9,7 @@ struct Lane {
 
 impl View for Lane {
     fn ready(&self) -> Result<(), String> {
-        if self.running { Ok(()) } else { Err("starting".into()) }
+        if self.running { Ok(()) } else { Err("starting\nd.t: a\u{1b}[2J".into()) }
     }
 
     fn status(&self) -> serde_json::Value {
@@ -58,7 +58,9 @@ async fn words_of_others_are_escaped_in_status() {
 async fn a_lane_that_does_not_run_is_healthy_but_not_ready() {
     let address = start(false).await;
     let ready = ask(address, "/readyz", "localhost").await;
-    assert!(ready.starts_with("HTTP/1.1 503") && ready.contains("starting"), "{ready}");
+    let (head, reasons) = ready.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 503"), "{ready}");
+    assert_eq!(reasons, "starting\nd.t: a\\u{1b}[2J\n", "each reason on a line of its own");
     assert!(ask(address, "/healthz", "localhost").await.starts_with("HTTP/1.1 200"));
 }
 

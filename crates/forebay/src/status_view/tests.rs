@@ -59,6 +59,14 @@ fn a_lane_is_not_ready_while_rows_cannot_flow_and_says_every_reason() {
 }
 
 #[test]
+fn a_reason_stays_on_its_line_with_its_way_out_whatever_a_server_says() {
+    let lane = view(|s| s.phase = Phase::Running);
+    lane.status.met("d.t", State::ServerAway, "a\nd.u: b", Effect::None, Noticed::Asking, 1);
+    let expected = format!("d.t: server_away: a\\nd.u: b; way out: {}", State::ServerAway.remedy());
+    assert_eq!(lane.ready(), Err(expected));
+}
+
+#[test]
 fn read_does_not_count_replayed_records() {
     let status = view(|s| {
         s.sealed.records = Counts { read: 12, passed: 10, dead_letters: 2, ..Counts::default() };

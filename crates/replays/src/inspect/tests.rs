@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use store::{Key, MemoryStore, Store};
 
+use super::super::purged::Purged;
 use super::super::tests::{partition, replay};
 use super::*;
 
@@ -63,4 +64,15 @@ async fn a_damaged_and_a_missing_object_are_named() {
     assert_eq!(names.len(), 1);
     assert!(names[0].starts_with("p/lane-0/replays/00000000000000000002: missing"), "{names:?}");
     assert_eq!(found(&log, 5).await.1, [""; 0], "it was read before it went");
+}
+
+#[tokio::test]
+async fn what_is_remembered_of_purges_is_verified_too() {
+    let (store, log) = world().await;
+    log.remember_purged(&Purged::default()).await.expect("puts");
+    assert_eq!(found(&log, 3).await, (5, vec![]));
+    flip(&store, &log.key("purged", 1)).await;
+    let (_, names) = found(&log, 3).await;
+    assert_eq!(names.len(), 1);
+    assert!(names[0].starts_with("p/lane-0/purged/00000000000000000001: is damaged"), "{names:?}");
 }

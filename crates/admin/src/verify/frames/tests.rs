@@ -1,3 +1,6 @@
+use protocol::lane::{Piece, TableState};
+use protocol::record::Frame;
+
 use super::*;
 
 #[test]
@@ -13,4 +16,37 @@ fn a_frame_has_its_rows_or_is_missing_or_has_fewer_or_more() {
     assert_eq!(named(&frames.fewer), [("2".to_owned(), 9)]);
     assert_eq!(named(&frames.more), [("4".to_owned(), 11)]);
     assert!(!frames.are_right() && judge(&expected, &expected, 1).are_right());
+}
+
+fn piece(id: u8) -> Piece {
+    Piece {
+        frame: Frame { id: vec![id; 16], rows: 3, ..Frame::default() },
+        piece: 0,
+        generation: 0,
+        segment: "s".into(),
+        server: None,
+        dead: false,
+        sealed_at_ms: 0,
+        question: None,
+        verdict: None,
+        settled: false,
+        first_row: 0,
+        layout: None,
+    }
+}
+
+#[test]
+fn a_frame_that_was_settled_before_an_earlier_one_counts_as_settled() {
+    let waits = piece(1);
+    let settled = Piece { settled: true, ..piece(2) };
+    let split = Piece { dead: true, ..piece(3) };
+    let of_split = split.id();
+    let pending = [vec![waits.clone()], vec![settled], vec![split]].into();
+    let lane = Lane {
+        tables: vec![TableState { name: "d.t".into(), pending, ..TableState::default() }],
+        ..Lane::new()
+    };
+    assert_eq!(live(&lane, "d.t"), BTreeMap::from([(waits.id(), 3)]));
+    assert_eq!(dead(&lane, "d.t").collect::<Vec<_>>(), [of_split]);
+    assert_eq!(crate::pipelines::in_flight(&lane), (1, 3));
 }

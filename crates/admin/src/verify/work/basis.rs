@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use anyhow::bail;
 use clickhouse::reconcile::Values;
 use dataflow::Schema;
+use pipeline::config::model::Pipeline;
 use pipeline::config::model::sink::Target;
 use pipeline::config::values::Window;
 use pipeline::wiring::{self, WiringError};
@@ -66,7 +67,11 @@ impl Work<'_> {
             }
             return Ok((key, Rule::EveryCopy));
         };
-        let own: Vec<String> = names(&dedup.key).iter().map(|key| self.column_of(target, key)).collect();
+        let own = names(&dedup.key);
+        let own = own
+            .iter()
+            .map(|key| column_of(self.pipeline, target, key))
+            .collect::<anyhow::Result<Vec<_>>>()?;
         let same: BTreeSet<&String> = own.iter().collect();
         if !self.key.is_empty() && self.key.iter().collect::<BTreeSet<_>>() != same {
             bail!("rows are deduplicated by {own:?}, so they can only be compared by that");
@@ -78,13 +83,6 @@ impl Work<'_> {
             }
         };
         Ok((own, rule))
-    }
-
-    /// The table's column that holds a column of the key. With several tables a key is named as the last step gives it.
-    fn column_of(&self, target: &Target, key: &str) -> String {
-        let renamed = target.columns.iter().find(|(_, from)| from.as_str() == key);
-        let renamed = renamed.filter(|_| !self.pipeline.sinks.is_empty());
-        renamed.map_or_else(|| key.to_owned(), |(column, _)| column.to_string())
     }
 
     /// The columns whose values are compared beside the key, and the names of those that cannot be.
@@ -105,3 +103,24 @@ impl Work<'_> {
         Ok((values, left_out))
     }
 }
+
+/// The table's column that holds a column of the key. With several tables a key is named as the last step gives it.
+fn column_of(pipeline: &Pipeline, target: &Target, key: &str) -> anyhow::Result<String> {
+    if pipeline.sinks.is_empty() {
+        return Ok(key.to_owned());
+    }
+    if let Some((column, _)) = target.columns.iter().find(|(_, from)| from.as_str() == key) {
+        return Ok(column.to_string());
+    }
+    let other = target.columns.iter().find(|(column, _)| column.as_str() == key);
+    anyhow::ensure!(
+        other.is_none(),
+        "rows are deduplicated by `{key}`, and table `{}` does not hold it: its column of that name is filled by another one. Other tables can be compared with \
+         `--table`",
+        target.clickhouse.full_name()
+    );
+    Ok(key.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -156,8 +156,3 @@ pub(super) fn least_nameless(rule: Rule, records: u64) -> u64 {
         Rule::OneEver | Rule::OnePerWindow(_) | Rule::Newest => records.min(1),
     }
 }
-
-pub(super) fn in_flight(lane: &Lane) -> (u64, u64) {
-    let live = lane.tables.iter().flat_map(|t| t.pending.iter().flatten()).filter(|p| !p.dead);
-    live.fold((0, 0), |(frames, rows), piece| (frames + 1, rows + piece.frame.rows))
-}

@@ -8,7 +8,7 @@ use pipeline::config::model::Pipeline;
 use serde_json::json;
 
 use super::filter::Filter;
-use super::output;
+use super::output::{self, Standing};
 use crate::console::{Exit, PipelineFile, print, say};
 use admin::dead_letters::letters::batches;
 use admin::dead_letters::{Table, clock, memory};
@@ -121,12 +121,9 @@ impl List {
             left -= heads.len();
             for batch in batches(&heads) {
                 for mut whole in table.whole(&condition, batch).await? {
-                    let is_anew = table.anew.judge(&mut whole.head);
-                    let is_replayed = replayed.holds(&whole.head.letter);
+                    let standing = Standing::of(&mut whole.head, &table.anew, &replayed);
                     if self.json {
-                        let mut value = output::json(&whole, &table, is_replayed);
-                        value["read_again"] = is_anew.into();
-                        print(&format!("{value}\n"))?;
+                        print(&format!("{}\n", output::json(&whole, &table, standing)))?;
                     } else {
                         let head = &whole.head;
                         rows.push(vec![
@@ -134,12 +131,7 @@ impl List {
                             head.letter.to_string(),
                             head.reason.clone(),
                             head.column.clone(),
-                            match (is_replayed, is_anew) {
-                                (true, _) => "yes",
-                                (false, true) => "read again",
-                                (false, false) => "no",
-                            }
-                            .to_owned(),
+                            standing.word().to_owned(),
                             whole.message,
                         ]);
                     }

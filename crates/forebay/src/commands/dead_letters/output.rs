@@ -7,7 +7,9 @@ use dataflow::printing;
 use serde_json::{Value, json};
 
 use admin::dead_letters::Table;
-use admin::dead_letters::letters::{Whole, hex};
+use admin::dead_letters::anew::Anew;
+use admin::dead_letters::letters::{Head, Whole, hex};
+use pipeline::replays::taken::Taken;
 
 /// Lines with a head, in columns as wide as what stands in them.
 pub fn columns(head: &[&str], rows: &[Vec<String>]) -> String {
@@ -53,10 +55,37 @@ pub fn text_or_hex(bytes: &[u8]) -> (String, bool) {
     }
 }
 
+/// What has become of a letter since it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// A replay has taken it.
+    pub is_replayed: bool,
+    /// Its record is read anew since.
+    pub is_anew: bool,
+}
+
+impl Standing {
+    /// That of a letter. Which reading it is of must be known first: a replay may have taken another letter of its place.
+    pub fn of(head: &mut Head, anew: &Anew, taken: &Taken) -> Self {
+        let is_anew = anew.judge(head);
+        Self { is_replayed: taken.holds(&head.letter), is_anew }
+    }
+
+    /// The word under `REPLAYED`.
+    pub fn word(self) -> &'static str {
+        match (self.is_replayed, self.is_anew) {
+            (true, _) => "yes",
+            (false, true) => "read again",
+            (false, false) => "no",
+        }
+    }
+}
+
 /// A letter of this table as JSON: `raw` where it is text, `raw_hex` where it is not, and the same for key and headers; its input where there are
 /// several.
-pub fn json(letter: &Whole, table: &Table, is_replayed: bool) -> Value {
-    let mut value = of_letter(letter, &table.pipeline, is_replayed);
+pub fn json(letter: &Whole, table: &Table, standing: Standing) -> Value {
+    let mut value = of_letter(letter, &table.pipeline, standing.is_replayed);
+    value["read_again"] = standing.is_anew.into();
     if let Some(input) = table.input_of(letter) {
         value["input"] = input.into();
     }

@@ -13,9 +13,9 @@ use dataflow::Runtime;
 use engine::Status;
 use pipeline::config::model::Pipeline;
 use pipeline::config::values::Period;
-use pipeline::replays::Log;
 use pipeline::replays::object::Letter;
 use pipeline::replays::purged::Purged;
+use pipeline::replays::{Log, STREAM};
 use pipeline::wiring;
 
 use super::filter::Filter;
@@ -121,7 +121,7 @@ impl Purge {
             say("the server deletes them now; `system.mutations` shows the progress");
             return Ok(Exit::Done);
         }
-        self.wait(&table, &tag, count).await
+        self.wait(&table, (&tag, &condition), count).await
     }
 
     /// The store remembers which letters go, so that `verify` does not miss them or their rows.
@@ -144,7 +144,11 @@ impl Purge {
             if heads.is_empty() {
                 break;
             }
-            for head in heads {
+            for mut head in heads {
+                // One of an earlier reading explains nothing any more. One of the newest is kept with the time since when that is.
+                if table.anew.judge(&mut head) && head.letter.source != STREAM {
+                    continue;
+                }
                 purged.add(&Letter { print: head.item(), ..head.letter }, &head.reason);
             }
         }
@@ -169,15 +173,17 @@ impl Purge {
         Ok(before_ms)
     }
 
-    async fn wait(&self, table: &Table, tag: &str, count: u64) -> anyhow::Result<Exit> {
+    async fn wait(&self, table: &Table, (tag, condition): (&str, &str), count: u64) -> anyhow::Result<Exit> {
         let begun = Instant::now();
         let sql = format!(
             "SELECT is_done, parts_to_do, latest_fail_reason FROM system.mutations \
              WHERE position(command, '{tag}') > 0"
         );
         loop {
-            let rows: Vec<(u8, i64, String)> = table.ask(&sql).await?;
-            if rows.iter().all(|(is_done, ..)| *is_done == 1) {
+            let rows: Vec<Mutation> = table.ask(&sql).await?;
+            // A replica takes a moment to hear of it from Keeper.
+            let left = if rows.is_empty() { table.count(condition).await? } else { 0 };
+            if is_done(&rows, left) {
                 say(&format!("{count} letters are deleted"));
                 return Ok(Exit::Done);
             }
@@ -189,14 +195,26 @@ impl Purge {
             }
             if begun.elapsed() >= self.timeout.duration() {
                 let parts: i64 = rows.iter().map(|(_, parts, _)| parts).sum();
+                let what = match rows.is_empty() {
+                    true => "has not begun to delete them".to_owned(),
+                    false => format!("still rewrites {parts} parts"),
+                };
                 say(&format!(
-                    "the server still rewrites {parts} parts; it continues by itself, `system.mutations` shows the progress"
+                    "the server {what}; it continues by itself, `system.mutations` shows the progress"
                 ));
                 return Ok(Exit::Done);
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
+}
+
+/// Whether it is done, the parts that are left, and why it last failed.
+type Mutation = (u8, i64, String);
+
+/// Whether the server has deleted all; `left` letters are there where it shows nothing of the deletion.
+fn is_done(rows: &[Mutation], left: u64) -> bool {
+    rows.iter().all(|(is_done, ..)| *is_done == 1) && left == 0
 }
 
 /// Asks on the terminal.
@@ -209,3 +227,6 @@ fn ask(question: &str) -> anyhow::Result<bool> {
     std::io::stdin().read_line(&mut answer).context("cannot read the answer")?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
+
+#[cfg(test)]
+mod tests;

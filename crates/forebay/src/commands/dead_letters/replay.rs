@@ -30,12 +30,14 @@ use pipeline::replays::{Log, STREAM, object};
 use pipeline::wiring;
 use pipeline::wiring::{Known, Reads};
 use protocol::Lane;
+use protocol::record::Before;
 use store::Store;
 
 use super::filter::Filter;
 use super::results;
 use crate::commands::run;
 use crate::console::{Exit, PipelineFile, say};
+use crate::signals::Signals;
 use inputs::Inputs;
 
 /// How often the journal is polled.
@@ -137,7 +139,7 @@ fn moved(chosen_at: &Lane, now: &Lane) -> Option<&'static str> {
     if !has_moved(chosen_at, now) {
         return None;
     }
-    Some(match now.removed.is_some() || now.before != chosen_at.before {
+    Some(match is_another(chosen_at.before, now) {
         true => {
             "was reset or deleted after the letters were chosen, so no more of them are replayed: if it runs again, it reads their records from where `start` says"
         }
@@ -148,9 +150,16 @@ fn moved(chosen_at: &Lane, now: &Lane) -> Option<&'static str> {
     })
 }
 
+/// Whether the pipeline was reset or deleted since it said this of those before it.
+fn is_another(before: Before, now: &Lane) -> bool {
+    now.removed.is_some() || now.before != before
+}
+
 /// What the wait ended with.
 enum Waited {
     Done,
+    /// The pipeline was reset or deleted, and the replay log with it.
+    Removed,
     /// Nobody reads; the records wait for the next start.
     NotRead,
     TooLong,
@@ -199,6 +208,7 @@ impl Replay {
         if let Err(error) = log.retire(&memory, &lane).await {
             tracing::warn!(%error, "replays that were read are not retired this time");
         }
+        let before = lane.before;
         let mut follower = Follower::new(store, folder, lane);
         let mut positions = placed.iter().filter_map(|(_, at)| *at);
         let is_waiting = positions.any(|at| {
@@ -209,9 +219,19 @@ impl Replay {
             false => Waited::Done,
             true => self.wait(pipeline, &mut follower, memory.end).await?,
         };
+        let is_removed = is_waiting && is_another(before, follower.lane());
+        let waited = if is_removed { Waited::Removed } else { waited };
         let exit = self.tell(&table, &placed, &choice, follower.lane()).await?;
         Ok(match waited {
             Waited::Done => exit,
+            Waited::Removed => {
+                say(&format!(
+                    "forebay: pipeline `{}` was reset or deleted meanwhile, and records that were not read yet went with it: if it runs again, it reads them from \
+                     where `start` says",
+                    table.pipeline
+                ));
+                Exit::Failed
+            }
             Waited::NotRead => {
                 say("the records are in the store, and a pipeline that runs, or its next start, reads them");
                 exit
@@ -304,6 +324,7 @@ impl Replay {
         if self.no_wait {
             return Ok(Waited::NotRead);
         }
+        let mut signals = None;
         let presence = running::presence(pipeline).await;
         if presence != Presence::Here {
             let grace = if presence == Presence::Nowhere { Duration::ZERO } else { GRACE };
@@ -314,13 +335,19 @@ impl Replay {
             // A journal that grows is somebody's at work, who is not taken over unasked.
             let nobody = presence == Presence::Nowhere || self.run || follower.lane().next_seq == before;
             if nobody && (position_in_log(follower.lane()) < end || presence == Presence::Nowhere) {
-                let exit = drain(pipeline).await?;
-                if exit != Exit::Done {
-                    return Ok(Waited::Failed(exit));
+                let mut taken = Signals::listen().context("cannot take over SIGTERM and SIGINT")?;
+                match drain(pipeline, &mut taken).await {
+                    (Exit::Done, false) => signals = Some(taken),
+                    (Exit::Done, true) => {
+                        let waited = self.until(follower, end, Duration::ZERO, false).await?;
+                        return Ok(if matches!(waited, Waited::Done) { waited } else { Waited::NotRead });
+                    }
+                    (exit, _) => return Ok(Waited::Failed(exit)),
                 }
             }
         }
-        self.until(follower, end, self.timeout.duration(), false).await
+        let waiting = self.until(follower, end, self.timeout.duration(), false);
+        unless_asked(signals.as_mut(), waiting).await.unwrap_or(Ok(Waited::NotRead))
     }
 
     /// Waits until all below `end` is settled; with `only_for_a_start` no longer than until somebody reads.
@@ -415,19 +442,34 @@ fn tell_choice(choice: &Choice, table: &Table) {
     }
 }
 
-/// Runs the pipeline until the replay log is read and all of it is in the table; the source is left alone.
-async fn drain(pipeline: &Pipeline) -> anyhow::Result<Exit> {
+/// What `work` gives; `None` if a signal asks for an end before. Signals that were taken over end nothing by themselves any more.
+async fn unless_asked<T>(signals: Option<&mut Signals>, work: impl Future<Output = T>) -> Option<T> {
+    let asked = async {
+        match signals {
+            Some(signals) => signals.next().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        done = work => Some(done),
+        _ = asked => None,
+    }
+}
+
+/// Runs the pipeline until the replay log is read and all of it is in the table; the source is left alone. True if a signal has stopped it before.
+async fn drain(pipeline: &Pipeline, signals: &mut Signals) -> (Exit, bool) {
     say("reading the records here");
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime: Arc<dyn Runtime> = engine::TokioRuntime::new(threads);
-    let mut signals = crate::signals::Signals::listen().context("cannot take over SIGTERM and SIGINT")?;
     let (stop, stopping) = tokio::sync::watch::channel(false);
     let reads = (Reads::Replays, Known::default());
     let lane = run::lane((pipeline, None), runtime, Arc::default(), true, reads, stopping);
-    Ok(tokio::select! {
+    let exit = tokio::select! {
         exit = lane => exit,
-        exit = run::obey(&mut signals, &stop) => exit,
-    })
+        exit = run::obey(signals, &stop) => exit,
+    };
+    let is_asked = *stop.borrow();
+    (exit, is_asked)
 }
 
 #[cfg(test)]

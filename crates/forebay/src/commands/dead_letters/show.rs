@@ -11,7 +11,7 @@ use pipeline::config::model::Pipeline;
 use pipeline::replays::object::Letter;
 
 use super::filter::{Filter, place};
-use super::output;
+use super::output::{self, Standing};
 use crate::console::{Exit, PipelineFile, print, say};
 use admin::dead_letters::letters::{Head, Whole, is_letter};
 use admin::dead_letters::{Table, clock, memory};
@@ -76,14 +76,11 @@ impl Show {
         if self.raw {
             return write_bytes(&whole.raw);
         }
-        let is_replayed = memory(pipeline).await?.taken.holds(&whole.head.letter);
+        let standing = Standing::of(&mut whole.head, &table.anew, &memory(pipeline).await?.taken);
         if self.json {
-            let is_anew = table.anew.judge(&mut whole.head);
-            let mut value = output::json(whole, &table, is_replayed);
-            value["read_again"] = is_anew.into();
-            return print(&format!("{value:#}\n"));
+            return print(&format!("{:#}\n", output::json(whole, &table, standing)));
         }
-        print(&for_people(whole, is_replayed))?;
+        print(&for_people(whole, standing))?;
         if heads.len() > 1 {
             say("the filters name more letters; this is the oldest");
         }
@@ -91,7 +88,7 @@ impl Show {
     }
 }
 
-fn for_people(whole: &Whole, is_replayed: bool) -> String {
+fn for_people(whole: &Whole, standing: Standing) -> String {
     let head = &whole.head;
     let bytes = |bytes: &[u8]| match output::text_or_hex(bytes) {
         (text, true) => output::printable(&text),
@@ -109,7 +106,7 @@ fn for_people(whole: &Whole, is_replayed: bool) -> String {
     for (name, value) in &whole.headers {
         lines.push(("header", format!("{}: {}", bytes(name), bytes(value))));
     }
-    lines.push(("replayed", if is_replayed { "yes" } else { "no" }.to_owned()));
+    lines.push(("replayed", standing.word().to_owned()));
     let form = if std::str::from_utf8(&whole.raw).is_ok() { "" } else { ", hexadecimal" };
     lines.push(("record", format!("{} bytes{form}", whole.raw.len())));
     let mut out = String::new();

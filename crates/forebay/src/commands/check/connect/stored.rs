@@ -39,9 +39,10 @@ pub async fn look(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Fo
     if let Err(error) = store::url::could_write(&pipeline.store.to_string()) {
         found.wiring("store", &WiringError::Store(error));
     }
+    let folder = wiring::lane_folder(pipeline);
     let lane = match &store {
         None => Lane::new(),
-        Some(store) => match engine::journal::load(&**store, &wiring::lane_folder(pipeline)).await {
+        Some(store) => match engine::journal::load(&**store, &folder).await {
             Ok(lane) => lane,
             Err(error) => {
                 found.engine("store", &error);
@@ -49,17 +50,7 @@ pub async fn look(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Fo
             }
         },
     };
-    let (mut frames, mut rows) = (0_u64, 0);
-    for piece in lane.tables.iter().flat_map(|table| table.pending.iter().flatten()).filter(|p| p.is_live()) {
-        (frames, rows) = (frames + 1, rows + piece.frame.rows);
-        let frame = &piece.frame;
-        if let Some(store) = &store {
-            let read = segment::read(&**store, &piece.segment, frame.offset, frame.len, Some(frame.crc32c));
-            if let Err(error) = read.await {
-                found.engine("store", &error);
-            }
-        }
-    }
+    let (frames, rows) = waiting(store.as_deref(), &folder, &lane, found).await;
     questions(&lane, tables, found).await;
     rows_there(pipeline, tables, &lane, found).await;
     let records = if lane.has_run() { lane.next_seq } else { 0 };
@@ -77,6 +68,34 @@ pub async fn look(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Fo
     found.json["journal"] = json!({ "records": records, "epoch": lane.epoch, "has_run": lane.has_run() });
     found.json["pending"] = json!({ "frames": frames, "rows": rows, "bytes": lane.spool_bytes() });
     Some(Stored { store, lane })
+}
+
+/// The frames that are sealed and not settled, and their rows. Those that a start reads from the store must be there.
+async fn waiting(store: Option<&dyn Store>, folder: &str, lane: &Lane, found: &mut Found) -> (u64, u64) {
+    let (mut frames, mut rows) = (0, 0);
+    for piece in lane.tables.iter().flat_map(|table| table.pending.iter().flatten()).filter(|p| p.is_live()) {
+        (frames, rows) = (frames + 1, rows + piece.frame.rows);
+        let (frame, object) = (&piece.frame, &piece.segment);
+        let Some(store) = store else { continue };
+        match segment::find(store, object, frame.offset, frame.len, Some(frame.crc32c)).await {
+            // One that names its records need not have been written: a start makes it again of them.
+            Ok(None) if frame.made.is_none() => {
+                let now = engine::journal::load(store, folder).await;
+                if !now.is_ok_and(|now| is_settled_since(lane, &now, object)) {
+                    found.engine("store", &segment::missing(object));
+                }
+            }
+            Ok(_) => {}
+            Err(error) => found.engine("store", &error),
+        }
+    }
+    (frames, rows)
+}
+
+/// Whether a process that runs the pipeline has settled all that an object holds since the journal was read: then it may have deleted it, too.
+fn is_settled_since(then: &Lane, now: &Lane, object: &str) -> bool {
+    let mut pieces = now.tables.iter().flat_map(|table| table.pending.iter().flatten());
+    now.next_seq > then.next_seq && !pieces.any(|piece| piece.is_live() && piece.segment == object)
 }
 
 /// Tables with rows that a start would ask about: it may be that it writes them a second time, or that its own have lesser versions.
@@ -149,12 +168,30 @@ pub async fn state(pipeline: &Pipeline, schemas: Option<&[Schema]>, stored: &Sto
         return;
     }
     if let Err(error) = start::restore(&**store, &stored.lane, &mut steps).await {
+        let now = engine::journal::load(&**store, &wiring::lane_folder(pipeline)).await;
+        if is_of_store(&error) && now.is_ok_and(|now| has_other_state(&stored.lane, &now)) {
+            found.notes.push(
+                "not checked: the state of the steps, which a running process has replaced meanwhile"
+                    .to_owned(),
+            );
+            return;
+        }
         let (exit, path) = (run::exit_of(&error), if is_of_store(&error) { "store" } else { "steps" });
         found.problem(path, exit, error.to_string());
     }
     found.json["state"] = json!({ "steps": change::labels(&stored.lane.steps) });
 }
 
+/// Whether a process that runs the pipeline keeps its state in other objects since the journal was read: then it may have deleted those from before.
+fn has_other_state(then: &Lane, now: &Lane) -> bool {
+    let is_same =
+        now.snapshots == then.snapshots && now.deltas.starts_with(&then.deltas) && now.files == then.files;
+    now.next_seq > then.next_seq && !is_same
+}
+
 fn is_of_store(error: &EngineError) -> bool {
     matches!(error, EngineError::Store(_) | EngineError::Damaged { .. })
 }
+
+#[cfg(test)]
+mod tests;
