@@ -11,6 +11,7 @@
 //! | [`walk`] | from a block to the keys that its records have                 |
 //! | [`source`] | a source whose blocks are handed out with what their records may look up |
 //! | `ahead`  | its reader, where sides are asked for keys                      |
+//! | `age`    | how old what was read is, also on a machine that was suspended   |
 //!
 //! | the other side, as a whole …                  | a block …                                                        |
 //! |-----------------------------------------------|------------------------------------------------------------------|
@@ -22,6 +23,7 @@
 //! All inputs of a pipeline, and the records of the replay log, share one state of each other side. A block keeps the one that it was handed out with, so its records find the same
 //! whenever they are prepared again; a record that is read again later (`Source::record`) finds what was read last, however old, for it must not wait for blocks that wait for it.
 
+pub mod age;
 mod ahead;
 pub mod asked;
 mod cache;
@@ -40,6 +42,7 @@ use metrics::{counter, gauge};
 use operators::LookupTable;
 use operators::lookup::Unmatched;
 
+use age::Moment;
 use keyed::Keyed;
 pub use load::{From, Load, Rows, Rules};
 
@@ -69,7 +72,7 @@ struct Side {
 #[derive(Clone)]
 struct Now {
     table: Arc<dyn Any + Send + Sync>,
-    read_at: Duration,
+    read_at: Moment,
     /// By what a file is known to have changed.
     version: Option<load::Version>,
 }
@@ -120,7 +123,7 @@ impl Lookups {
 
     /// What records that are handed out now look up; `None` if any of it has to be read first.
     fn fresh(&self, runtime: &dyn Runtime) -> Option<Found> {
-        let now = runtime.elapsed();
+        let now = Moment::now(runtime);
         let of = |side: &Side| Some((side.number, side.fresh(now)?));
         Some(Found::of(self.whole.iter().map(of).collect::<Option<_>>()?))
     }
@@ -177,14 +180,14 @@ impl Side {
         self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn fresh(&self, at: Duration) -> Option<Arc<dyn Any + Send + Sync>> {
+    fn fresh(&self, at: Moment) -> Option<Arc<dyn Any + Send + Sync>> {
         let now = self.now()?;
-        (at.saturating_sub(now.read_at) < self.refresh).then_some(now.table)
+        (now.read_at.age(at) < self.refresh).then_some(now.table)
     }
 
     async fn read(&self, runtime: &Arc<dyn Runtime>) -> Result<Arc<dyn Any + Send + Sync>, SourceError> {
         let mut previous = self.reading.lock().await;
-        if let Some(table) = self.fresh(runtime.elapsed()) {
+        if let Some(table) = self.fresh(Moment::now(&**runtime)) {
             return Ok(table);
         }
         while previous.as_ref().is_some_and(|table| table.strong_count() > 0) {
@@ -193,7 +196,7 @@ impl Side {
         let before = self.now();
         let known = before.as_ref().and_then(|now| now.version);
         // What was read is as old as the moment at which it was asked for.
-        let read_at = runtime.elapsed();
+        let read_at = Moment::now(&**runtime);
         let away = |why: String| away(self.load.rules.sentence(&why));
         let (table, version) = match self.load.load(runtime, known).await.map_err(away)? {
             Rows::Same => (before.expect("only what was read before can be the same").table, known),

@@ -8,7 +8,8 @@
 //! 3. Constants take the text (`canonical`) or the type (`exact`) of what they stand beside.
 //! 4. DataFusion inserts casts; those that can lose something are refused (`exact`).
 //! 5. Arithmetic on constants is done, so that `1 / 0` is a fault now and not a reject for every record; so are regular expressions compiled.
-//! 6. DataFusion simplifies; a call of constants that has no value is a fault too, and a unit, a format or a time zone that no time has a value with.
+//! 6. What DataFusion would simplify to something else is written otherwise (`exact`).
+//! 7. DataFusion simplifies; a call of constants that has no value is a fault too, and a unit, a format or a time zone that no time has a value with.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -88,7 +89,7 @@ pub(crate) fn compile(text: &Text, mut tree: Written, scope: &Scope) -> Result<T
     Ok(Typed { expr, reads, is_column })
 }
 
-/// Steps 2 to 6.
+/// Steps 2 to 7.
 fn typed(tree: Written, scope: &Scope) -> Result<Expr, String> {
     let said = |error: DataFusionError| crate::fault::reworded(&error);
     let options = ParserOptions::new()
@@ -110,12 +111,15 @@ fn typed(tree: Written, scope: &Scope) -> Result<Expr, String> {
     let simplifier = ExprSimplifier::new(context);
     let expr = simplifier.coerce(expr, &scope.schema).map_err(said)?;
     exact::refuse_lossy_casts(&expr, &scope.schema)?;
+    let expr = exact::compare_times(expr, &scope.schema)?;
     let expr = exact::unmark_written_casts(expr).map_err(said)?;
     let expr = exact::as_written(expr, &scope.schema)?;
     let expr = exact::negate_checked(expr, &scope.schema)?;
     let expr = exact::fold_arithmetic(expr)?;
     exact::refuse_times_of_dates(&expr, &scope.schema)?;
     exact::refuse_bad_patterns(&expr, &scope.schema)?;
+    let expr = exact::keep_backslashes(expr)?;
+    let expr = exact::nest_branches(expr, &scope.schema)?;
     let expr = simplifier.simplify(expr).map_err(said)?;
     exact::refuse_bad_patterns(&expr, &scope.schema)?;
     exact::refuse_failing_constants(&expr)?;

@@ -14,11 +14,13 @@
 //! | a time                    | a time of the column's unit, if it has no finer digits                 |
 
 mod arithmetic;
+mod branches;
 mod casts;
 mod checked;
 mod dates;
 mod patterns;
 mod texts;
+mod times;
 mod written;
 
 use std::collections::HashMap;
@@ -34,11 +36,13 @@ use crate::fault::reworded;
 pub(crate) use arithmetic::{
     fold_arithmetic, negate_checked, physical, refuse_failing_constants, refuse_failing_times,
 };
+pub(crate) use branches::nest_branches;
 use casts::WRITTEN;
 pub(crate) use casts::{mark_written_casts, refuse_lossy_casts, unmark_written_casts};
 pub(crate) use checked::has_digits;
 pub(crate) use dates::{refuse_times_of_dates, seconds_as_times};
-pub(crate) use patterns::refuse_bad_patterns;
+pub(crate) use patterns::{keep_backslashes, refuse_bad_patterns};
+pub(crate) use times::compare_times;
 pub(crate) use written::{CAST, as_written};
 
 /// Functions whose arguments become one type.

@@ -148,6 +148,10 @@ fn tables(text: &Text, select: &Select) -> Result<Vec<String>, Fault> {
         let message = "a step without state sees each row as it is; write `FROM input`, and leave out what follows up to WHERE";
         return Err(Fault::new(message, text.range(&from.relation).or_else(|| text.whole())));
     }
+    if let Some(column) = alias.as_ref().and_then(|alias| alias.columns.first()) {
+        let message = "columns are not renamed here; write `AS name`, and rename them in the select list";
+        return Err(Fault::new(message, text.range_of(column.name.span)));
+    }
     match name.0.as_slice() {
         [ObjectNamePart::Identifier(ident)] if ident.value.eq_ignore_ascii_case(INPUT) => {}
         _ => {

@@ -7,7 +7,7 @@
 //! | has its rows              | hands it out, once there is room for them beside those of earlier blocks                  |
 //! | is on its way             | waits, and reads further blocks meanwhile                                                 |
 //! | needs too many rows       | makes two of it; and of the next ones from the start, until they need few                 |
-//! | has failed                | fails with the reason, and asks again when it is asked again; so do all behind it          |
+//! | has failed                | fails with the reason, and asks again when it is asked again; so do all behind it. None of them holds rows meanwhile |
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -59,6 +59,8 @@ pub struct ReaderAhead {
     slots: VecDeque<Slot>,
     /// Records of a block at the most: as many as did not need too many rows.
     records_max: usize,
+    /// Whether the first block has failed and has not had its rows since: what those behind it find meanwhile is not kept.
+    waits: bool,
     /// Why the inner reader gives nothing more; told once all that came before has been handed out.
     failed: Option<SourceError>,
 }
@@ -75,7 +77,7 @@ impl ReaderAhead {
     /// `inner`, whose blocks wait for what they look up.
     pub fn new(inner: Box<dyn Reader>, looks: Looks, runtime: Arc<dyn Runtime>) -> Self {
         let (slots, records_max) = (VecDeque::new(), BlockBuilder::RECORDS_MAX);
-        Self { inner, looks, runtime, slots, records_max, failed: None }
+        Self { inner, looks, runtime, slots, records_max, waits: false, failed: None }
     }
 
     fn asking(&self, block: RecordBlock) -> Slot {
@@ -173,10 +175,17 @@ impl ReaderAhead {
     /// When the first one has failed.
     fn asked(&mut self, at: usize, asked: Asked) -> Result<(), SourceError> {
         self.slots[at] = Slot::Between;
-        let Walked { block, taken } = asked?;
+        let Walked { mut block, taken } = asked?;
+        let is_first = at == 0;
+        if taken.is_err() || self.waits && !is_first {
+            // Nothing that was found is held while a block waits: a side that is in memory as a whole is not read once more before its older state is let go.
+            block.found = Found::default();
+        }
         match taken {
+            Ok(_) if self.waits && !is_first => self.slots[at] = Slot::Failed(block),
             Ok(taken) => {
-                if at == 0 {
+                if is_first {
+                    self.waits = false;
                     self.retry();
                 }
                 let has_few = taken.iter().all(|taken| taken.side.is_few(taken.bytes));
@@ -193,7 +202,8 @@ impl ReaderAhead {
             }
             Err(Why::TooMuch(why) | Why::Away(why)) => {
                 self.slots[at] = Slot::Failed(block);
-                if at == 0 {
+                if is_first {
+                    self.waits = true;
                     self.let_go();
                     return Err(away(why));
                 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use hashbrown::HashTable;
 
+use super::age::Moment;
+
 /// The row of a key, as it was answered; `None` for a key without a row.
 pub type Line = Option<Arc<[u8]>>;
 
@@ -22,7 +24,7 @@ struct Slot {
     key: u128,
     line: Line,
     /// When it was asked for.
-    asked_at: Duration,
+    asked_at: Moment,
     /// The slots that were used next after it and next before it.
     newer: u32,
     older: u32,
@@ -56,18 +58,18 @@ impl Cache {
         self.bytes
     }
 
-    /// The line of a key that was asked for at `since` or later, which is thereby used; `None` if nothing of that age is known.
-    pub fn get(&mut self, key: u128, since: Duration) -> Option<Line> {
-        let at = self.find(key).filter(|at| self.slots[*at as usize].asked_at >= since)?;
+    /// The line of a key that is no older than `age_max` at `now`, which is thereby used; `None` if nothing of that age is known.
+    pub fn get(&mut self, key: u128, now: Moment, age_max: Duration) -> Option<Line> {
+        let at = self.find(key).filter(|at| self.slots[*at as usize].asked_at.age(now) <= age_max)?;
         self.unlink(at);
         self.link(at);
         Some(self.slots[at as usize].line.clone())
     }
 
     /// Remembers what was answered to a question of `asked_at`, unless a later answer is known.
-    pub fn put(&mut self, key: u128, line: Line, asked_at: Duration) {
+    pub fn put(&mut self, key: u128, line: Line, asked_at: Moment) {
         if let Some(at) = self.find(key) {
-            if self.slots[at as usize].asked_at > asked_at {
+            if self.slots[at as usize].asked_at.elapsed > asked_at.elapsed {
                 return;
             }
             self.remove(at);

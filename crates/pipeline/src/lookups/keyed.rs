@@ -24,6 +24,7 @@ use metrics::{counter, gauge};
 use operators::LookupTable;
 use operators::lookup::keys::Key;
 
+use super::age::Moment;
 use super::asked::{Asked, Place};
 use super::cache::{Cache, Line};
 use super::load::{EXACT, Rules, records};
@@ -56,7 +57,7 @@ pub enum Server {
 pub struct Known {
     client: Option<Client>,
     /// How it is asked, and since when that is known.
-    asked: Option<(Duration, Arc<Asked>)>,
+    asked: Option<(Moment, Arc<Asked>)>,
 }
 
 /// The other side of one lookup, asked for the keys that records need.
@@ -143,13 +144,13 @@ impl Keyed {
     }
 
     /// What is known of these keys: answers that are no older than `refresh`, or `any_age`.
-    pub fn needs(&self, keys: &[(u128, usize)], now: Duration, any_age: bool) -> Needs {
-        let since = if any_age { Duration::ZERO } else { now.saturating_sub(self.refresh) };
+    pub fn needs(&self, keys: &[(u128, usize)], now: Moment, any_age: bool) -> Needs {
+        let age_max = if any_age { Duration::MAX } else { self.refresh };
         let mut needs =
             Needs { lines: Vec::with_capacity(keys.len()), absent: Vec::new(), missing: Vec::new() };
         let mut cache = self.cache();
         for (key, row) in keys {
-            match cache.get(*key, since) {
+            match cache.get(*key, now, age_max) {
                 Some(Some(line)) => needs.lines.push(line),
                 Some(None) => needs.absent.push(*key),
                 None => needs.missing.push((*key, *row)),
@@ -177,7 +178,7 @@ impl Keyed {
         let mut open: Vec<Vec<Key>> = portions(keys);
         open.reverse();
         while let Some(mut keys) = open.pop() {
-            let asked_at = runtime.elapsed();
+            let asked_at = Moment::now(&**runtime);
             let text = match self.ask(runtime, &keys).await? {
                 Some(text) => text,
                 // Half as many have an answer of half the size.
@@ -255,9 +256,9 @@ impl Keyed {
         match &self.server {
             Server::ClickHouse { server, place, known } => {
                 let client = client(server, known, runtime)?;
-                let now = runtime.elapsed();
+                let now = Moment::now(&**runtime);
                 let since = locked(known).asked.clone();
-                let asked = match since.filter(|(at, _)| now.saturating_sub(*at) < self.refresh) {
+                let asked = match since.filter(|(at, _)| at.age(now) < self.refresh) {
                     Some((_, asked)) => asked,
                     None => {
                         let asked = Arc::new(place.asked(&client).await?);
@@ -291,12 +292,7 @@ impl Keyed {
     }
 
     /// What a text says of the keys that were asked for, which is remembered.
-    fn answers(
-        &self,
-        keys: Vec<Key>,
-        text: Vec<u8>,
-        asked_at: Duration,
-    ) -> Result<Vec<(u128, Line)>, String> {
+    fn answers(&self, keys: Vec<Key>, text: Vec<u8>, asked_at: Moment) -> Result<Vec<(u128, Line)>, String> {
         let block = records(&text, None);
         drop(text);
         let batch = self.batch(&block)?;

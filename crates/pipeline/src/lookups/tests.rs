@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use arrow_array::cast::AsArray;
@@ -10,11 +11,12 @@ use arrow_array::{Array, Int64Array, RecordBatch};
 use clickhouse::ServerConfig;
 use dataflow::{
     Batch, Column, ColumnType, Event, Partition, ReadFrom, Reader, RecordBlock, Runtime, Schema, Source,
-    SourceError, SourceFault, Transform,
+    SourceError, SourceFault, Task, Transform,
 };
 use engine::TokioRuntime;
 use formats::csv::{CsvDecoder, CsvOptions};
 use formats::json::{JsonDecoder, JsonOptions};
+use futures::future::BoxFuture;
 use operators::lookup::LookupKeyer;
 use operators::{Lookup, LookupConfig};
 use sources::file::Csv;
@@ -59,12 +61,16 @@ struct World {
 }
 
 fn world(name: &str, refresh: Duration) -> World {
+    world_on(name, refresh, TokioRuntime::new(1))
+}
+
+fn world_on(name: &str, refresh: Duration, runtime: Arc<dyn Runtime>) -> World {
     let file = folder(name).join("shops.json");
     let inner = MemorySource::new([("orders", 1)]);
     let feed = inner.handle();
     let lookups = Arc::new(Lookups::new(vec![(NUMBER, refresh, of_file(file.clone(), 1 << 20))], Vec::new()));
     let looks = Looks { lookups, walks: Arc::new(Walks::new(Vec::new())), own: 0, ahead: 1 };
-    World { source: WithLookups::new(Arc::new(inner), looks, TokioRuntime::new(1)), feed, file }
+    World { source: WithLookups::new(Arc::new(inner), looks, runtime), feed, file }
 }
 
 impl World {
@@ -208,6 +214,65 @@ async fn the_other_side_is_read_again_when_it_is_too_old_and_a_block_keeps_what_
     tokio::time::sleep(Duration::from_millis(60)).await;
     world.push();
     assert!(next(&mut *reader).await.is_err(), "what is too old is not used");
+}
+
+/// A machine that was suspended: its wall clock went on, and its other clock stood still.
+struct Suspended {
+    inner: Arc<TokioRuntime>,
+    suspended_ms: AtomicI64,
+}
+
+impl Runtime for Suspended {
+    fn wall_ms(&self) -> i64 {
+        self.inner.wall_ms() + self.suspended_ms.load(Ordering::Relaxed)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.inner.elapsed()
+    }
+
+    fn begin_ms(&self) -> i64 {
+        self.inner.begin_ms()
+    }
+
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        self.inner.sleep(time)
+    }
+
+    fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>) -> Task {
+        self.inner.spawn(name, task)
+    }
+
+    fn compute(&self, job: Box<dyn FnOnce() + Send>) {
+        self.inner.compute(job);
+    }
+
+    fn compute_threads(&self) -> usize {
+        self.inner.compute_threads()
+    }
+
+    fn random(&self) -> u128 {
+        self.inner.random()
+    }
+}
+
+#[tokio::test]
+async fn a_machine_that_was_suspended_reads_the_other_side_again() {
+    let runtime = Arc::new(Suspended { inner: TokioRuntime::new(1), suspended_ms: AtomicI64::new(0) });
+    let world = world_on("suspended", LONG, runtime.clone());
+    world.writes("{\"shop\":1,\"rank\":5}\n");
+    let mut reader = world.reader().await;
+    let mut finds = async |suspended_ms: i64| {
+        runtime.suspended_ms.store(suspended_ms, Ordering::Relaxed);
+        world.push();
+        rank(&next(&mut *reader).await.expect("a block"), 1)
+    };
+    assert_eq!(finds(0).await, Some(5));
+    world.writes("{\"shop\":1,\"rank\":6000}\n");
+    assert_eq!(finds(0).await, Some(5));
+    assert_eq!(finds(3_700_000).await, Some(6_000));
+    world.writes("{\"shop\":1,\"rank\":7000}\n");
+    assert_eq!(finds(0).await, Some(6_000), "a clock that is set back makes nothing older");
 }
 
 #[tokio::test]

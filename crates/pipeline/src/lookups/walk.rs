@@ -13,6 +13,7 @@ use dataflow::{Batch, Intake, OperatorError, RecordBlock, Runtime, Transform};
 use operators::lookup::keys::{Key, LookupKeys};
 use operators::{ConfigError, LookupTable};
 
+use super::age::Moment;
 use super::keyed::{Keyed, Needs, Why};
 use crate::replays::source::input_of;
 
@@ -89,7 +90,7 @@ impl Walk {
         let (mut taken, mut before) = (Vec::new(), None);
         for nth in 0..self.asks.len() {
             let own = self.clone();
-            let (now, wall_ms) = (runtime.elapsed(), runtime.wall_ms());
+            let (now, wall_ms) = (Moment::now(&**runtime), runtime.wall_ms());
             let job = move || {
                 let made = own.at_step(nth, &block, before, wall_ms);
                 let made = made.and_then(|batch| own.needs(nth, batch, now, any_age));
@@ -135,7 +136,7 @@ impl Walk {
         Ok(batch)
     }
 
-    fn needs(&self, nth: usize, batch: Batch, now: std::time::Duration, any_age: bool) -> AtStep {
+    fn needs(&self, nth: usize, batch: Batch, now: Moment, any_age: bool) -> AtStep {
         let Ask { side, keys, .. } = &self.asks[nth];
         let failed = |error: &dyn std::fmt::Display| OperatorError {
             step: side.name().to_owned(),

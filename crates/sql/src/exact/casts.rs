@@ -57,7 +57,7 @@ pub(crate) fn unmark_written_casts(expr: Expr) -> Result<Expr, DataFusionError> 
     Ok(unmarked.data)
 }
 
-fn is_written(field: &Field) -> bool {
+pub(super) fn is_written(field: &Field) -> bool {
     field.metadata().contains_key(WRITTEN)
 }
 
@@ -130,7 +130,7 @@ fn constant_keeps(value: &ScalarValue, to: &DataType) -> Result<(), String> {
 }
 
 /// Whether every value of `from` is one of `to`, or fails loudly (a time beyond a unit's range).
-fn lossless(from: &DataType, to: &DataType) -> bool {
+pub(super) fn lossless(from: &DataType, to: &DataType) -> bool {
     use DataType::*;
     if from == to || from.is_null() {
         return true;
@@ -191,6 +191,11 @@ fn digits_of_integer(t: &DataType) -> i16 {
         DataType::Int64 => 19,
         _ => 20,
     }
+}
+
+/// Whether both are times, and those of `to` have more digits.
+pub(super) fn is_finer(from: &DataType, to: &DataType) -> bool {
+    matches!((from, to), (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) if fineness(*to) > fineness(*from))
 }
 
 fn fineness(unit: TimeUnit) -> u8 {

@@ -1,10 +1,10 @@
 //! Regular expressions that are the same for every record.
 //!
-//! Owns which argument of which function is one, and the fault of one that does not compile, or is no text: with it every record would be rejected. Does not own
-//! patterns that a record brings (DataFusion compiles those, and the record fails).
+//! Owns which argument of which function is one, the fault of one that does not compile, or is no text (with it every record would be rejected), and that a backslash
+//! in one stays what it is. Does not own patterns that a record brings (DataFusion compiles those, and the record fails).
 
 use dataflow::printing::escaped;
-use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Like, Operator};
@@ -47,6 +47,49 @@ pub(crate) fn refuse_bad_patterns(expr: &Expr, schema: &DFSchema) -> Result<(), 
     });
     walked.map_err(|error| reworded(&error))?;
     fault.map_or(Ok(()), Err)
+}
+
+/// Puts patterns that may have a backslash as a character into a group. Of others DataFusion may make a LIKE, in which a backslash is none: of `C:\\Users` one that finds `C:Users`.
+pub(crate) fn keep_backslashes(expr: Expr) -> Result<Expr, String> {
+    let kept = expr.transform_up(|node| {
+        Ok(match node {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_match(op) => {
+                let right = in_group(&right).map_or(right, Box::new);
+                Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(left, op, right)))
+            }
+            Expr::ScalarFunction(ScalarFunction { func, mut args }) if func.name() == "regexp_like" => {
+                // With other flags it stays what it is.
+                let is_operator = matches!(args.get(2).map_or(Some(""), text), Some("" | "i"));
+                if let Some(grouped) = args.get(1).filter(|_| is_operator).and_then(in_group) {
+                    args[1] = grouped;
+                }
+                Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(func, args)))
+            }
+            other => Transformed::no(other),
+        })
+    });
+    kept.map(|kept| kept.data).map_err(|error| reworded(&error))
+}
+
+fn is_match(op: Operator) -> bool {
+    use Operator::{RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch};
+    matches!(op, RegexMatch | RegexNotMatch | RegexIMatch | RegexNotIMatch)
+}
+
+/// The pattern as a group; `None` if it need not be one.
+fn in_group(pattern: &Expr) -> Option<Expr> {
+    let (text, value) = (text(pattern)?, constant(pattern)?);
+    let may_have_one = [r"\\", r"\x", r"\u", r"\U"].iter().any(|one| text.contains(one));
+    let grouped = format!("({text})");
+    // A comment at the end would take the parenthesis.
+    if !may_have_one || Regex::new(&grouped).is_err() {
+        return None;
+    }
+    let grouped = match value {
+        ScalarValue::Utf8View(_) => ScalarValue::Utf8View(Some(grouped)),
+        _ => ScalarValue::Utf8(Some(grouped)),
+    };
+    Some(Expr::Literal(grouped, None))
 }
 
 /// What is compared with a pattern, and the pattern, are texts. Beside NULL DataFusion leaves everything as it is.

@@ -1,6 +1,6 @@
 //! Casts that DataFusion would do otherwise than they say.
 //!
-//! Owns the values of casts of texts and Floats for which DataFusion has another value in silence, or none. Does not own who wrote a cast (`casts`), nor the
+//! Owns the values of casts for which DataFusion has another value in silence, or none. Does not own who wrote a cast (`casts`), nor the
 //! unit of a number that is cast to a time (`dates`).
 //!
 //! | cast                                   | DataFusion                                  | here                        |
@@ -8,16 +8,19 @@
 //! | a Float64 or a text to a Float         | infinity or 0 for what is too large or small | does not fit               |
 //! | a text with an exponent to a Decimal   | does not fit                                | the number                  |
 //! | a text with the second 60 to a DateTime | the second 59                              | the next minute, as DateTime64 |
+//! | a Map of which two keys become one     | that key twice                              | does not fit                |
+//! | a number or a time, compared with a constant | none: what was to be cast is compared  | the cast: what does not fit fails, digits are cut off |
 //!
 //! Such a cast is a function (`CAST`) from here on, so that constants have the same values as columns.
 
+use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Float32Type, Float64Type, TimestampMillisecondType, TimestampSecondType,
+    ArrowPrimitiveType, Float32Type, Float64Type, Int64Type, TimestampMillisecondType, TimestampSecondType,
 };
 use arrow_array::{
     Array, ArrayRef, ListArray, MapArray, PrimitiveArray, StringArray, StructArray, UInt32Array,
@@ -32,6 +35,7 @@ use datafusion_expr::{
     Signature, TryCast, Volatility,
 };
 
+use super::casts::{is_finer, lossless};
 use crate::fault::reworded;
 use crate::types::name;
 
@@ -52,17 +56,28 @@ pub(crate) fn as_written(expr: Expr, schema: &DFSchema) -> Result<Expr, String> 
         };
         let to = field.data_type();
         // Within a function without a name the schema lacks the parameters.
-        let is_ours =
-            inner.get_type(schema).map_or_else(|_| may_differ(None, to), |from| may_differ(Some(&from), to));
+        let is_ours = inner.get_type(schema).map_or_else(
+            |_| may_differ(None, to),
+            |from| may_differ(Some(&from), to) || may_be_left_out(inner, &from, to),
+        );
         if !is_ours {
             return Ok(Transformed::no(node));
         }
-        let signature = Signature::user_defined(Volatility::Immutable);
-        let cast = Arc::new(ScalarUDF::from(Written { to: to.clone(), tries, signature }));
-        let args = vec![inner.as_ref().clone()];
-        Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(cast, args))))
+        let otherwise = if tries { Otherwise::Null } else { Otherwise::Fault };
+        Ok(Transformed::yes(call(inner.as_ref().clone(), to.clone(), otherwise)))
     });
     replaced.map(|replaced| replaced.data).map_err(|error| reworded(&error))
+}
+
+/// A time as a finer one; the first or the last of those where it is before or after all of them.
+pub(super) fn saturating(time: Expr, to: DataType) -> Expr {
+    call(time, to, Otherwise::Nearest)
+}
+
+fn call(inner: Expr, to: DataType, otherwise: Otherwise) -> Expr {
+    let signature = Signature::user_defined(Volatility::Immutable);
+    let cast = Arc::new(ScalarUDF::from(Written { to, otherwise, signature }));
+    Expr::ScalarFunction(ScalarFunction::new_udf(cast, vec![inner]))
 }
 
 /// Whether a node is a cast that was replaced.
@@ -76,6 +91,9 @@ fn may_differ(from: Option<&DataType>, to: &DataType) -> bool {
     if let (Some(List(from)), List(to)) | (Some(Map(from, _)), Map(to, _)) = (from, to) {
         let (from, to) = match (from.data_type(), to.data_type()) {
             (DataType::Struct(from), DataType::Struct(to)) if from.len() == 2 && to.len() == 2 => {
+                if from[0].data_type() != to[0].data_type() {
+                    return true;
+                }
                 (&from[1], &to[1])
             }
             _ => (from, to),
@@ -89,16 +107,41 @@ fn may_differ(from: Option<&DataType>, to: &DataType) -> bool {
     }
 }
 
+/// Whether DataFusion would leave a cast out where its value is compared with a constant, although it changes values or fails: `CAST(d AS Int64) = 1` is true of `1.9`, and
+/// `d = 1` is not.
+fn may_be_left_out(expr: &Expr, from: &DataType, to: &DataType) -> bool {
+    let is_exact = |t: &DataType| t.is_integer() || matches!(t, DataType::Date32 | DataType::Decimal128(..));
+    let varies = || expr.exists(|node| Ok(matches!(node, Expr::Column(_) | Expr::LambdaVariable(_))));
+    let changes = is_exact(from) && is_exact(to) && !lossless(from, to);
+    let is_other_unit = || match (from, to) {
+        (DataType::Timestamp(_, own), DataType::Timestamp(_, other)) => own == other && is_finer(from, to),
+        _ => false,
+    };
+    (changes || is_other_unit()) && matches!(varies(), Ok(true))
+}
+
+/// What becomes of a value that does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Otherwise {
+    Fault,
+    Null,
+    /// The nearest one, of times alone.
+    Nearest,
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Written {
     to: DataType,
-    tries: bool,
+    otherwise: Otherwise,
     signature: Signature,
 }
 
 impl ScalarUDFImpl for Written {
     fn name(&self) -> &str {
-        if self.tries { TRY_CAST } else { CAST }
+        match self.otherwise {
+            Otherwise::Null => TRY_CAST,
+            Otherwise::Fault | Otherwise::Nearest => CAST,
+        }
     }
 
     fn signature(&self) -> &Signature {
@@ -114,7 +157,7 @@ impl ScalarUDFImpl for Written {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef, DataFusionError> {
-        let may_be_null = self.tries || args.arg_fields.iter().any(|field| field.is_nullable());
+        let may_be_null = self.tries() || args.arg_fields.iter().any(|field| field.is_nullable());
         Ok(Arc::new(Field::new(self.name(), self.to.clone(), may_be_null)))
     }
 
@@ -131,8 +174,15 @@ impl ScalarUDFImpl for Written {
 }
 
 impl Written {
+    fn tries(&self) -> bool {
+        self.otherwise == Otherwise::Null
+    }
+
     fn cast(&self, values: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
-        let cast = array(values, &self.to, self.tries);
+        if self.otherwise == Otherwise::Nearest {
+            return nearest(values, &self.to);
+        }
+        let cast = array(values, &self.to, self.tries());
         let holds_hidden = matches!(values.data_type(), DataType::List(_) | DataType::Map(..));
         if cast.is_ok() || !holds_hidden {
             return cast;
@@ -140,7 +190,7 @@ impl Written {
         // What does not fit may lie behind a NULL, or in the rows beside these.
         let rows = UInt32Array::from_iter_values(0..values.len() as u32);
         let shown = arrow_select::take::take(values, &rows, None)?;
-        array(&shown, &self.to, self.tries)
+        array(&shown, &self.to, self.tries())
     }
 }
 
@@ -160,9 +210,13 @@ fn array(values: &ArrayRef, to: &DataType, tries: bool) -> Result<ArrayRef, Data
             let keys = array(map.keys(), fields[0].data_type(), tries)?;
             let items = array(map.values(), fields[1].data_type(), tries)?;
             let pairs = StructArray::try_new(fields.clone(), vec![keys, items], None)?;
-            let nulls = map.nulls().cloned();
-            let map = MapArray::try_new(Arc::clone(entries), map.offsets().clone(), pairs, nulls, *is_sorted);
-            Ok(Arc::new(map?))
+            let offsets = map.offsets().clone();
+            let cast =
+                MapArray::try_new(Arc::clone(entries), offsets, pairs, map.nulls().cloned(), *is_sorted)?;
+            match fields[0].data_type() {
+                to if to == map.keys().data_type() => Ok(Arc::new(cast)),
+                to => Ok(Arc::new(with_each_key_once(cast, to, tries)?)),
+            }
         }
         (DataType::Float64, DataType::Float32) => {
             let numbers = values.as_primitive::<Float64Type>();
@@ -176,6 +230,50 @@ fn array(values: &ArrayRef, to: &DataType, tries: bool) -> Result<ArrayRef, Data
         }
         _ => arrow(values, to, tries),
     }
+}
+
+/// Times as finer ones.
+fn nearest(values: &ArrayRef, to: &DataType) -> Result<ArrayRef, DataFusionError> {
+    let ticks = |unit: &TimeUnit| match unit {
+        TimeUnit::Second => 1_i64,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    };
+    let (DataType::Timestamp(from, _), DataType::Timestamp(unit, _)) = (values.data_type(), to) else {
+        return arrow(values, to, false);
+    };
+    let factor = ticks(unit) / ticks(from);
+    let times = arrow(values, &DataType::Int64, false)?;
+    let finer =
+        times.as_primitive::<Int64Type>().unary::<_, Int64Type>(|time: i64| time.saturating_mul(factor));
+    arrow(&(Arc::new(finer) as ArrayRef), to, false)
+}
+
+/// The maps, of which none may have a key twice: keys that differ may be one value of the type `to`.
+#[allow(clippy::mutable_key_type, reason = "no key changes while it is in the set")]
+fn with_each_key_once(maps: MapArray, to: &DataType, tries: bool) -> Result<MapArray, DataFusionError> {
+    let is_once = |row: usize| -> Result<bool, DataFusionError> {
+        let (mut known, ends) = (HashSet::new(), maps.value_offsets());
+        for at in ends[row]..ends[row + 1] {
+            if !known.insert(ScalarValue::try_from_array(maps.keys(), at as usize)?) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    let each = (0..maps.len()).map(|row| if maps.is_null(row) { Ok(true) } else { is_once(row) });
+    let fits = each.collect::<Result<Vec<bool>, DataFusionError>>()?;
+    if fits.iter().all(|fits| *fits) {
+        return Ok(maps);
+    }
+    if !tries {
+        return exec_err!("two keys of the map are one as `{}`, and a Map has each key once", name(to));
+    }
+    let values = fits.into_iter().enumerate().map(|(row, fits)| fits && maps.is_valid(row));
+    let values: Vec<bool> = values.collect();
+    let (entries, offsets, pairs, _, is_sorted) = maps.into_parts();
+    Ok(MapArray::try_new(entries, offsets, pairs, Some(values.into()), is_sorted)?)
 }
 
 fn of_texts(values: &ArrayRef, to: &DataType, tries: bool) -> Result<ArrayRef, DataFusionError> {

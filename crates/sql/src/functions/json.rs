@@ -129,8 +129,11 @@ fn float(arguments: Arguments) -> Answer<f64> {
     else {
         return Ok(None);
     };
+    // What is nearer to 0 than to the smallest value is no silent 0, as in a field of a record.
+    let has_digits =
+        || raw.split(['e', 'E']).next().unwrap_or(raw).contains(|c: char| matches!(c, '1'..='9'));
     match raw.parse::<f64>() {
-        Ok(number) if number.is_finite() => Ok(Some(number)),
+        Ok(number) if number.is_finite() && (number != 0.0 || !has_digits()) => Ok(Some(number)),
         _ => Err(format!("`{}` does not fit Float64; use `json_get_json` for its text", escaped(raw, 64))),
     }
 }

@@ -5,13 +5,19 @@ use std::time::Duration;
 use testkit::{Lcg, seed};
 
 use super::{Cache, KEY_BYTES, Line};
+use crate::lookups::age::Moment;
 
 fn line(length: usize) -> Line {
     Some(Arc::from(vec![b'x'; length]))
 }
 
-fn at(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
+fn at(seconds: u64) -> Moment {
+    Moment { elapsed: Duration::from_secs(seconds), wall_ms: seconds as i64 * 1_000 }
+}
+
+/// What is known of a key of the last so many seconds, at second 12.
+fn of_last(cache: &mut Cache, seconds: u64, key: u128) -> Option<Line> {
+    cache.get(key, at(12), Duration::from_secs(seconds))
 }
 
 #[test]
@@ -19,12 +25,16 @@ fn an_answer_that_is_too_old_is_none_and_an_older_one_replaces_nothing() {
     let mut cache = Cache::new(1 << 20);
     cache.put(1, line(1), at(10));
     cache.put(2, None, at(10));
-    assert_eq!((cache.get(1, at(10)), cache.get(2, at(10))), (Some(line(1)), Some(None)));
-    assert_eq!((cache.get(1, at(11)), cache.get(3, at(0))), (None, None));
+    assert_eq!((of_last(&mut cache, 2, 1), of_last(&mut cache, 2, 2)), (Some(line(1)), Some(None)));
+    assert_eq!((of_last(&mut cache, 1, 1), of_last(&mut cache, 12, 3)), (None, None));
     cache.put(1, line(2), at(9));
-    assert_eq!(cache.get(1, at(0)), Some(line(1)));
+    assert_eq!(of_last(&mut cache, 12, 1), Some(line(1)));
+    let suspended = Moment { wall_ms: 3_600_000, ..at(12) };
+    assert_eq!(cache.get(1, suspended, Duration::from_secs(60)), None);
+    assert_eq!(cache.get(1, suspended, Duration::MAX), Some(line(1)));
     cache.put(1, None, at(12));
-    assert_eq!((cache.get(1, at(11)), cache.len(), cache.bytes()), (Some(None), 2, 2 * KEY_BYTES));
+    let known = of_last(&mut cache, 1, 1);
+    assert_eq!((known, cache.len(), cache.bytes()), (Some(None), 2, 2 * KEY_BYTES));
 }
 
 #[test]
@@ -32,7 +42,7 @@ fn a_line_that_is_larger_than_all_is_not_kept() {
     let mut cache = Cache::new(1_000);
     cache.put(1, line(10), at(0));
     cache.put(2, line(2_000), at(0));
-    assert_eq!((cache.len(), cache.bytes(), cache.get(2, at(0))), (0, 0, None));
+    assert_eq!((cache.len(), cache.bytes(), of_last(&mut cache, 12, 2)), (0, 0, None));
 }
 
 /// Against a list of what was used when.
@@ -51,7 +61,11 @@ fn what_was_used_longest_ago_goes_first_and_the_bytes_are_those_of_what_is_left(
         let known = list.iter().position(|(known, _)| *known == key);
         if random.below(2) == 0 {
             let moved = known.and_then(|known| list.remove(known));
-            assert_eq!(cache.get(key, at(0)), moved.as_ref().map(|(_, line)| line.clone()), "step {step}");
+            assert_eq!(
+                cache.get(key, at(step), Duration::MAX),
+                moved.as_ref().map(|(_, line)| line.clone()),
+                "step {step}"
+            );
             list.extend(moved);
         } else {
             let new = if random.below(3) == 0 { None } else { line(random.below(60) as usize) };

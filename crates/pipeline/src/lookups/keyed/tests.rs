@@ -17,9 +17,9 @@ use sources::memory::{MemoryHandle, MemorySource};
 use testkit::{Postgres, PostgresOptions, Service, available};
 
 use super::{Handed, Keyed, Rules, Server, portions};
-use crate::lookups::Lookups;
 use crate::lookups::source::{Looks, WithLookups};
 use crate::lookups::walk::{Walk, Walks};
+use crate::lookups::{From, Load, Lookups};
 
 const NUMBER: u32 = 3;
 const MIB: u64 = 1 << 20;
@@ -46,6 +46,16 @@ fn config() -> LookupConfig {
     }
 }
 
+fn rules(of: &str, keys: &[String], bytes_max: u64) -> Rules {
+    Rules {
+        step: "steps[3].lookup".to_owned(),
+        side: of.to_owned(),
+        decoder: Arc::new(JsonDecoder::new(side(), JsonOptions::default()).expect("a decoder")),
+        keyer: LookupKeyer::new(&side(), keys).expect("a key"),
+        bytes_max,
+    }
+}
+
 struct World {
     server: Postgres,
     source: WithLookups,
@@ -55,6 +65,11 @@ struct World {
 }
 
 fn world(bytes_max: u64, refresh: Duration) -> Option<World> {
+    world_beside(bytes_max, refresh, Vec::new())
+}
+
+/// With other sides, which are in memory as a whole.
+fn world_beside(bytes_max: u64, refresh: Duration, whole: Vec<(u32, Duration, Load)>) -> Option<World> {
     if !available(&[Service::Postgres]) {
         return None;
     }
@@ -74,13 +89,7 @@ fn world(bytes_max: u64, refresh: Duration) -> Option<World> {
     let table = postgres::Rows::Table { schema: None, table: "shops".to_owned() };
     let of_side = postgres::Side { server: of, rows: table, columns: side() };
     let keys = vec!["id".to_owned(), "name".to_owned()];
-    let rules = Rules {
-        step: "steps[3].lookup".to_owned(),
-        side: "table `shops` in PostgreSQL".to_owned(),
-        decoder: Arc::new(JsonDecoder::new(side(), JsonOptions::default()).expect("a decoder")),
-        keyer: LookupKeyer::new(&side(), &keys).expect("a key"),
-        bytes_max,
-    };
+    let rules = rules("table `shops` in PostgreSQL", &keys, bytes_max);
     let server_of = Server::Postgres(postgres::Keyed::new(of_side, keys));
     let keyed = Arc::new(Keyed::new(NUMBER, refresh, server_of, rules));
     let step = Lookup::new(&rows(), &side(), &config()).expect("a step");
@@ -89,7 +98,7 @@ fn world(bytes_max: u64, refresh: Duration) -> Option<World> {
     let own = |_| vec!["shop".to_owned(), "kind".to_owned()];
     let walk = Walk::new(&intake, std::slice::from_ref(&keyed), own).expect("a way");
     let looks = Looks {
-        lookups: Arc::new(Lookups::new(Vec::new(), vec![keyed.clone()])),
+        lookups: Arc::new(Lookups::new(whole, vec![keyed.clone()])),
         walks: Arc::new(Walks::new(vec![("source".to_owned(), walk)])),
         own: 0,
         ahead: super::AHEAD,
@@ -252,6 +261,43 @@ async fn what_cannot_be_used_is_named_and_waited_for() {
     assert!(why.contains("`id` is of type `text` there"), "{why}");
     world.ask("ALTER TABLE shops ALTER COLUMN id TYPE int8 USING id::int8; UPDATE shops SET rank = 12");
     assert_eq!(world.found(&next(&mut *reader).await.expect("it is mended")), [(1, 12)]);
+}
+
+/// Each state of the whole side that a block has seen while it could not go on would keep the next one from being read.
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_that_wait_for_keys_let_another_side_be_read_again_and_go_on_afterwards() {
+    let path = std::env::temp_dir().join(format!("forebay-lookups-beside-{}.json", std::process::id()));
+    let writes = |rank: u64| {
+        let row = format!("{{\"id\":1,\"name\":\"k\",\"rank\":{rank}}}\n");
+        std::fs::write(&path, row).expect("writes");
+    };
+    writes(1);
+    let load = Load {
+        from: Arc::new(From::File { path: path.clone(), csv: None }),
+        rules: rules("file `beside.json`", &["id".to_owned()], MIB),
+    };
+    let refresh = Duration::from_millis(1);
+    let Some(world) = world_beside(MIB, LONG, vec![(NUMBER + 1, refresh, load)]) else { return };
+    world.ask("INSERT INTO shops VALUES (1, 'k', 10), (1, 'k', 11)");
+    let mut reader = world.reader().await;
+    for partition in 0..3 {
+        world.push(partition, 1, "k");
+    }
+    for round in 0..8 {
+        writes(10_u64.pow(round));
+        tokio::time::sleep(4 * refresh).await;
+        let why = tokio::time::timeout(Duration::from_secs(60), away(&mut *reader)).await;
+        let why = why.expect("the other side was read again");
+        assert!(why.contains("two rows with the key"), "{why}");
+    }
+    world.ask("DELETE FROM shops WHERE rank = 11");
+    let mut found = Vec::new();
+    while found.len() < 3 {
+        let block = tokio::time::timeout(Duration::from_secs(60), next(&mut *reader)).await;
+        found.extend(world.found(&block.expect("it goes on").expect("it is mended")));
+    }
+    assert_eq!(found, [(1, 10), (1, 10), (1, 10)]);
+    std::fs::remove_file(&path).expect("removes");
 }
 
 #[tokio::test(flavor = "multi_thread")]
