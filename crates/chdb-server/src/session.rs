@@ -39,6 +39,8 @@ struct Entry {
 #[derive(Default)]
 pub struct State {
     connection: Option<Connection>,
+    /// When the last request ended that ran in it.
+    rests_since: Option<Instant>,
 }
 
 /// The right to use a session until it is dropped.
@@ -85,13 +87,29 @@ impl Sessions {
     }
 }
 
-/// One in use is not resting, however long ago it was taken.
+/// One in use is not resting, however long ago it was taken; one that ran for long rests only since its end.
 fn expire(open: &mut HashMap<String, Entry>) {
-    open.retain(|_, entry| entry.state.try_lock().is_err() || entry.last_used.elapsed() < entry.timeout);
+    open.retain(|_, entry| {
+        let Ok(state) = entry.state.try_lock() else { return true };
+        let since = state.rests_since.map_or(entry.last_used, |since| since.max(entry.last_used));
+        since.elapsed() < entry.timeout
+    });
 }
 
 /// Runs `script` in a session.
 pub fn run(
+    engine: &Engine,
+    held: &mut Held,
+    asked: &Asked,
+    script: &Script,
+    format: &str,
+) -> Result<Answer, Failure> {
+    let result = run_in(engine, held, asked, script, format);
+    held.rests_since = Some(Instant::now());
+    result
+}
+
+fn run_in(
     engine: &Engine,
     held: &mut Held,
     asked: &Asked,
@@ -167,3 +185,6 @@ fn restore(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

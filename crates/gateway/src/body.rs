@@ -267,7 +267,7 @@ fn zstd_at_once(bytes: &[u8], bytes_max: usize, held: &mut Held) -> Result<Optio
 fn pieces(mut from: impl Read, bytes_max: usize, held: &mut Held) -> Result<Vec<u8>, Refusal> {
     let mut out = Vec::new();
     loop {
-        held.take(PIECE_BYTES)?;
+        grow(&mut out, bytes_max, held)?;
         let begin = out.len();
         out.resize(begin + PIECE_BYTES, 0);
         let mut end = begin;
@@ -275,7 +275,13 @@ fn pieces(mut from: impl Read, bytes_max: usize, held: &mut Held) -> Result<Vec<
             match from.read(&mut out[end..]).map_err(|error| damaged(&error))? {
                 0 => {
                     out.truncate(end);
-                    return if end > bytes_max { Err(too_large(bytes_max)) } else { Ok(out) };
+                    if end > bytes_max {
+                        return Err(too_large(bytes_max));
+                    }
+                    // What it grew by beyond its end is given back.
+                    out.shrink_to_fit();
+                    held.shrink_to(out.capacity());
+                    return Ok(out);
                 }
                 read => end += read,
             }
@@ -284,6 +290,18 @@ fn pieces(mut from: impl Read, bytes_max: usize, held: &mut Held) -> Result<Vec<
             return Err(too_large(bytes_max));
         }
     }
+}
+
+/// Makes room for one piece more. All of the memory is held before it is there: a list that grows by itself takes up to twice its length.
+fn grow(out: &mut Vec<u8>, bytes_max: usize, held: &mut Held) -> Result<(), Refusal> {
+    let needed = out.len() + PIECE_BYTES;
+    if needed > out.capacity() {
+        let most = bytes_max.saturating_add(PIECE_BYTES);
+        let capacity = (2 * out.capacity()).min(most).max(needed);
+        held.take(capacity - out.capacity())?;
+        out.reserve_exact(capacity - out.len());
+    }
+    Ok(())
 }
 
 /// The content of a block of Snappy, whose length stands before it.

@@ -29,6 +29,7 @@
 //! | [`files`]   | files of this host, whose lines are followed                          |
 //! | [`refusal`] | what a client is told                                                 |
 //! | `quoting`   | texts as JSON strings, straight into a record                         |
+//! | `text`      | a body of JSON, whatever in it is no text                             |
 //! | `wire`      | Protocol Buffers, field by field                                      |
 //! | [`options`] | what a gateway is made of                                             |
 //!
@@ -57,6 +58,7 @@ pub mod server;
 pub mod splunk;
 pub mod stream;
 pub mod syslog;
+mod text;
 mod wire;
 
 pub use gate::{Caller, Gate};

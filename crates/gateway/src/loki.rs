@@ -29,6 +29,7 @@ use crate::quoting::{quote, quoted_bytes};
 use crate::records::{self, Parsed, Rows};
 use crate::refusal::{Kind, Refusal};
 use crate::stream::Stream;
+use crate::text;
 
 /// The stream of a push that names none.
 const STREAM: &str = "loki";
@@ -91,7 +92,11 @@ async fn take(
     let raw = gate.body(&stream, &head.headers, body).await?;
     let (now_ms, room) = (stream.now_ms(), raw.room());
     let parsed = gate.compute(move || {
-        let (body, _held) = if is_protobuf { raw.or_snappy().inflate()? } else { raw.inflate()? };
+        let (mut body, mut held) = if is_protobuf { raw.or_snappy().inflate()? } else { raw.inflate()? };
+        if !is_protobuf {
+            // Labels too: one that is no text would cost all of the push.
+            body = text::of_json(body, &mut held)?;
+        }
         let rows = Rows::new(now_ms, room, body.len())?;
         if is_protobuf { protobuf::entries(&body, rows) } else { json::entries(&body, rows) }
     });

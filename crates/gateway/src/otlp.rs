@@ -38,6 +38,7 @@ use crate::records::otlp::{Form, record};
 use crate::records::{self, Errors, Parsed, Rows};
 use crate::refusal::{Kind, Refusal};
 use crate::stream::{Packed, Stream};
+use crate::text;
 
 /// What the routes share.
 #[derive(Clone)]
@@ -126,7 +127,11 @@ async fn append(
     let now_ms = stream.now_ms();
     let (client, filled) = (caller.name().to_owned(), stream.clone());
     let parsed = gate.compute(move || {
-        let (begin, Inflated { bytes, packed, held }) = inflate()?;
+        let (begin, Inflated { mut bytes, packed, mut held }) = inflate()?;
+        if form == Form::Json {
+            // One text that is none would cost all rows; in Protocol Buffers it costs its own.
+            bytes = text::of_json(bytes, &mut held)?;
+        }
         let mut rows = Rows::new(now_ms, held.another(), bytes.len())?;
         let count = record(signal, form, &bytes[begin..], &mut rows)?;
         let mut parsed = rows.done();

@@ -4,7 +4,7 @@
 //! not UTF-8 is replaced by U+FFFD, since JSON cannot carry it: a sender would otherwise lose all of a request for one damaged line.
 
 /// U+FFFD in UTF-8.
-const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
+pub(crate) const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
 
 /// How a byte is escaped: 0 for as it is, `u` for `\u00XX`, otherwise the character behind the backslash.
 const ESCAPES: [u8; 256] = {

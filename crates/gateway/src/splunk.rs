@@ -2,7 +2,7 @@
 //!
 //! Owns the envelope and the answers. Does not own who may fill which index (`gateway::gate`), nor where a record begins in a body
 //! (`gateway::records`). The `index` of an event is the stream, `splunk` if it names none; an event is taken with its envelope, as it
-//! stands.
+//! stands; what cannot be a text in JSON is replaced by U+FFFD.
 //!
 //! | request                                           | body                                                      |
 //! |---------------------------------------------------|-----------------------------------------------------------|
@@ -35,6 +35,7 @@ use crate::quoting::quote;
 use crate::records::{self, Parsed, Rows};
 use crate::refusal::{Kind, Refusal, answer};
 use crate::stream::Stream;
+use crate::text;
 
 /// The stream of events without an index.
 const STREAM: &str = "splunk";
@@ -160,7 +161,11 @@ async fn take(
     let shared = gate.shared_body(&caller, &head.headers, body).await?;
     let (streams, room) = (gate.clone(), shared.room());
     let work = move || {
-        let (body, held) = shared.inflate()?;
+        let (mut body, mut held) = shared.inflate()?;
+        if raw.is_none() {
+            // Senders drop what is refused, and one event that is cut within a letter would cost all of them.
+            body = text::of_json(body, &mut held)?;
+        }
         let mut met = None;
         let mut stream_of = |index: &str| {
             let stream = met.insert(streams.stream(&caller, index)?).clone();

@@ -12,7 +12,8 @@
 //! | is answered before its body was read             | the answer; the rest is thrown away, within bounds |
 //! | opens one connection more than `connections_max` | status 503 and the end, before it is read; over TLS |
 //! |                                                  | the end alone, since plain text is no TLS        |
-//! | asks and never reads the answer                  | the connection ends after `write_wait_max`       |
+//! | asks and never reads the answer, or opens no     | the connection ends after `write_wait_max`       |
+//! | window of HTTP/2 for it                          |                                                  |
 //! | opens a connection and does not finish TLS       | the connection ends after `head_wait_max`        |
 //! | has a dead connection of HTTP/2                  | the connection ends after two pings unanswered   |
 //! | has one alive, and no request on it              | it is told to go after `head_wait_max`, and ends |
@@ -298,13 +299,14 @@ async fn of_http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let service = service_fn(move |request: Request<Incoming>| {
         let request = request.map(|body| Drained::new(body, told.clone()));
         let (one, answering) = (counted.begin(), service.call(request));
-        async move { answering.await.map(|answer| answer.map(|body| Body::new(Answer { body, _one: one }))) }
+        async move { answering.await.map(|answer| answer.map(|body| Body::new(Answer { body, one }))) }
     });
     let mut serving = pin!(builder.serve_connection(stream, service));
     tokio::select! {
         ended = serving.as_mut() => return ended,
         () = asked(&mut stopping) => {}
         () = requests.none_for(bounds.head_wait_max) => {}
+        () = requests.untaken_for(bounds.write_wait_max) => return Ok(()),
     }
     // Requests on their way are still answered: the client learns which was the last that counts, and sends others elsewhere.
     serving.as_mut().graceful_shutdown();
@@ -312,6 +314,7 @@ async fn of_http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         ended = serving.as_mut() => ended,
         // One that has not even greeted does not hear it.
         () = requests.none_for(bounds.head_wait_max) => Ok(()),
+        () = requests.untaken_for(bounds.write_wait_max) => Ok(()),
         () = async {
             asked(&mut stopping).await;
             requests.none_for(LAST_WORD).await;

@@ -121,6 +121,21 @@ async fn inflated_bytes_are_held_and_a_body_without_room_is_told_to_come_again()
 }
 
 #[tokio::test]
+async fn what_an_inflating_body_grows_by_is_held_too() {
+    let text = vec![b'x'; (1 << 20) + 100];
+    let budget = Budget::new("a test", 8 << 20);
+    let held = Held::none(&budget, &budget);
+    let raw = read(&encoded("gzip"), Body::from(gzip(&text)), bounds(4 << 20), held).await.unwrap();
+    let (bytes, held) = raw.inflate().unwrap();
+    assert!(bytes == text && bytes.capacity() <= held.bytes(), "{} for {}", held.bytes(), bytes.capacity());
+    assert!(held.bytes() < text.len() + (128 << 10), "and no more: {}", held.bytes());
+    // The list has 1 MiB before it grows, and one that grows by itself takes 2 then.
+    let small = Budget::new("a test", (1 << 20) + (512 << 10));
+    let refused = inflated("gzip", gzip(&text), 4 << 20, Held::none(&small, &budget)).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::Busy);
+}
+
+#[tokio::test]
 async fn lengths_are_bounded_as_they_are_announced_and_as_they_come() {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("99999999999"));

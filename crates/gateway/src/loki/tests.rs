@@ -145,6 +145,20 @@ async fn a_push_is_durable_when_it_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_label_in_json_that_is_no_text_is_replaced_and_costs_no_push() {
+    let store = in_memory();
+    let gateway = start(options(vec![support::stream("loki", &store)])).await;
+    let body =
+        b"{\"streams\":[{\"stream\":{\"a\":\"\\ud800\",\"b\xff\":\"c\xff\"},\"values\":[[\"1\",\"x\\udc00\",{\"\\ud800\":\"y\"}]]}]}";
+    let json = [("Content-Type", "application/json")];
+    let (status, _, text) = gateway.send("/loki/api/v1/push", &json, body).await;
+    assert_eq!(status, 204, "{text}");
+    gateway.stop().await.unwrap();
+    let expected = "{\"timestamp\":\"1\",\"line\":\"x\u{fffd}\",\"labels\":{\"a\":\"\u{fffd}\",\"b\u{fffd}\":\"c\u{fffd}\"},\"metadata\":{\"\u{fffd}\":\"y\"}}";
+    assert_eq!(records(&store).await, [expected]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_comes_slowly_is_asked_for_again_by_all_whose_senders_drop_what_408_refused() {
     let limits =
         crate::Limits { body_wait_max: std::time::Duration::from_millis(50), ..crate::support::limits() };

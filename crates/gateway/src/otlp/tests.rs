@@ -355,6 +355,18 @@ async fn what_is_left_out_of_a_request_in_json_is_told_in_json() {
     assert_eq!(records(&store).await, [logs(&["a"])]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_text_in_json_that_is_none_is_replaced_and_costs_no_row() {
+    let store = in_memory();
+    let gateway = gateway(&store).await;
+    let mut request = in_json(&["a", "b@", "c~"]).replace('@', "\\ud800").into_bytes();
+    request.iter_mut().filter(|byte| **byte == b'~').for_each(|byte| *byte = 0xff);
+    let (status, _, answer) = gateway.send("/v1/logs", &[JSON], &request).await;
+    assert_eq!((status, answer.as_str()), (200, "{}"));
+    gateway.stop().await.unwrap();
+    assert_eq!(records(&store).await, [logs(&["a", "b\u{fffd}", "c\u{fffd}"])]);
+}
+
 /// What is taken of a request, and whether rows of it were left out.
 fn taken(form: Form, body: &[u8]) -> Result<(Vec<Vec<u8>>, bool), Refusal> {
     let mut rows = Rows::new(5, roomy(), body.len())?;

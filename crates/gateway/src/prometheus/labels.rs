@@ -3,6 +3,8 @@
 //! Owns their bounds, and what makes labels good. Does not own the escapes of JSON (`gateway::quoting`), nor the labels of Loki
 //! (`loki::labels`). Nothing is copied before a record is written.
 
+use std::collections::BTreeSet;
+
 use crate::quoting::{quote, quoted_bytes};
 use crate::refusal::Refusal;
 use crate::wire::{Fields, Value, varint};
@@ -100,7 +102,17 @@ pub(super) fn fault(labels: &mut [Pair<'_>]) -> Option<&'static str> {
     if labels.first().is_some_and(|(name, _)| name.is_empty()) {
         return Some("it has a label without a name");
     }
-    labels.windows(2).any(|pair| pair[0].0 == pair[1].0).then_some("it has a label twice")
+    let is_twice = labels.windows(2).any(|pair| pair[0].0 == pair[1].0) || meet_once_replaced(labels);
+    is_twice.then_some("it has a label twice")
+}
+
+/// Whether two names are the same text once what is not UTF-8 in them is replaced, which they are in a record.
+fn meet_once_replaced(labels: &[Pair<'_>]) -> bool {
+    if labels.iter().all(|(name, _)| std::str::from_utf8(name).is_ok()) {
+        return false;
+    }
+    let mut seen = BTreeSet::new();
+    !labels.iter().all(|(name, _)| seen.insert(String::from_utf8_lossy(name)))
 }
 
 /// Appends labels as a JSON object.
@@ -121,3 +133,6 @@ pub(super) fn object<'a>(out: &mut Vec<u8>, labels: impl Iterator<Item = &'a Pai
 pub(super) fn object_bytes(labels: &[Pair<'_>]) -> usize {
     2 + labels.iter().map(|(name, value)| quoted_bytes(name) + quoted_bytes(value) + 2).sum::<usize>()
 }
+
+#[cfg(test)]
+mod tests;

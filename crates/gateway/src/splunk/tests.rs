@@ -55,6 +55,19 @@ async fn lines_have_what_the_query_says_of_them() {
     assert_eq!(records(&store).await, all);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_that_is_no_text_is_replaced_and_costs_no_other_one() {
+    let store = in_memory();
+    let gateway = start(options(vec![support::stream("splunk", &store)])).await;
+    let body = b"{\"event\":\"a\"}{\"event\":\"b\xff\"}{\"event\":\"\\ud800\",\"\\udc00\":1}";
+    let (status, _, text) = gateway.send(EVENT, &[], body).await;
+    assert_eq!(status, 200, "{text}");
+    gateway.stop().await.unwrap();
+    let expected =
+        ["{\"event\":\"a\"}", "{\"event\":\"b\u{fffd}\"}", "{\"event\":\"\\ufffd\",\"\\ufffd\":1}"];
+    assert_eq!(records(&store).await, expected);
+}
+
 #[test]
 fn a_request_is_sent_again_as_long_as_that_may_help() {
     use crate::{Kind, Refusal};

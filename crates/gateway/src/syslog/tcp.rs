@@ -1,7 +1,8 @@
 //! Syslog in connections.
 //!
 //! Owns the bounds on connections and on their time and memory. Does not own where a message ends (`syslog::frames`), nor connections of
-//! HTTP (`listener`). A connection whose messages find no room is not read, so its sender waits.
+//! HTTP (`listener`). A connection whose messages find no room is not read, so its sender waits. At a stop, what has come before is still taken: no sender
+//! notices that it was not, and sends it again.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::feeder::{Feeder, ROOM_PAUSE};
 use super::frames::Frames;
 use super::{Sink, asked_to_stop};
+use crate::budget::Held;
 
 /// Pause after the operating system refused a connection, most often for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -28,6 +30,12 @@ const PROBE_AFTER: Duration = Duration::from_secs(60);
 const ROOM_BYTES_MIN: usize = 2 << 10;
 /// Room that is given back once nothing is in it.
 const ROOM_BYTES_KEPT: usize = 16 << 10;
+/// The longest wait for bytes that have come before a stop: the runtime may not have heard of them yet.
+const LAST_READ: Duration = Duration::from_millis(100);
+/// How long a connection is read on at a stop, and how much of it: more than a kernel keeps for one.
+const LAST_TIME: Duration = Duration::from_secs(1);
+/// See [`LAST_TIME`].
+const LAST_BYTES_MAX: usize = 16 << 20;
 
 /// Accepts connections until it is stopped; ends when they have.
 pub(super) async fn serve(
@@ -41,6 +49,23 @@ pub(super) async fn serve(
     let open = gauge!("forebay_gateway_syslog_connections", "stream" => sink.stream.name.clone(), "transport" => sink.transport);
     let mut connections = JoinSet::new();
     let asked = stopping.clone();
+    let take = |connections: &mut JoinSet<()>, stream: TcpStream, peer: SocketAddr| match Arc::clone(&places)
+        .try_acquire_owned()
+    {
+        Ok(place) => {
+            let (tls, sink, asked) = (tls.clone(), sink.clone(), asked.clone());
+            connections.spawn(async move {
+                connection(stream, peer, tls, sink, asked).await;
+                drop(place);
+            });
+            open.set(connections.len() as f64);
+        }
+        Err(_) => {
+            counter!("forebay_gateway_syslog_turned_away_total", "stream" => sink.stream.name.clone(), "transport" => sink.transport)
+                .increment(1);
+            tracing::warn!(%peer, connections_max, "the limit of connections is reached; a syslog connection was closed");
+        }
+    };
     loop {
         let accepted = tokio::select! {
             () = asked_to_stop(&mut stopping) => break,
@@ -51,30 +76,31 @@ pub(super) async fn serve(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => match Arc::clone(&places).try_acquire_owned() {
-                Ok(place) => {
-                    let (tls, sink, asked) = (tls.clone(), sink.clone(), asked.clone());
-                    connections.spawn(async move {
-                        connection(stream, peer, tls, sink, asked).await;
-                        drop(place);
-                    });
-                    open.set(connections.len() as f64);
-                }
-                Err(_) => {
-                    counter!("forebay_gateway_syslog_turned_away_total", "stream" => sink.stream.name.clone(), "transport" => sink.transport)
-                        .increment(1);
-                    tracing::warn!(%peer, connections_max, "the limit of connections is reached; a syslog connection was closed");
-                }
-            },
+            Ok((stream, peer)) => take(&mut connections, stream, peer),
             Err(error) => {
                 tracing::warn!(%error, "a syslog connection could not be accepted; trying again");
                 sleep(ACCEPT_PAUSE).await;
             }
         }
     }
-    drop(listener);
+    // Who has connected before has sent messages as well. The system is asked itself, for what it has told of is older.
+    match listener.into_std() {
+        Err(error) => tracing::warn!(%error, "syslog connections that wait are not read"),
+        Ok(listener) => waiting(&listener, connections_max)
+            .for_each(|(stream, peer)| take(&mut connections, stream, peer)),
+    }
     while connections.join_next().await.is_some() {}
     open.set(0.0);
+}
+
+/// The connections that wait to be accepted, so many at the most.
+fn waiting(listener: &std::net::TcpListener, most: usize) -> impl Iterator<Item = (TcpStream, SocketAddr)> {
+    let accepted = std::iter::from_fn(|| listener.accept().ok()).take(most);
+    accepted.filter_map(|(stream, peer)| {
+        let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+        let stream = stream.inspect_err(|error| tracing::debug!(%error, "a connection was lost")).ok()?;
+        Some((stream, peer))
+    })
 }
 
 async fn connection(
@@ -121,7 +147,7 @@ pub(super) async fn receive(
     let message_time_max = sink.message_time_max;
     let mut feeder = Feeder::new(sink);
     let mut until = None;
-    let is_whole = loop {
+    let (is_whole, is_stopped) = loop {
         let mut has_taken = false;
         while let Some(frame) = frames.next() {
             has_taken = true;
@@ -138,20 +164,15 @@ pub(super) async fn receive(
             Some(until) if !has_taken => Some(until),
             _ => Some(Instant::now() + message_time_max),
         };
-        let free = frames.buffer.capacity() - frames.buffer.len();
-        if free < ROOM_BYTES_MIN / 2 {
-            let more = frames.buffer.len().max(ROOM_BYTES_MIN);
-            if held.take(more).is_err() {
-                tokio::select! {
-                    () = asked_to_stop(&mut stopping) => break false,
-                    () = feeder.appended() => {}
-                    () = sleep(ROOM_PAUSE) => {}
-                }
-                // Its sender is not late: it is not read.
-                until = None;
-                continue;
+        if !make_room(&mut frames, &mut held) {
+            tokio::select! {
+                () = asked_to_stop(&mut stopping) => break (false, true),
+                () = feeder.appended() => {}
+                () = sleep(ROOM_PAUSE) => {}
             }
-            frames.buffer.reserve_exact(more);
+            // Its sender is not late: it is not read.
+            until = None;
+            continue;
         }
         let late = async {
             match until {
@@ -161,20 +182,24 @@ pub(super) async fn receive(
         };
         tokio::select! {
             read = stream.read_buf(&mut frames.buffer) => match read {
-                Ok(0) => break true,
+                Ok(0) => break (true, false),
                 Ok(_) => {}
                 Err(error) => {
                     tracing::debug!(peer, %error, "a connection of syslog broke off");
-                    break false;
+                    break (false, false);
                 }
             },
             () = feeder.appended() => {}
             () = late => {
                 tracing::warn!(peer, "a message of syslog did not end in time, so its connection ends");
-                break false;
+                break (false, false);
             }
-            () = asked_to_stop(&mut stopping) => break false,
+            () = asked_to_stop(&mut stopping) => break (false, true),
         }
+    };
+    let is_whole = match is_stopped {
+        true => take_last(&mut stream, &mut frames, (&mut feeder, &mut held), peer).await,
+        false => is_whole,
     };
     while let Some(frame) = frames.next() {
         feeder.push_when_room(frame, peer).await;
@@ -184,4 +209,45 @@ pub(super) async fn receive(
     }
     drop(frames);
     feeder.finish().await;
+}
+
+/// Makes room for what comes next; false if there is none.
+fn make_room(frames: &mut Frames, held: &mut Held) -> bool {
+    let free = frames.buffer.capacity() - frames.buffer.len();
+    if free >= ROOM_BYTES_MIN / 2 {
+        return true;
+    }
+    let more = frames.buffer.len().max(ROOM_BYTES_MIN);
+    let is_held = held.take(more).is_ok();
+    if is_held {
+        frames.buffer.reserve_exact(more);
+    }
+    is_held
+}
+
+/// Takes what has come before a stop, within bounds; true if the connection has ended then.
+async fn take_last(
+    stream: &mut (impl AsyncRead + Unpin),
+    frames: &mut Frames,
+    (feeder, held): (&mut Feeder, &mut Held),
+    peer: &str,
+) -> bool {
+    let until = Instant::now() + LAST_TIME;
+    let mut left = LAST_BYTES_MAX;
+    while left > 0 && Instant::now() < until {
+        while let Some(frame) = frames.next() {
+            feeder.push_when_room(frame, peer).await;
+        }
+        feeder.start();
+        frames.compact();
+        if !make_room(frames, held) {
+            return false;
+        }
+        match timeout(LAST_READ, stream.read_buf(&mut frames.buffer)).await {
+            Ok(Ok(0)) => return true,
+            Ok(Ok(read)) => left = left.saturating_sub(read),
+            Ok(Err(_)) | Err(_) => return false,
+        }
+    }
+    false
 }

@@ -271,6 +271,54 @@ async fn a_message_that_does_not_end_in_time_is_taken_as_it_is() {
     assert_eq!((&found[1]["message"], &found[1]["truncated"]), (&json!("begun"), &json!(true)));
 }
 
+/// Messages that have come, each in a piece of its own, on a connection that stays.
+struct Come(u32);
+
+impl tokio::io::AsyncRead for Come {
+    fn poll_read(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+        buffer: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        if self.0 == 0 {
+            return std::task::Poll::Pending;
+        }
+        self.0 -= 1;
+        buffer.put_slice(b"<14>come\n");
+        std::task::Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_come_over_tcp_before_a_stop_is_taken() {
+    let store = in_memory();
+    let server =
+        Server::open(options(vec![support::stream("syslog", &store)]), support::runtime()).await.unwrap();
+    let stream = server.gate().streams().next().unwrap().clone();
+    let sink = Sink {
+        gate: server.gate(),
+        stream,
+        message_bytes_max: 1_000,
+        message_time_max: NEVER,
+        transport: "tcp",
+    };
+    let (_stopping, asked) = watch::channel(true);
+    tcp::receive(Come(50), "peer", sink, asked).await;
+    assert_eq!(found(&store).await.len(), 50);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_connected_before_a_stop_is_read() {
+    let store = in_memory();
+    let gateway = start(&store, vec![TCP], 32 << 20).await;
+    // Without a pause in which the gateway could accept it.
+    let mut tcp = std::net::TcpStream::connect(gateway.addresses[0]).unwrap();
+    std::io::Write::write_all(&mut tcp, b"<14>early\n").unwrap();
+    gateway.stop().await;
+    let found = found(&store).await;
+    assert_eq!((found.len(), &found[0]["message"]), (1, &json!("early")));
+}
+
 /// The beginning of a message, behind which others take all room of the stream, and its rest in small pieces.
 struct Crowded {
     others: Arc<Mutex<Option<Held>>>,

@@ -399,6 +399,52 @@ async fn a_request_of_http_2_may_take_longer_than_its_connection_may_rest() {
     assert!(rest(&mut stream).await.contains("slowly done"));
 }
 
+/// What a client of HTTP/2 says first that lets no byte of an answer's body come.
+const GREETING_WITHOUT_WINDOW: &[u8] =
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\0";
+
+/// The kinds of the frames that come until the server closes, of a client that answers pings.
+async fn frames_to_end(stream: &mut TcpStream) -> Vec<u8> {
+    let mut kinds = Vec::new();
+    loop {
+        let mut head = [0; 9];
+        if stream.read_exact(&mut head).await.is_err() {
+            return kinds;
+        }
+        let mut content = vec![0; usize::from(head[1]) * 256 + usize::from(head[2])];
+        if stream.read_exact(&mut content).await.is_err() {
+            return kinds;
+        }
+        kinds.push(head[3]);
+        if (head[3], head[4]) == (6, 0) {
+            let pong = [&[0, 0, 8, 6, 1, 0, 0, 0, 0][..], &content].concat();
+            // The server may have closed.
+            let _ = stream.write_all(&pong).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_of_http_2_that_opens_no_window_for_its_answer_loses_its_place() {
+    let bounds = Bounds { write_wait_max: Duration::from_millis(300), ..bounds() };
+    for is_stopped in [false, true] {
+        let running = start_http2(hello(), bounds).await;
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(&[GREETING_WITHOUT_WINDOW, ASK_HTTP2].concat()).await.unwrap();
+        let mut before = Vec::new();
+        if is_stopped {
+            before = frames_to_head(&mut stream, 1).await;
+            running.stop.send(()).unwrap();
+        }
+        let ended = tokio::time::timeout(NEVER, frames_to_end(&mut stream));
+        let kinds = [before, ended.await.expect("the server closes")].concat();
+        assert!(kinds.contains(&1) && !kinds.contains(&0), "a head and no body: {kinds:?}");
+        if is_stopped {
+            tokio::time::timeout(NEVER, running.served).await.expect("it ends").unwrap().unwrap();
+        }
+    }
+}
+
 #[tokio::test]
 async fn who_has_connected_before_a_stop_is_answered() {
     // Which of the two the server meets first is left to chance.
@@ -418,7 +464,8 @@ async fn who_has_connected_before_a_stop_is_answered() {
 
 #[tokio::test]
 async fn a_stop_does_not_wait_for_a_greeting_or_for_a_head() {
-    for said in [&b"P"[..], b"PRI * HT", GREETING, b"GET / HTTP/1.1\r\nHost: loc"] {
+    let later = [ASK, b"GET / HTTP/1.1\r\nHost: loc"].concat();
+    for said in [&b"P"[..], b"PRI * HT", GREETING, b"GET / HTTP/1.1\r\nHost: loc", &later] {
         // It waits for a head ten times as long as this test for the end.
         let running = start_http2(hello(), bounds()).await;
         let mut stream = TcpStream::connect(running.address).await.unwrap();

@@ -51,26 +51,29 @@ pub(super) fn answers(questions: Body, answer: fn(&[u8]) -> Vec<u8>) -> Response
     response(Body::new(StreamBody::new(messages)))
 }
 
-/// A call that is told at once how a service is, and once more when the gateway takes no more requests, which ends it.
+/// A call that is told at once how a service is, and again when that changes, until the gateway takes no more requests, which ends it.
 pub(super) fn watch(gate: Gate, is_known: bool) -> Response {
     let messages = stream::unfold((gate, Watch::First), move |(gate, at)| async move {
-        let now = |gate: &Gate| match gate.is_ready() {
-            true if is_known => SERVING,
-            true => SERVICE_UNKNOWN,
-            false => NOT_SERVING,
+        let now = |gate: &Gate| match (gate.is_ready(), is_known) {
+            (false, _) => NOT_SERVING,
+            (true, false) => SERVICE_UNKNOWN,
+            (true, true) if gate.is_serving() => SERVING,
+            // A pipeline that requests go to has not begun to read.
+            (true, true) => NOT_SERVING,
         };
-        let (said, next) = match at {
-            Watch::First => (now(&gate), Watch::Later),
-            Watch::Later => {
-                while gate.is_ready() {
+        match at {
+            Watch::First => {}
+            Watch::Later(said) => {
+                while gate.is_ready() && now(&gate) == said {
                     tokio::time::sleep(WATCH_EVERY).await;
                 }
-                (NOT_SERVING, Watch::Last)
             }
             Watch::Last => return Some((frame_of(Next::End(OK)), (gate, Watch::Done))),
             Watch::Done => return None,
-        };
-        let next = if said == NOT_SERVING { Watch::Last } else { next };
+        }
+        let said = now(&gate);
+        let is_last = said == NOT_SERVING && !gate.is_ready();
+        let next = if is_last { Watch::Last } else { Watch::Later(said) };
         Some((frame_of(Next::Message(vec![0x08, said])), (gate, next)))
     });
     response(Body::new(StreamBody::new(messages)))
@@ -79,7 +82,8 @@ pub(super) fn watch(gate: Gate, is_known: bool) -> Response {
 /// What a watcher is told next.
 enum Watch {
     First,
-    Later,
+    /// What differs from this.
+    Later(u8),
     Last,
     Done,
 }

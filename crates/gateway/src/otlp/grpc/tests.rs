@@ -2,11 +2,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::http::Request;
+use dataflow::{Partition, ReadFrom, Source as _};
 use tokio::net::TcpStream;
 
 use super::super::tests::{a_stream, field, logs, partial_of, records};
 use super::*;
-use crate::options::Limits;
+use crate::direct::{Direct, DirectSource};
+use crate::options::{Fills, Limits, StreamOptions};
 use crate::support::{NEVER, in_memory, limits, options, roomy, start};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
@@ -223,6 +225,35 @@ async fn who_watches_health_is_told_at_once_and_when_the_gateway_stops() {
         let told = [frame::framed(&[0x08, first]), frame::framed(&[0x08, NOT_SERVING])].concat();
         assert_eq!((called.code(), called.body), (0, told));
     }
+}
+
+/// The next message of an answer; empty for what is none.
+async fn next_of(body: &mut Body) -> Vec<u8> {
+    let frame = tokio::time::timeout(NEVER, body.frame()).await.expect("news").expect("it goes on").unwrap();
+    frame.into_data().map(|data| data.to_vec()).unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_watches_health_is_told_when_the_pipeline_begins_to_read() {
+    let direct = Direct::new("otlp_logs");
+    let fills = Fills::Pipeline(direct.clone());
+    let of_logs = a_stream("otlp_logs", Signal::Logs, &in_memory());
+    let gateway = start(options(vec![StreamOptions { fills, ..of_logs }])).await;
+    let mut body = stream::watch(gateway.gate.clone(), true).into_body();
+    assert_eq!(next_of(&mut body).await, frame::framed(&[0x08, NOT_SERVING]));
+    let from = ReadFrom {
+        partition: Partition::new("otlp_logs", 0),
+        identity: String::new(),
+        next: 0,
+        leader_epoch: dataflow::block::NO_LEADER_EPOCH,
+    };
+    let _reader = DirectSource::new(direct).read(vec![from]).await.expect("it can be read");
+    assert_eq!(next_of(&mut body).await, frame::framed(&[0x08, SERVING]));
+    gateway.gate.drain();
+    assert_eq!(next_of(&mut body).await, frame::framed(&[0x08, NOT_SERVING]));
+    assert_eq!(next_of(&mut body).await, Vec::<u8>::new(), "the trailers");
+    assert!(body.frame().await.is_none(), "and the end");
+    gateway.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
