@@ -9,7 +9,7 @@
 //! | partition                  | a partition of a topic; a topic without partitions is one                                |
 //! | position                   | ledger, entry, index in the batch (`place`)                                              |
 //! | identity                   | none: a cluster never gives a ledger's number twice, so the position itself tells        |
-//! | topic deleted              | refused, once brokers have said so for some seconds                                      |
+//! | topic or partition deleted | refused, once brokers have said so for some seconds                                      |
 //! | topic made anew, truncated, ledger deleted | refused: a read begins with the newest entry that was read before, which must come first |
 //! | ledger deleted while it is read | refused: before the first message of another ledger, the newest entry of the one before must still be held |
 //! | topic unloaded, broker away | looked up again; `Away` every few seconds meanwhile, for ever                           |
@@ -65,8 +65,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
+use dataflow::source::first_record;
 use dataflow::{
-    Partition, PartitionStart, Position, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault, Streams,
+    Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Runtime, Source, SourceError,
+    SourceFault, Streams,
 };
 
 use crate::thread;
@@ -75,6 +77,7 @@ use crate::token::TokenError;
 pub use crate::token::{Issuer, IssuerOptions, TokenSource};
 use address::Address;
 use client::{Client, Topic, Unanswered};
+use errors::Trouble;
 pub use schema::{BrokerSchema, SchemaClient, SchemaKind};
 
 /// The name by which a topic is known in a journal, `tenant/namespace/topic`: without its domain, and in `public/default` if it names no
@@ -89,6 +92,10 @@ pub fn topic_name(name: &str) -> Result<String, String> {
 /// Looks for a missing topic or partition, all together about five seconds.
 const LOOKS_MAX: u32 = 10;
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+/// How often a read of one record may say that its brokers are away, which it does every five seconds: that its position is not held is known only once
+/// it was asked for some times.
+const RECORD_AWAY_MAX: u32 = 3;
 
 /// Where a pipeline that has never read a partition begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,15 +272,26 @@ impl Shared {
         Ok(named(&topics))
     }
 
-    fn partitions(&self) -> Result<Result<Vec<PartitionStart>, Lacks>, SourceError> {
+    /// What there is to read. A partition that its topic lists, and no broker knows, counts as a missing topic; only the last look leaves it out. It was
+    /// deleted by itself, and whoever reads it is told.
+    fn partitions(&self, is_last: bool) -> Result<Result<Vec<PartitionStart>, Lacks>, SourceError> {
         let topics = match self.topics()? {
             Ok(topics) => topics,
             Err(lacks) => return Ok(Err(lacks)),
         };
         let mut starts = Vec::new();
         for (partition, name) in named(&topics) {
-            let range = self.client.range(&name, self.options.start);
-            let (next, first) = range.map_err(|error| error.error().at(&partition))?;
+            let (next, first) = match self.client.range(&name, self.options.start) {
+                Ok(range) => range,
+                Err(Unanswered::Trouble(Trouble::Missing(why))) => {
+                    if !is_last || !topics[&*partition.stream].is_partitioned {
+                        return Ok(Err(Lacks(partition.stream.to_string())));
+                    }
+                    tracing::warn!(%partition, why, "pulsar: the topic lists a partition that does not exist; it is not read");
+                    continue;
+                }
+                Err(error) => return Err(error.error().at(&partition)),
+            };
             starts.push(PartitionStart {
                 partition,
                 identity: String::new(),
@@ -285,16 +303,35 @@ impl Shared {
         Ok(Ok(starts))
     }
 
-    /// Each of `what` by a question about a partition.
+    /// The answer to a question about each partition, and whether all exist. One that was deleted by itself is left out, as by [`partitions`](Self::partitions).
     fn each<T>(
         &self,
         question: impl Fn(&Client, &str) -> Result<T, Unanswered>,
-    ) -> Result<Vec<(Partition, T)>, SourceError> {
-        let answered = |(partition, name): (Partition, String)| match question(&self.client, &name) {
-            Ok(answer) => Ok((partition, answer)),
-            Err(error) => Err(error.error().at(&partition)),
-        };
-        self.all(SourceFault::Away)?.into_iter().map(answered).collect()
+    ) -> Result<(Vec<(Partition, T)>, bool), SourceError> {
+        let (mut answers, mut all_exist) = (Vec::new(), true);
+        for (partition, name) in self.all(SourceFault::Away)? {
+            match question(&self.client, &name) {
+                Ok(answer) => answers.push((partition, answer)),
+                Err(Unanswered::Trouble(Trouble::Missing(_))) => all_exist = false,
+                Err(error) => return Err(error.error().at(&partition)),
+            }
+        }
+        Ok((answers, all_exist))
+    }
+
+    /// How far each partition was acknowledged. What is left out is not held against the journal, so a partition is looked for again before that.
+    fn acknowledged(
+        &self,
+        pause: impl Fn(Duration),
+    ) -> Result<Vec<(Partition, Option<Position>)>, SourceError> {
+        for _ in 1..LOOKS_MAX {
+            let (answers, all_exist) = self.each(Client::acknowledged)?;
+            if all_exist {
+                return Ok(answers);
+            }
+            pause(LOOK_AGAIN_AFTER);
+        }
+        Ok(self.each(Client::acknowledged)?.0)
     }
 
     fn read(&self, from: Vec<ReadFrom>) -> Result<reader::PulsarReader, SourceError> {
@@ -381,16 +418,17 @@ impl Source for PulsarSource {
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
         // A topic that was just created is not known to every broker at once.
         for _ in 1..LOOKS_MAX {
-            if let Ok(starts) = self.ask(Shared::partitions).await? {
+            if let Ok(starts) = self.ask(|shared| shared.partitions(false)).await? {
                 return Ok(starts);
             }
             self.shared.runtime.sleep(LOOK_AGAIN_AFTER).await;
         }
-        self.ask(Shared::partitions).await?.map_err(|lacks| lacks.error(SourceFault::Config))
+        let last = self.ask(|shared| shared.partitions(true)).await?;
+        last.map_err(|lacks| lacks.error(SourceFault::Config))
     }
 
     async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
-        self.ask(|shared| shared.each(Client::end)).await
+        self.ask(|shared| Ok(shared.each(Client::end)?.0)).await
     }
 
     async fn behind(&self, from: &[(Partition, Position)]) -> Result<Vec<(Partition, u64)>, SourceError> {
@@ -412,6 +450,18 @@ impl Source for PulsarSource {
         Ok(Box::new(self.ask(move |shared| shared.read(from)).await?))
     }
 
+    async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
+        let position = at.next;
+        let mut reader = self.read(vec![at]).await?;
+        for _ in 0..RECORD_AWAY_MAX {
+            match first_record(&mut *reader, position).await {
+                Err(error) if error.fault == SourceFault::Away => {}
+                result => return result,
+            }
+        }
+        first_record(&mut *reader, position).await
+    }
+
     async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         let positions: BTreeMap<Partition, Position> = positions.iter().cloned().collect();
         self.ask(move |shared| {
@@ -430,7 +480,7 @@ impl Source for PulsarSource {
     }
 
     async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
-        let published = self.ask(|shared| shared.each(Client::acknowledged)).await?;
+        let published = self.ask(|shared| shared.acknowledged(thread::pause)).await?;
         Ok(published.into_iter().filter_map(|(partition, next)| Some((partition, next?))).collect())
     }
 }

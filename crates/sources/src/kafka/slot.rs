@@ -64,6 +64,13 @@ pub(super) fn check(from: &ReadFrom, topic: Option<&Topic>) -> Result<(), Source
             from.identity
         ));
     };
+    if lacks_id(from, topic) {
+        return refuse(format!(
+            "topic `{name}` was read under the id `{}`, and the brokers that answer name no id: they may be older than Kafka 2.8, as in a cluster \
+             that is being upgraded. Whether the topic is the same cannot be told; start the pipeline again once all brokers name ids",
+            from.identity
+        ));
+    }
     if is_another(from, topic) {
         return refuse(format!(
             "topic `{name}` was deleted and made anew: its id was `{}` and is `{}`, so its offsets stand for other records; \
@@ -83,13 +90,18 @@ pub(super) fn check(from: &ReadFrom, topic: Option<&Topic>) -> Result<(), Source
     Ok(())
 }
 
+/// Whether whoever answers knows no ids, though one was recorded.
+fn lacks_id(from: &ReadFrom, topic: &Topic) -> bool {
+    !from.identity.is_empty() && topic.id.is_empty()
+}
+
 /// Whether the topic is another one than was recorded. An empty identity was recorded from a cluster without topic ids; it cannot be compared.
 fn is_another(from: &ReadFrom, topic: &Topic) -> bool {
-    !from.identity.is_empty() && topic.id != from.identity
+    !from.identity.is_empty() && !topic.id.is_empty() && topic.id != from.identity
 }
 
 /// Checks all that is read against an answer: the first refusal, and whether it is final. Another id is, and comes first. What is not there may be
-/// unknown to the broker that answered: it has just started, or is behind.
+/// unknown to the broker that answered: it has just started, is behind, or is too old for ids.
 pub(super) fn refusal<'a>(
     read: impl Iterator<Item = &'a ReadFrom>,
     topics: &BTreeMap<String, Topic>,

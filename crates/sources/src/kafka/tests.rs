@@ -238,6 +238,24 @@ fn only_another_id_is_final_and_it_comes_before_what_a_broker_may_not_know() {
 }
 
 #[test]
+fn an_answer_without_an_id_is_not_that_of_another_topic() {
+    let topic = |id: &str| Topic { id: id.into(), partitions: vec![0], leaders: BTreeMap::new() };
+    let read = [ReadFrom {
+        partition: Partition::new("events", 0),
+        identity: "one".into(),
+        next: 5,
+        leader_epoch: NO_LEADER_EPOCH,
+    }];
+    let refused = |id: &str| slot::refusal(read.iter(), &BTreeMap::from([("events".to_owned(), topic(id))]));
+    assert!(refused("one").is_none());
+    assert!(refused("two").is_some_and(|(_, is_final)| is_final));
+    // A broker of a cluster that is being upgraded, or was taken back.
+    let (error, is_final) = refused("").expect("it cannot be told");
+    assert!(!is_final, "another broker may know it");
+    assert!(error.message.contains("name no id") && !error.message.contains("made anew"), "{error}");
+}
+
+#[test]
 fn a_start_refuses_a_partition_only_once_many_answers_in_a_row_lack_it() {
     type Looked = Result<BTreeMap<String, Topic>, Lacks>;
     let topics = |id: &str, count| -> Looked {

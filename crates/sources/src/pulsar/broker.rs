@@ -34,7 +34,7 @@ use frames::Next;
 
 /// Messages that a broker may send before it is told to send more. They are held by its own buffers and the sockets', for nothing is received
 /// while the caller is behind.
-const PERMITS: u64 = 100_000;
+const PERMITS: i64 = 100_000;
 /// A thread that has nothing to read looks for orders so often.
 const IDLE: Duration = Duration::from_millis(100);
 /// While blocks wait for room, the broker is shown so often that we live.
@@ -163,7 +163,7 @@ impl Broker {
                 connection.say(&Wire { kind: Kind::Ack as i32, ack, ..Wire::default() })?;
             }
             if needs_permits {
-                let permits = (PERMITS - lead.permits) as u32;
+                let permits = u32::try_from(PERMITS.saturating_sub(lead.permits)).unwrap_or(u32::MAX);
                 lead.permits = PERMITS;
                 let flow = Some(Flow { consumer, permits });
                 connection.say(&Wire { kind: Kind::Flow as i32, flow, ..Wire::default() })?;
@@ -188,11 +188,11 @@ impl Broker {
         for (partition, lead) in &mut self.leads {
             // An empty topic owes nothing, and neither does one that was not answered for.
             if lead.proof.is_some_and(|proof| proof != super::place::Proof::Any)
-                && lead.end.is_some_and(|end| end > 0)
+                && let Some(end) = lead.end.filter(|end| *end > 0)
             {
                 lead.looks += 1;
                 if lead.looks > LOOKS_MAX {
-                    overdue = Some((partition.clone(), lead::not_held(lead.slot.next, None)));
+                    overdue = Some((partition.clone(), lead::not_delivered(lead.slot.next, end)));
                 }
             }
         }

@@ -222,15 +222,11 @@ impl Client {
     pub(super) fn range(&self, name: &str, start: Start) -> Answer<(Position, Position)> {
         let route = self.route(name)?;
         self.at(&route, |connection| {
-            let consumer = subscribe(connection, self.look(name, Proof::Any, None))?;
-            let last = last(connection, consumer)?.0;
-            let Some(last) = last else {
-                close(connection, consumer)?;
-                return Ok((0, 0));
-            };
-            flow(connection, consumer, 1)?;
-            let (first, _) = delivered(connection, consumer)?;
-            close(connection, consumer)?;
+            let held = by_consumer(connection, self.look(name, Proof::Any, None), |connection, consumer| {
+                let Some(last) = last(connection, consumer)?.0 else { return Ok(None) };
+                Ok(Some((one(connection, consumer)?.0, last)))
+            })?;
+            let Some((first, last)) = held else { return Ok((0, 0)) };
             let next = match start {
                 Start::Earliest => first.position(),
                 Start::Latest => last.end(),
@@ -248,10 +244,7 @@ impl Client {
         last: Entry,
         time_ms: i64,
     ) -> Answer<Position> {
-        let consumer = subscribe(connection, self.look(name, Proof::Entry(last), None))?;
-        flow(connection, consumer, 1)?;
-        let (_, newest_ms) = delivered(connection, consumer)?;
-        close(connection, consumer)?;
+        let (_, newest_ms) = by_consumer(connection, self.look(name, Proof::Entry(last), None), one)?;
         if newest_ms < time_ms {
             return Ok(last.end());
         }
@@ -276,30 +269,28 @@ impl Client {
         age: u64,
         (last, time_ms): (Entry, i64),
     ) -> Answer<Entry> {
-        let consumer = subscribe(connection, self.look(name, Proof::Any, Some(age)))?;
-        let mut left = 0;
-        loop {
-            if left == 0 {
-                left = LOOKED_THROUGH;
-                flow(connection, consumer, left)?;
+        by_consumer(connection, self.look(name, Proof::Any, Some(age)), |connection, consumer| {
+            let mut left = 0;
+            loop {
+                if left == 0 {
+                    left = LOOKED_THROUGH;
+                    flow(connection, consumer, left)?;
+                }
+                let (entry, published_ms) = delivered(connection, consumer)?;
+                left -= 1;
+                if published_ms >= time_ms || entry >= last {
+                    return Ok(entry);
+                }
             }
-            let (entry, published_ms) = delivered(connection, consumer)?;
-            left -= 1;
-            if published_ms >= time_ms || entry >= last {
-                close(connection, consumer)?;
-                return Ok(entry);
-            }
-        }
+        })
     }
 
     /// Whether the entry before `found` was published at the time or later too: the broker's clock is ahead, and the look began too late.
     fn is_late(&self, connection: &mut Connection, name: &str, found: Entry, time_ms: i64) -> Answer<bool> {
         let Some(before) = found.entry.checked_sub(1) else { return Ok(false) };
         let before = Entry { entry: before, ..found };
-        let consumer = subscribe(connection, self.look(name, Proof::Entry(before), None))?;
-        flow(connection, consumer, 1)?;
-        let (entry, published_ms) = delivered(connection, consumer)?;
-        close(connection, consumer)?;
+        let (entry, published_ms) =
+            by_consumer(connection, self.look(name, Proof::Entry(before), None), one)?;
         // One that is not for consumers, or not held any more, is stepped over.
         Ok(entry < found && published_ms >= time_ms)
     }
@@ -308,9 +299,7 @@ impl Client {
     pub(super) fn end(&self, name: &str) -> Answer<Position> {
         let route = self.route(name)?;
         self.at(&route, |connection| {
-            let consumer = subscribe(connection, self.look(name, Proof::Any, None))?;
-            let (last, _) = last(connection, consumer)?;
-            close(connection, consumer)?;
+            let (last, _) = by_consumer(connection, self.look(name, Proof::Any, None), last)?;
             Ok(place::end(last))
         })
     }
@@ -321,14 +310,14 @@ impl Client {
         let route = self.route(name)?;
         let proof = Proof::of(next);
         self.at(&route, |connection| {
-            let consumer = subscribe(connection, self.look(name, proof, None))?;
-            let request = connection.number();
-            let stats = Some(StatsOf { request, consumer });
-            let command = Command { kind: Kind::ConsumerStats as i32, stats, ..Command::default() };
-            let answer = connection.ask(&command, &|| true, |command| {
-                command.stats_response.filter(|answer| answer.request == request)
+            let answer = by_consumer(connection, self.look(name, proof, None), |connection, consumer| {
+                let request = connection.number();
+                let stats = Some(StatsOf { request, consumer });
+                let command = Command { kind: Kind::ConsumerStats as i32, stats, ..Command::default() };
+                Ok(connection.ask(&command, &|| true, |command| {
+                    command.stats_response.filter(|answer| answer.request == request)
+                })?)
             })?;
-            close(connection, consumer)?;
             match answer.error {
                 None => Ok(answer.backlog.map(|backlog| backlog.saturating_sub(proof.entries(next)))),
                 Some(code) => Err(Unanswered::Trouble(errors::of(code, &answer.message.unwrap_or_default()))),
@@ -370,9 +359,7 @@ impl Client {
     pub(super) fn acknowledged(&self, name: &str) -> Answer<Option<Position>> {
         let route = self.route(name)?;
         self.at(&route, |connection| {
-            let consumer = subscribe(connection, self.own(name))?;
-            let (last, acknowledged) = last(connection, consumer)?;
-            close(connection, consumer)?;
+            let (last, acknowledged) = by_consumer(connection, self.own(name), last)?;
             Ok(acknowledged.filter(|entry| last.is_some_and(|last| *entry < last)).map(Entry::end))
         })
     }
@@ -412,7 +399,7 @@ impl Client {
     }
 
     /// Another address is asked next.
-    fn take_turn(&self) {
+    pub(super) fn take_turn(&self) {
         self.turn.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -449,6 +436,27 @@ impl Client {
 /// The name of a subscription that nobody else has, and that ends with its consumer.
 pub(super) fn reader_name(subscription: &str, runtime: &dyn Runtime) -> String {
     format!("{subscription}-reader-{:016x}", runtime.random() as u64)
+}
+
+/// Asks by a consumer of its own, and closes it whatever the answer is: the connection is kept, and the consumer would stay with it.
+fn by_consumer<T>(
+    connection: &mut Connection,
+    how: Subscribe,
+    question: impl FnOnce(&mut Connection, u64) -> Answer<T>,
+) -> Answer<T> {
+    let consumer = subscribe(connection, how)?;
+    match question(connection, consumer) {
+        Ok(answer) => {
+            close(connection, consumer)?;
+            Ok(answer)
+        }
+        Err(Unanswered::Trouble(trouble)) => match close(connection, consumer) {
+            Err(lost @ Unanswered::Lost(_)) => Err(lost),
+            // A broker that hands the topic over has closed it by itself.
+            Ok(()) | Err(Unanswered::Trouble(_)) => Err(Unanswered::Trouble(trouble)),
+        },
+        Err(lost @ Unanswered::Lost(_)) => Err(lost),
+    }
 }
 
 /// Subscribes, and gives the consumer's number.
@@ -495,6 +503,12 @@ fn last(connection: &mut Connection, consumer: u64) -> Answer<(Option<Entry>, Op
     let last = answer.map_err(|failure| Unanswered::Trouble(errors::of(failure.error, &failure.message)))?;
     let entry = |id: Option<MessageId>| id.as_ref().and_then(Entry::of);
     Ok((entry(last.id), entry(last.acknowledged)))
+}
+
+/// The first entry for a consumer, as [`delivered`] gives it.
+fn one(connection: &mut Connection, consumer: u64) -> Answer<(Entry, i64)> {
+    flow(connection, consumer, 1)?;
+    delivered(connection, consumer)
 }
 
 /// The next entry for a consumer, and when it was published. Waits for it as for any answer.

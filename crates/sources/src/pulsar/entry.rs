@@ -286,7 +286,9 @@ fn batch(
         if index < from || single.is_compacted_out {
             continue;
         }
-        let time_ms = time(single.event_time.max(metadata.event_time), metadata.publish_time);
+        // As clients read it: what the batch says is for messages that have no time of their own.
+        let event_time = if single.event_time == 0 { metadata.event_time } else { single.event_time };
+        let time_ms = time(event_time, metadata.publish_time);
         let properties = Properties { fields, field: 1 };
         push(block, at.entry_place(index), time_ms, payload, single.facts, properties)?;
         if block.is_full() {

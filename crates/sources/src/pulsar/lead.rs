@@ -20,6 +20,7 @@ use super::client::Topic;
 use super::errors::Trouble;
 use super::place::{self, Entry, INDEX_MAX, Proof};
 use super::schema::Naming;
+use super::topic;
 
 /// A partition that is read, wherever it is served.
 pub(super) struct Slot {
@@ -40,11 +41,17 @@ pub(super) struct Slot {
     crossing: Option<u64>,
     /// The entry that came garbled last, and how often it has.
     garbled: Option<(Entry, u32)>,
+    /// How often in a row its topic was said not to exist.
+    missed: u32,
+    /// Before which position messages were said not to be held, and how often in a row.
+    lacked: Option<(Position, u32)>,
     record_bytes_max: usize,
 }
 
 /// An entry that comes garbled so often is garbled where it is stored.
 const GARBLED_MAX: u32 = 4;
+/// A topic is deleted, and messages are not held, once so many answers in a row say so: a broker that was replaced, or is behind, may answer for the topic.
+pub(super) const LACKS_MAX: u32 = 10;
 
 impl Slot {
     /// A partition that is read from `from` on.
@@ -59,6 +66,8 @@ impl Slot {
             naming: None,
             crossing: None,
             garbled: None,
+            missed: 0,
+            lacked: None,
             record_bytes_max,
             name,
             from,
@@ -77,6 +86,19 @@ impl Slot {
         let before = self.garbled.filter(|(entry, _)| *entry == at).map_or(0, |(_, times)| times);
         self.garbled = Some((at, before + 1));
         before + 1 >= GARBLED_MAX
+    }
+
+    /// Takes note that its topic is said not to exist. True if that was said so often that it is so.
+    pub(super) fn is_deleted_for_good(&mut self) -> bool {
+        self.missed += 1;
+        self.missed >= LACKS_MAX
+    }
+
+    /// Takes note that what was read before `next` is said not to be held. True if that was said so often that it is so.
+    pub(super) fn is_lost_for_good(&mut self) -> bool {
+        let before = self.lacked.filter(|(next, _)| *next == self.next).map_or(0, |(_, times)| times);
+        self.lacked = Some((self.next, before + 1));
+        before + 1 >= LACKS_MAX
     }
 
     /// Begins a block of another ledger. The one before must have been taken.
@@ -129,8 +151,8 @@ pub(super) struct Lead {
     pub(super) subscribing: Option<u64>,
     /// What must come first, until it has.
     pub(super) proof: Option<Proof>,
-    /// Messages that the broker may send still.
-    pub(super) permits: u64,
+    /// Messages that the broker may send still; below 0 if an entry was of more than that, for it comes whole.
+    pub(super) permits: i64,
     /// The request for the newest entry that is under way.
     pub(super) asked: Option<u64>,
     /// The position after what had come when it was asked for, and when that was.
@@ -188,6 +210,17 @@ impl Lead {
         self.acknowledged = None;
         self.looks = 0;
         proof
+    }
+
+    /// An entry of so many messages has come. The broker counts all of them, whatever is done with it.
+    pub(super) fn spend(&mut self, messages: u64) {
+        self.permits = self.permits.saturating_sub(i64::try_from(messages).unwrap_or(i64::MAX));
+    }
+
+    /// The broker has the consumer, so the topic exists.
+    pub(super) fn has_consumer(&mut self) {
+        self.subscribing = None;
+        self.slot.missed = 0;
     }
 
     /// The consumer is gone, or was given up.
@@ -258,7 +291,10 @@ impl Lead {
                 position::shown(end),
                 place::shown(end)
             ))),
-            Some(_) if next == end && self.proof.is_none() => Standing::CaughtUp,
+            Some(_) if next == end && self.proof.is_none() => {
+                self.slot.lacked = None;
+                Standing::CaughtUp
+            }
             Some(_) => Standing::Behind,
         }
     }
@@ -333,8 +369,34 @@ pub(super) fn check(partition: &Partition, topic: Option<&Topic>) -> Result<(), 
     Ok(())
 }
 
+/// What must come first of a partition does not come, though its broker holds something.
+pub(super) fn not_delivered(next: Position, end: Position) -> Trouble {
+    Trouble::NotHeld(format!(
+        "what stands before position `{}` ({}) is not delivered, though the newest message ends at `{}` ({}): it is not held any more, or the \
+         brokers cannot read it from their storage",
+        position::shown(next),
+        place::shown(next),
+        position::shown(end),
+        place::shown(end)
+    ))
+}
+
+/// The words for a partition whose topic lists it, but which no broker knows any more; or for a topic without partitions.
+fn deleted(slot: &Slot, why: &str) -> String {
+    let partition = &slot.from.partition;
+    let way = match slot.name == topic::whole(&partition.stream) {
+        true => format!("--topic {}", partition.stream),
+        false => format!("--partition {partition}"),
+    };
+    format!(
+        "`{partition}` was deleted ({why}); to take it out of the pipeline, run `forebay forget FILE {way}`: what was read of it stays in the \
+         table"
+    )
+}
+
 /// The error by which the reading of a partition ends.
-pub(super) fn refusal(partition: &Partition, next: Position, trouble: Trouble) -> SourceError {
+pub(super) fn refusal(slot: &Slot, trouble: Trouble) -> SourceError {
+    let (partition, next) = (&slot.from.partition, slot.next);
     let (fault, message) = match trouble {
         Trouble::NotHeld(why) => (
             SourceFault::Refused,
@@ -352,9 +414,8 @@ pub(super) fn refusal(partition: &Partition, next: Position, trouble: Trouble) -
             ),
         ),
         Trouble::Denied(why) => (SourceFault::Config, format!("pulsar refuses: `{partition}`: {why}")),
-        Trouble::Moved(why) | Trouble::Missing(why) => {
-            (SourceFault::Away, format!("pulsar: `{partition}`: {why}"))
-        }
+        Trouble::Missing(why) => (SourceFault::Refused, deleted(slot, &why)),
+        Trouble::Moved(why) => (SourceFault::Away, format!("pulsar: `{partition}`: {why}")),
     };
     SourceError::new(fault, message).at(partition)
 }

@@ -189,16 +189,24 @@ impl Supervisor {
     }
 
     /// A partition that its broker does not return.
-    fn back(&mut self, slot: Slot, trouble: Trouble) -> Result<(), Stop> {
+    fn back(&mut self, mut slot: Slot, trouble: Trouble) -> Result<(), Stop> {
+        let is_final = match &trouble {
+            Trouble::Moved(_) => false,
+            // A topic that is gone as a whole shows when it is looked for.
+            Trouble::Missing(_) => slot.is_deleted_for_good(),
+            Trouble::NotHeld(_) => slot.is_lost_for_good(),
+            Trouble::Unreadable(_) | Trouble::Denied(_) => true,
+        };
         match trouble {
-            // A topic that is gone shows when it is looked for.
-            Trouble::Moved(why) | Trouble::Missing(why) => {
+            Trouble::Moved(why) | Trouble::Missing(why) | Trouble::NotHeld(why) if !is_final => {
                 let partition = slot.from.partition.clone();
                 self.waiting.push(slot);
+                // Another broker may know better who serves the topic.
+                self.client.take_turn();
                 self.look_within(AGAIN);
-                self.away(format!("pulsar: `{partition}`: {why}"))
+                self.away(format!("pulsar: `{partition}`: {why}; asking again"))
             }
-            trouble => Err(Stop::Failed(lead::refusal(&slot.from.partition, slot.next, trouble))),
+            trouble => Err(Stop::Failed(lead::refusal(&slot, trouble))),
         }
     }
 
@@ -260,7 +268,10 @@ impl Supervisor {
             let route = match self.route(&partition, &slot.name) {
                 Ok(route) => route,
                 Err(Unanswered::Trouble(trouble @ Trouble::Denied(_))) => {
-                    return Err(Stop::Failed(lead::refusal(&partition, slot.next, trouble)));
+                    return Err(Stop::Failed(lead::refusal(&slot, trouble)));
+                }
+                Err(Unanswered::Trouble(trouble @ Trouble::Missing(_))) if slot.is_deleted_for_good() => {
+                    return Err(Stop::Failed(lead::refusal(&slot, trouble)));
                 }
                 Err(error) => {
                     self.waiting.push(slot);

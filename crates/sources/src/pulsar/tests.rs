@@ -1,5 +1,4 @@
 use super::connection::Lost;
-use super::errors::Trouble;
 use super::*;
 
 #[test]

@@ -199,6 +199,7 @@ impl Broker {
                 continue;
             }
             if let Some(trouble) = errors::of(fetched.error, fetched.is_cut) {
+                let trouble = tried_again(&mut lead.slot, trouble);
                 self.hand_back(key, trouble)?;
                 continue;
             }
@@ -276,6 +277,16 @@ const SCRATCH_KEPT_MAX: usize = 16 << 20;
 /// True if no partition has a trouble that changes what is asked next.
 fn is_clean(answer: &Answer) -> bool {
     answer.partitions.iter().all(|p| errors::of(p.error, p.is_cut).is_none())
+}
+
+/// What a broker says that it cannot read is asked for again, as what comes garbled: its disk may have failed for a moment, or another leader has it whole.
+fn tried_again(slot: &mut Slot, trouble: Trouble) -> Trouble {
+    match trouble {
+        Trouble::Unreadable(why, _) if !slot.is_garbled_for_good() => {
+            Trouble::Moved(format!("{why}; it is asked for again"))
+        }
+        trouble => trouble,
+    }
 }
 
 /// Reads the records of one partition into blocks, and sends them.

@@ -7,6 +7,7 @@ use std::ops::Range;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{Event, Partition};
 
+use super::super::chunks;
 use super::super::connection::Connection;
 use super::super::entry::{self, EntryError};
 use super::super::errors::{self, Trouble};
@@ -45,7 +46,8 @@ impl Broker {
         let from = match lead.came(at) {
             Came::Read { from } => from,
             Came::Skip => {
-                lead.permits = lead.permits.saturating_sub(1);
+                // What cannot be read was read before, so its number matters little.
+                lead.spend(chunks::chunk(body).map_or(1, |says| says.messages.max(1)));
                 return Next::Nothing;
             }
             Came::Prove => return Next::Again(partition.clone()),
@@ -59,7 +61,7 @@ impl Broker {
         };
         match reading.came(at, body, from) {
             Ok(messages) => {
-                lead.permits = lead.permits.saturating_sub(messages);
+                lead.spend(messages);
                 tell_given_up(&mut lead.slot);
                 Next::Nothing
             }
@@ -83,7 +85,7 @@ impl Broker {
             Kind::Success => {
                 let request = command.success.unwrap_or_default().request;
                 if let Some(lead) = self.leads.values_mut().find(|lead| lead.subscribing == Some(request)) {
-                    lead.subscribing = None;
+                    lead.has_consumer();
                 }
                 Next::Nothing
             }
@@ -150,3 +152,6 @@ impl Broker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,13 +7,23 @@ use prost::Message as _;
 
 use super::super::frame;
 use super::super::messages::{
-    Connected, Delivery, Last, LookupResponse, Metadata, PROTOCOL_VERSION, Success,
+    Connected, Delivery, Last, LookupResponse, Metadata, PROTOCOL_VERSION, PartitionsResponse, Success,
 };
 use super::*;
+use crate::pulsar::PulsarSource;
 use crate::test_runtime::TestRuntime;
 
+#[derive(Clone)]
 struct Fake {
     port: u16,
+    /// Of its topic, as its metadata has them; 0 for a topic without partitions.
+    partitions: u32,
+    /// The end of the names of topics that it does not know.
+    lacks: Option<&'static str>,
+    /// It does not say what its newest entry is.
+    is_mute: bool,
+    /// Consumers that were not closed, over all connections.
+    open: Arc<AtomicUsize>,
     /// Of each entry of its one topic.
     published_ms: Vec<i64>,
     ahead_ms: i64,
@@ -38,9 +48,42 @@ fn serve(mut socket: TcpStream, fake: &Fake) -> Option<()> {
     }
 }
 
+/// A broker of a topic without partitions, and its port.
+fn fake(runtime: &Arc<dyn Runtime>, change: impl FnOnce(&mut Fake)) -> (u16, Fake) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let mut fake = Fake {
+        port,
+        partitions: 0,
+        lacks: None,
+        is_mute: false,
+        open: Arc::default(),
+        published_ms: vec![1; 3],
+        ahead_ms: 0,
+        runtime: runtime.clone(),
+    };
+    change(&mut fake);
+    let served = fake.clone();
+    std::thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            serve(socket, &served);
+        }
+    });
+    (port, fake)
+}
+
+fn options(port: u16) -> PulsarOptions {
+    let service = format!("pulsar://127.0.0.1:{port}");
+    PulsarOptions::new(&service, &["a/b/c".to_owned()], "s").expect("options")
+}
+
 fn answer(fake: &Fake, consumers: &mut BTreeMap<u64, usize>, asked: Command, out: &mut Vec<u8>) {
     let mut say = |kind: Kind, command: Command| frame::write(out, &Command { kind: kind as i32, ..command });
     let success = |request: u64| Command { success: Some(Success { request }), ..Command::default() };
+    let failure = |request: u64, error: i32| Command {
+        error: Some(Failure { request, error, message: "so it is".into() }),
+        ..Command::default()
+    };
     if asked.connect.is_some() {
         let connected = Connected {
             server_version: "fake".into(),
@@ -56,7 +99,20 @@ fn answer(fake: &Fake, consumers: &mut BTreeMap<u64, usize>, asked: Command, out
             ..LookupResponse::default()
         });
         say(Kind::LookupResponse, Command { lookup_response, ..Command::default() });
+    } else if let Some(asked) = asked.partitions {
+        let partitions_response = Some(PartitionsResponse {
+            partitions: Some(fake.partitions),
+            request: asked.request,
+            response: Some(0),
+            ..PartitionsResponse::default()
+        });
+        say(Kind::PartitionedMetadataResponse, Command { partitions_response, ..Command::default() });
+    } else if let Some(subscribe) =
+        asked.subscribe.as_ref().filter(|asked| fake.lacks.is_some_and(|end| asked.topic.ends_with(end)))
+    {
+        say(Kind::Error, failure(subscribe.request, error::TOPIC_NOT_FOUND));
     } else if let Some(subscribe) = asked.subscribe {
+        fake.open.fetch_add(1, Ordering::SeqCst);
         let since = |ms: i64| fake.published_ms.iter().take_while(|published| **published < ms).count();
         let first = match (subscribe.age_seconds, subscribe.start) {
             (Some(age), _) => since(fake.runtime.wall_ms() + fake.ahead_ms - age as i64 * 1_000),
@@ -66,7 +122,11 @@ fn answer(fake: &Fake, consumers: &mut BTreeMap<u64, usize>, asked: Command, out
         consumers.insert(subscribe.consumer, first);
         say(Kind::Success, success(subscribe.request));
     } else if let Some(of) = asked.close_consumer {
+        fake.open.fetch_sub(1, Ordering::SeqCst);
         say(Kind::Success, success(of.request.unwrap_or_default()));
+    } else if let Some(of) = asked.get_last.as_ref().filter(|_| fake.is_mute) {
+        // A metadata error.
+        say(Kind::Error, failure(of.request.unwrap_or_default(), 1));
     } else if let Some(of) = asked.get_last {
         let newest = Some(id(fake.published_ms.len() - 1));
         let last = Last { id: newest, request: of.request.unwrap_or_default(), acknowledged: None };
@@ -92,18 +152,9 @@ fn a_start_by_time_steps_over_nothing_if_the_clock_of_the_broker_is_ahead() {
     // A message every second until 100 seconds ago.
     let base_ms = runtime.wall_ms() - 200_000;
     for ahead_ms in [0, 30_000, -30_000] {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("bound").port();
         let published_ms = (0..100).map(|n| base_ms + 1_000 * n).collect();
-        let fake = Fake { port, published_ms, ahead_ms, runtime: runtime.clone() };
-        std::thread::spawn(move || {
-            for socket in listener.incoming().flatten() {
-                serve(socket, &fake);
-            }
-        });
-        let service = format!("pulsar://127.0.0.1:{port}");
-        let options = PulsarOptions::new(&service, &["a/b/c".to_owned()], "s").expect("options");
-        let client = Client::new(Arc::new(options), runtime.clone());
+        let (port, _) = fake(&runtime, |fake| (fake.published_ms, fake.ahead_ms) = (published_ms, ahead_ms));
+        let client = Client::new(Arc::new(options(port)), runtime.clone());
         for n in [50, 1] {
             let start = Start::Time(base_ms + 1_000 * n);
             let Ok((next, first)) = client.range("persistent://a/b/c", start) else { panic!("{ahead_ms}") };
@@ -111,4 +162,47 @@ fn a_start_by_time_steps_over_nothing_if_the_clock_of_the_broker_is_ahead() {
             assert_eq!((next, first), (entry(n as u64), entry(0)), "{ahead_ms} ms ahead");
         }
     }
+}
+
+#[test]
+fn a_question_that_is_refused_leaves_no_consumer_behind() {
+    let runtime: Arc<dyn Runtime> = Arc::new(TestRuntime::new());
+    let (port, fake) = fake(&runtime, |fake| fake.is_mute = true);
+    let client = Client::new(Arc::new(options(port)), runtime.clone());
+    let name = "persistent://a/b/c";
+    for _ in 0..3 {
+        assert!(matches!(client.end(name), Err(Unanswered::Trouble(Trouble::Moved(_)))));
+        assert!(client.range(name, Start::Earliest).is_err());
+        assert!(client.acknowledged(name).is_err());
+    }
+    assert_eq!(fake.open.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_partition_that_was_deleted_alone_is_left_out_by_the_last_look() {
+    let runtime: Arc<dyn Runtime> = Arc::new(TestRuntime::new());
+    let (port, _) = fake(&runtime, |fake| (fake.partitions, fake.lacks) = (3, Some("-partition-1")));
+    let source = PulsarSource::new(options(port), runtime.clone());
+    assert!(matches!(source.shared.partitions(false), Ok(Err(_))), "its broker may not know it yet");
+    let Ok(Ok(shown)) = source.shared.partitions(true) else { panic!("the others are there") };
+    assert_eq!(shown.iter().map(|start| start.partition.index).collect::<Vec<_>>(), [0, 2]);
+    let (ends, all_exist) = source.shared.each(Client::end).expect("the others answer");
+    assert_eq!(ends.iter().map(|(partition, _)| partition.index).collect::<Vec<_>>(), [0, 2]);
+    assert!(!all_exist);
+    let pauses = AtomicUsize::new(0);
+    let acknowledged = source.shared.acknowledged(|_| {
+        pauses.fetch_add(1, Ordering::SeqCst);
+    });
+    let acknowledged = acknowledged.expect("the others answer");
+    assert_eq!((acknowledged.len(), pauses.load(Ordering::SeqCst)), (2, 9), "it is looked for again");
+}
+
+#[test]
+fn a_topic_without_partitions_that_an_old_broker_does_not_know_does_not_exist() {
+    let runtime: Arc<dyn Runtime> = Arc::new(TestRuntime::new());
+    // Asked for its partitions, the broker says that it has none.
+    let (port, _) = fake(&runtime, |fake| fake.lacks = Some("c"));
+    let source = PulsarSource::new(options(port), runtime.clone());
+    let Ok(Err(lacks)) = source.shared.partitions(true) else { panic!("it is missing") };
+    assert!(lacks.error(SourceFault::Config).message.contains("topic `a/b/c` does not exist"));
 }

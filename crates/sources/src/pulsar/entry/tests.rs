@@ -184,6 +184,19 @@ fn a_message_without_a_body_and_one_that_was_compacted_away_keep_their_places() 
 }
 
 #[test]
+fn a_message_of_a_batch_has_its_own_event_time_before_that_of_the_batch() {
+    let at = |event_time| SingleMetadata { event_time, ..Default::default() };
+    let batch = [single(b"a", at(Some(7))), single(b"b", at(None)), single(b"c", at(Some(900)))].concat();
+    let times = |event_time| {
+        let metadata = messages::Metadata { messages: Some(3), event_time, ..plain() };
+        let (_, all, _) = read(&entry(&metadata, &batch), 0).expect("is read");
+        all.iter().map(|record| record.1).collect::<Vec<_>>()
+    };
+    assert_eq!(times(Some(800)), [7, 800, 900]);
+    assert_eq!(times(None), [7, 5, 900], "the time of publishing stands in");
+}
+
+#[test]
 fn fuzz_pulsar_frames_and_entries() {
     let delivery =
         Delivery { consumer: 1, id: Some(MessageId { ledger: 7, entry: 3, ..Default::default() }) };

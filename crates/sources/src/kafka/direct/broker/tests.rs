@@ -17,3 +17,18 @@ fn a_fetch_goes_on_behind_an_answer_only_if_that_will_be_read() {
     assert_eq!(lead.goes_on(Some((-1, 4))), (5, 3));
     assert_eq!(lead.goes_on(None), (5, 3));
 }
+
+#[test]
+fn what_a_broker_cannot_read_is_asked_for_again_before_it_ends_the_reading() {
+    let from =
+        ReadFrom { partition: Partition::new("t", 0), identity: String::new(), next: 5, leader_epoch: 3 };
+    let mut slot = Slot::new(from, 1 << 20);
+    // A corrupt message, by the broker's own word.
+    let mut answer = || tried_again(&mut slot, errors::of(2, false).expect("an error"));
+    for _ in 0..3 {
+        assert!(matches!(answer(), Trouble::Moved(why) if why.contains("asked for again")));
+    }
+    assert!(matches!(answer(), Trouble::Unreadable(..)));
+    let denied = errors::of(29, false).expect("an error");
+    assert_eq!(tried_again(&mut slot, denied.clone()), denied);
+}
