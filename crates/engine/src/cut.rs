@@ -332,6 +332,11 @@ impl Builder {
         Totals { records: self.counts(), written, replaced: 0, dead_letters }
     }
 
+    /// How many of the records gathered so far have a fate that is told: those that are replayed.
+    pub fn replayed(&self) -> u64 {
+        self.cut.fates.iter().map(|fates| fates.codes.len() as u64).sum()
+    }
+
     /// Rows of the table that gets most.
     pub fn rows_max(&self) -> u64 {
         self.cut.tables.iter().map(|table| table.count).max().unwrap_or(0)

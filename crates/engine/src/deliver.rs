@@ -183,7 +183,7 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
         if attempts.is_empty()
             && let Some(error) = asked.take()
         {
-            record(context, place, &settled, true).await?;
+            leave(context, place, &settled).await?;
             return Err(error);
         }
         let all_settled = settled.frontier() == view.reach.next_ordinal;
@@ -223,7 +223,12 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
                         asked.add(ordinal, error, context.runtime.elapsed());
                         continue;
                     }
-                    Err(error) => return Err(error),
+                    Err(error) => {
+                        if matches!(error, EngineError::Doubt { .. }) {
+                            leave(context, place, &settled).await?;
+                        }
+                        return Err(error);
+                    }
                 };
                 silent_at = None;
                 settled.settle(ordinal);
@@ -238,8 +243,7 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
             }
             () = target.wake.notified() => {}
             () = ask_at => {
-                // What is settled beyond the first question is not asked about after the next start.
-                record(context, place, &settled, true).await?;
+                leave(context, place, &settled).await?;
                 return Err(asked.take().expect("something was asked"));
             }
             () = until(&mut silent_at) => {
@@ -302,6 +306,16 @@ async fn look(context: &Context, place: usize, is_next: impl Fn(u64) -> bool, in
 async fn record(context: &Context, place: usize, settled: &Settled, always: bool) -> Result<(), EngineError> {
     let must = always && !settled.above().is_empty();
     record_if(context, place, settled, |_, _| must).await.map(drop)
+}
+
+/// Only the operator can say what became of a frame, so nothing more is sent. Neither what is settled beyond it nor what was never let out, or is sealed
+/// while the question is open, is asked about after the next start.
+async fn leave(context: &Context, place: usize, settled: &Settled) -> Result<(), EngineError> {
+    let target = &context.targets[place];
+    target.let_out(None, 0);
+    target.set_answered(false);
+    let has_above = !settled.above().is_empty();
+    record_if(context, place, settled, |before, after| has_above || before != after).await.map(drop)
 }
 
 /// Records which frames were let out, or that this says nothing any more, if that changes what may be sent. True if it did.

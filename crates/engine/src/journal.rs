@@ -43,6 +43,8 @@ pub struct Journal {
     retry_pause_max: Duration,
     lane: Lane,
     ownership: Arc<Ownership>,
+    /// The record that is being put, with its bytes. It stays here if its caller is ended before the answer: then nobody knows whether the journal has it.
+    begun: Option<(Record, Bytes)>,
 }
 
 /// Reads a lane's journal without changing anything; `Lane::new()` if there is none.
@@ -281,7 +283,7 @@ impl Journal {
     ) -> Self {
         let nonce = runtime.random().to_le_bytes().to_vec();
         let ownership = Arc::new(Ownership::new(store.clone(), folder.clone(), nonce, lane.next_seq));
-        Self { store, runtime, folder, retry_pause_max, lane, ownership }
+        Self { store, runtime, folder, retry_pause_max, lane, ownership, begun: None }
     }
 
     async fn put_claim(&mut self, claim: Body) -> Result<(), EngineError> {
@@ -292,7 +294,7 @@ impl Journal {
             written_at_ms: self.runtime.wall_ms(),
             body: Some(claim),
         };
-        self.put(&record).await
+        self.put(record).await
     }
 
     /// What is true after the newest record.
@@ -315,20 +317,23 @@ impl Journal {
     /// # Errors
     /// When another owner took over, the record breaks an invariant, or the store refuses for good.
     pub async fn append(&mut self, body: Body) -> Result<u64, EngineError> {
+        // The number of a record that was left on its way may be taken: by that record, which is no other owner's.
+        self.finish(false).await?;
+        let seq = self.lane.next_seq;
         let record = Record {
-            seq: self.lane.next_seq,
+            seq,
             epoch: self.lane.epoch,
             nonce: self.lane.nonce.clone(),
             written_at_ms: self.runtime.wall_ms(),
             body: Some(body),
         };
-        self.put(&record).await?;
-        Ok(record.seq)
+        self.put(record).await?;
+        Ok(seq)
     }
 
-    async fn put(&mut self, record: &Record) -> Result<(), EngineError> {
+    async fn put(&mut self, record: Record) -> Result<(), EngineError> {
         // Checked before it is written: a record that breaks an invariant must never become durable.
-        self.lane.check(record)?;
+        self.lane.check(&record)?;
         let bytes = Bytes::from(record.to_bytes());
         if bytes.len() as u64 > RECORD_BYTES_MAX {
             return Err(EngineError::Mismatch(format!(
@@ -336,10 +341,23 @@ impl Journal {
                 bytes.len()
             )));
         }
-        match self.put_bytes(record.seq, bytes).await {
+        self.begun = Some((record, bytes));
+        self.finish(true).await
+    }
+
+    /// Puts the record that was begun, if there is one, and applies it. May be dropped: the next call goes on with it. `is_first` says that no put of it was
+    /// made before.
+    async fn finish(&mut self, is_first: bool) -> Result<(), EngineError> {
+        let Some((seq, bytes)) = self.begun.as_ref().map(|(record, bytes)| (record.seq, bytes.clone()))
+        else {
+            return Ok(());
+        };
+        match self.put_bytes(seq, bytes).await {
             Ok(at_once) => {
-                self.lane.apply(record)?;
-                self.ownership.advance(self.lane.next_seq, at_once);
+                if let Some((record, _)) = self.begun.take() {
+                    self.lane.apply(&record)?;
+                }
+                self.ownership.advance(self.lane.next_seq, at_once && is_first);
                 Ok(())
             }
             Err(error) => {

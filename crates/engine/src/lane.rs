@@ -81,6 +81,10 @@ struct Reading {
     partition: Partition,
     /// Position after the last absorbed record: where the next cut of it begins or ends.
     next: Position,
+    /// The leader epoch that goes with it, as the source said it last.
+    leader_epoch: i32,
+    /// True if that says more of the place than who wrote the record before it.
+    is_marked: bool,
     /// Position after the last sealed record.
     cut: Position,
     /// Where a drain stops; `None` without `--drain`.
@@ -187,7 +191,7 @@ impl LaneTask {
             for (at, p) in lane.partitions.iter().enumerate() {
                 marks.add(p.time_ms_max, now, context.pace(p.input));
                 let partition = Partition::new(p.stream.as_str(), p.index).of_input(p.input);
-                let mut reading = reading(&context.inputs, partition, p.next);
+                let mut reading = reading(&context.inputs, partition, (p.next, p.leader_epoch));
                 if lane.is_forgotten(at as u32) {
                     (reading.forgotten, reading.ended) = (true, true);
                     marks.forgotten(at);
@@ -211,6 +215,9 @@ impl LaneTask {
         let Context { objects, runtime, status, settings, .. } = &*context;
         let files = Files::new(objects.clone(), runtime.clone(), status.clone(), settings.retry_pause_max);
         let works = Works::new(files);
+        // One that is opened again goes on with the count of its run.
+        let told = status.snapshot();
+        let absorbed = Absorbed { read: told.read, replayed: told.replayed };
         Self {
             feeds,
             aheads,
@@ -228,7 +235,7 @@ impl LaneTask {
             watermarks,
             builder,
             cut_number: 0,
-            absorbed: Absorbed::default(),
+            absorbed,
             judged_by_ms,
             drain,
             is_closing: false,
@@ -260,6 +267,7 @@ impl LaneTask {
         self.hold();
         let end = loop {
             if self.context.is_reopening() {
+                self.take_back();
                 return Ok(End::Reopen);
             }
             if *stop.borrow() {

@@ -300,10 +300,15 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         status.update(|s| {
             s.sealed = Totals::of(journal.lane());
             // A lane that is opened again goes on with the run that it is part of.
+            let goes_on = !matches!(s.phase, Phase::Starting | Phase::Stopped);
             if s.phase == Phase::Starting {
                 s.sealed_at_start = s.sealed;
             }
+            if !goes_on {
+                (s.read, s.replayed) = (0, 0);
+            }
             s.phase = Phase::Running;
+            s.replays_from = journal.lane().before.replays_from;
             s.spool_bytes = journal.lane().spool_bytes();
             s.watermark_ms = journal.lane().watermark_ms;
             s.inputs = journal.lane().inputs.iter().map(|input| (input.name.clone(), input.counts)).collect();
@@ -316,8 +321,11 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
             for table in &journal.lane().tables {
                 let live = table.pending.iter().flatten().filter(|piece| piece.is_live());
                 let told = s.tables.entry(table.name.clone()).or_default();
-                told.rows_sealed = live.map(|piece| piece.frame.rows).sum();
-                (told.rows_settled, told.rows_refused) = (0, 0);
+                if !goes_on {
+                    (told.rows_settled, told.rows_refused) = (0, 0);
+                }
+                let waiting: u64 = live.map(|piece| piece.frame.rows).sum();
+                told.rows_sealed = told.rows_settled + told.rows_refused + waiting;
                 (told.frames_sealed, told.frames_settled) = (table.next_ordinal, table.frontier);
             }
         });

@@ -176,6 +176,7 @@ async fn sweep(
                 .await?;
         }
     }
+    survey.add_logs(&*objects.store, &objects.folder).await?;
     survey.tell();
     status.update(|s| s.store = Some(survey));
     Ok(())

@@ -112,11 +112,11 @@ pub struct TableStatus {
     pub frames_sealed: u64,
     /// Frames settled.
     pub frames_settled: u64,
-    /// Rows sealed since this owner's start, and those that were sealed and not settled then.
+    /// Rows sealed since the start of this run, and those that were sealed and not settled then. A lane that is opened again goes on with its run.
     pub rows_sealed: u64,
-    /// Rows settled since this owner's start.
+    /// Rows settled since the start of this run.
     pub rows_settled: u64,
-    /// Sealed rows that the server has refused since this owner's start; they are dead letters.
+    /// Sealed rows that the server has refused since the start of this run; they are dead letters.
     pub rows_refused: u64,
     /// Frames that may be sent before the next frontier is recorded.
     pub window: u64,
@@ -156,6 +156,9 @@ pub struct Snapshot {
     pub read: u64,
     /// Records of dead letters that this process has read again.
     pub replayed: u64,
+    /// Where the replay log begins that this pipeline reads: positions below it count records that an earlier pipeline of the name has replayed, and
+    /// the partition's positions go on from there.
+    pub replays_from: u64,
     /// Dead letters by reason, since the start of this process.
     pub dead_letters: BTreeMap<&'static str, u64>,
     /// Sealed and not settled bytes.
@@ -202,6 +205,7 @@ impl Default for Status {
             unsealed: Totals::default(),
             read: 0,
             replayed: 0,
+            replays_from: 0,
             dead_letters: BTreeMap::new(),
             spool_bytes: 0,
             state_keys: 0,

@@ -13,9 +13,9 @@ use store::{Entry, Key, Prefix, Store, StoreError};
 /// The folders of a lane.
 pub const FOLDERS: [&str; 6] = ["floor", "journal", "runs", "segments", "splits", "state"];
 
-/// Folders beside them that hold what the journal points to by a position and not by a name: replayed dead letters and what is
-/// remembered of them. Their own log retires them.
-pub const LOGS: [&str; 2] = ["replayed", "replays"];
+/// Folders beside them that hold what the journal points to by a position and not by a name: replayed dead letters, what is
+/// remembered of them, and what was purged. Their own log retires them.
+pub const LOGS: [&str; 3] = ["purged", "replayed", "replays"];
 
 /// Objects and bytes of one kind and standing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +39,20 @@ impl Survey {
         let tally = self.tallies.entry((folder, standing)).or_default();
         tally.objects += 1;
         tally.bytes += bytes;
+    }
+
+    /// Counts what lies in the [`LOGS`] of a lane's folder.
+    ///
+    /// # Errors
+    /// When the store cannot be listed.
+    pub async fn add_logs(&mut self, store: &dyn Store, folder: &str) -> Result<(), StoreError> {
+        for kind in LOGS {
+            let mut pages = Pages::new(store, folder, kind);
+            while let Some(page) = pages.next().await? {
+                page.iter().for_each(|entry| self.add(kind, Standing::Needed, entry.size_bytes));
+            }
+        }
+        Ok(())
     }
 
     /// The sum over all folders.
@@ -99,12 +113,7 @@ pub async fn survey(store: &dyn Store, folder: &str, lane: &Lane) -> Result<Surv
             }
         }
     }
-    for kind in LOGS {
-        let mut pages = Pages::new(store, folder, kind);
-        while let Some(page) = pages.next().await? {
-            page.iter().for_each(|entry| survey.add(kind, Standing::Needed, entry.size_bytes));
-        }
-    }
+    survey.add_logs(store, folder).await?;
     Ok(survey)
 }
 

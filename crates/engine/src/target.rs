@@ -35,7 +35,7 @@ pub struct Target {
     /// True while nothing of this lane was ever sent to a table that may hold rows of another journal of the same source, or greater versions: it
     /// is asked first.
     is_held: AtomicBool,
-    /// False while inserts are under way and none has been answered for a while.
+    /// False while inserts are under way and none has been answered for a while, and once the table waits for the operator.
     is_answered: AtomicBool,
     /// Set once all is delivered and nothing more will come, or once the table waits for the operator.
     has_ended: AtomicBool,

@@ -30,6 +30,8 @@ mod intake;
 mod join;
 #[path = "lane/late.rs"]
 mod late;
+#[path = "lane/marks.rs"]
+mod marks;
 #[path = "lane/refusals.rs"]
 mod refusals;
 #[path = "lane/remove.rs"]

@@ -96,7 +96,7 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
         "pipeline": pipeline,
         "phase": now.phase.as_str(),
         "lag": lag(now),
-        "sealed": counts(&now.sealed, low(replays(now).sealed)),
+        "sealed": counts(&now.sealed, low(replays(now).sealed).saturating_sub(now.replays_from)),
         "inputs": inputs(now),
         "accounts_add_up": now.inputs.values().all(Counts::add_up),
         "in_flight_rows": now.tables.values().map(TableStatus::rows_in_flight).sum::<u64>(),

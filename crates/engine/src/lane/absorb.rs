@@ -5,7 +5,7 @@
 
 use std::any::Any;
 
-use dataflow::block::TIME_UNKNOWN_MS;
+use dataflow::block::{NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
 use dataflow::position;
 use dataflow::{Batch, Intake, Operator, Output, Position, RecordBlock, Reject, Schema, Selected, reject};
 use metrics::counter;
@@ -104,7 +104,7 @@ impl LaneTask {
             Ready::Ended { partition, next } => {
                 self.watermarks.ended(partition);
                 self.readings[partition].ended = true;
-                self.advance(partition, next, dataflow::block::NO_LEADER_EPOCH);
+                self.advance(partition, next, NO_LEADER_EPOCH);
             }
         }
         Ok(())
@@ -129,14 +129,22 @@ impl LaneTask {
         }
     }
 
+    /// A partition stands at `next` now, with this leader epoch. Of a file that is its mark, and may be another one though nothing was read: half a line that has
+    /// come behind the position makes it one that was not read to its end. Elsewhere the epoch is that of the last record, and stays until the next.
     pub(super) fn advance(&mut self, partition: usize, next: Position, leader_epoch: i32) {
         let reading = &mut self.readings[partition];
-        if next > reading.next {
-            self.builder.ran(partition as u32, reading.next, next);
-            reading.next = next;
-            let time = self.watermarks.time_ms_max(partition);
-            self.builder.moved(partition as u32, reading.cut, next, leader_epoch, time);
+        let has_moved = next > reading.next;
+        let is_other = leader_epoch != reading.leader_epoch && leader_epoch != NO_LEADER_EPOCH;
+        let is_said_anew = reading.is_marked && next == reading.next && is_other;
+        if !has_moved && !is_said_anew {
+            return;
         }
+        if has_moved {
+            self.builder.ran(partition as u32, reading.next, next);
+        }
+        (reading.next, reading.leader_epoch) = (next, leader_epoch);
+        let time = self.watermarks.time_ms_max(partition);
+        self.builder.moved(partition as u32, reading.cut, next, leader_epoch, time);
     }
 
     /// Takes what came out of a step, or out of the decode job, through the steps to the end, in the two phases of each.

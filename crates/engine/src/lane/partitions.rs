@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Event, Partition, PartitionStart, Position, ReadFrom, RecordBlock, position};
+use dataflow::{Event, Partition, PartitionStart, Position, ReadFrom, RecordBlock, Streams, position};
 use protocol::Lane;
 use protocol::record::{Body, Genesis};
 
@@ -41,9 +41,9 @@ impl LaneTask {
         }
         for p in new {
             self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed(), self.context.pace(p.input));
-            let next = p.next();
+            let at = (p.next(), p.leader_epoch);
             let partition = Partition::new(p.stream, p.index).of_input(p.input);
-            self.readings.push(reading(&self.context.inputs, partition, next));
+            self.readings.push(reading(&self.context.inputs, partition, at));
         }
         for (partition, end) in stops {
             if let Some(reading) = self.readings.iter_mut().find(|r| !r.forgotten && r.partition == partition)
@@ -190,7 +190,7 @@ impl LaneTask {
             }
             self.context.runtime.sleep(backoff.next_pause(&*self.context.runtime)).await;
         }
-        let next = genesis.next();
+        let (next, leader_epoch) = (genesis.next(), genesis.leader_epoch);
         let pace = self.context.pace(genesis.input);
         let body = Genesis { partitions: vec![genesis], ..Default::default() };
         {
@@ -199,7 +199,7 @@ impl LaneTask {
             self.builder.recreated(recreated(journal.lane()));
         }
         self.watermarks.add(TIME_UNKNOWN_MS, self.context.runtime.elapsed(), pace);
-        let mut added = reading(&self.context.inputs, start.partition, next);
+        let mut added = reading(&self.context.inputs, start.partition, (next, leader_epoch));
         // A drain that began before the partition was there owes it nothing.
         added.stop_at = self.drain.then_some(next);
         added.answered = true;
@@ -220,12 +220,20 @@ pub(super) fn recreated(lane: &Lane) -> BTreeMap<Partition, u32> {
     again.map(|(at, p)| (Partition::new(p.stream.as_str(), p.index).of_input(p.input), nth[at])).collect()
 }
 
-pub(super) fn reading(inputs: &[Arc<Inlet>], partition: Partition, next: Position) -> Reading {
+/// A partition that stands at a position with the leader epoch that goes with it.
+pub(super) fn reading(
+    inputs: &[Arc<Inlet>],
+    partition: Partition,
+    (next, leader_epoch): (Position, i32),
+) -> Reading {
     let inlet = inputs.iter().find(|inlet| inlet.number == partition.input);
     let wants_fates = inlet.is_some_and(|inlet| inlet.source.wants_fates(&partition));
+    let is_marked = inlet.is_some_and(|inlet| matches!(inlet.source.streams(), Streams::Files));
     Reading {
         partition,
         next,
+        leader_epoch,
+        is_marked,
         cut: next,
         stop_at: None,
         answered: false,

@@ -14,6 +14,7 @@ use super::feed::feed_of;
 use crate::context::Context;
 use crate::inputs::Inlet;
 use crate::status::PartitionStatus;
+use crate::totals::Totals;
 
 /// Asks for the ends of the partitions again and again, until it is dropped. On a task of its own: a source that does not answer
 /// must not hold records up, and a lane that waits must not hold the lag up.
@@ -118,6 +119,18 @@ impl LaneTask {
             }
         }
         self.tell();
+    }
+
+    /// What was absorbed and not cut is read again by the lane that is opened next, and counts there.
+    pub(super) fn take_back(&mut self) {
+        let (read, replayed) = (self.builder.counts().read, self.builder.replayed());
+        let absorbed = &mut self.absorbed;
+        absorbed.replayed = absorbed.replayed.saturating_sub(replayed);
+        absorbed.read = absorbed.read.saturating_sub(read.saturating_sub(replayed));
+        self.context.status.update(|s| {
+            (s.read, s.replayed) = (absorbed.read, absorbed.replayed);
+            s.unsealed = Totals::default();
+        });
     }
 
     pub(super) fn shown(&self, partition: &Partition) -> String {

@@ -172,6 +172,30 @@ fn a_column_that_is_added_is_taken_up_while_running_and_stops_nothing() {
 }
 
 #[test]
+fn what_a_run_has_read_and_settled_counts_on_when_its_lane_is_opened_again() {
+    run(async {
+        let mut bench = bench(AB.to_vec());
+        bench.push(0..100);
+        let (_stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        let told = || bench.status.snapshot();
+        wait_until(|| told().tables.get("d.t").is_some_and(|table| table.rows_settled == 100)).await;
+        bench.table.world.lock().expect("no panic").views = 1;
+        let outcome = running.await.expect("no panic").expect("it ends in order");
+        assert_eq!(outcome, Outcome::Reopen { claimed: true, added: BTreeMap::new() });
+        assert_eq!((told().read, told().unsealed.records.read), (100, 0));
+        bench.table = bench.table.open_again(&[]);
+        bench.push(100..200);
+        assert_eq!(bench.drain().await.expect("drains"), Outcome::Complete);
+        bench.assert_holds(0..200);
+        let last = bench.status.snapshot();
+        let table = &last.tables["d.t"];
+        assert_eq!((last.read, table.rows_sealed, table.rows_settled), (200, 200, 200));
+        assert_eq!(table.rows_in_flight(), 0);
+    });
+}
+
+#[test]
 fn a_view_that_is_added_while_running_opens_the_lane_again_and_stops_nothing() {
     run(async {
         // Of the table that rows go to, and of that of the dead letters.

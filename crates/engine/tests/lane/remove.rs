@@ -109,6 +109,22 @@ async fn remove(bench: &Bench) -> Result<(), RemoveError> {
     remove_in(bench, bench.store.clone()).await
 }
 
+#[test]
+fn a_running_lane_says_where_the_replay_log_begins_that_it_reads() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.push(0..10);
+        bench.drain_and_exit().await.expect("drains");
+        assert_eq!(bench.status.snapshot().replays_from, 0);
+        let of_seven = Request { replays_end: 7, ..request("p", Duration::from_millis(100)) };
+        engine::remove::remove(bench.store.clone(), bench.runtime.clone(), &of_seven).await.expect("resets");
+        prepare(&mut bench);
+        bench.status = Arc::default();
+        bench.drain_and_exit().await.expect("begins anew");
+        assert_eq!(bench.status.snapshot().replays_from, 7);
+    });
+}
+
 async fn claim(bench: &Bench) -> Journal {
     claim_of(bench, FOLDER).await
 }

@@ -230,6 +230,29 @@ fn leftovers_of_a_collection_that_failed_go_next_time() {
 }
 
 #[test]
+fn what_replays_and_purges_have_left_is_counted_by_a_look_and_by_a_sweep() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.checkpoint_records_max = 4;
+        bench.push(0..10);
+        bench.drain().await.expect("drains");
+        for kind in ["purged", "replayed", "replays"] {
+            let key = Key::new(&format!("p/lane-0/{kind}/00000000000000000001")).expect("a valid key");
+            bench.store.put_if_absent(&key, vec![Bytes::from_static(b"abc")]).await.expect("puts");
+        }
+        bench.status = Arc::default();
+        drain_with_checkpoint(&bench).await;
+        let swept = bench.status.snapshot().store.expect("a sweep");
+        for counted in [survey_of(&bench).await, swept] {
+            for kind in ["purged", "replayed", "replays"] {
+                let tally = counted.tallies.get(&(kind, Standing::Needed)).copied();
+                assert_eq!(tally, Some(survey::Tally { objects: 1, bytes: 3 }), "{kind}");
+            }
+        }
+    });
+}
+
+#[test]
 fn an_ordinary_round_lists_nothing_and_leaves_little() {
     run(async {
         let mut bench = Bench::new();

@@ -13,6 +13,7 @@ use engine::problem::State;
 use engine::{EngineError, Outcome, Pipeline};
 use protocol::doubt::Verdict;
 use protocol::record::{Derived, Rows};
+use protocol::window;
 use tokio::sync::watch;
 
 use crate::support::{Bench, Fault, LONG, Process, TokenTable};
@@ -282,6 +283,30 @@ fn a_process_that_goes_on_with_other_tables_takes_the_answer_up_by_itself() {
             tokio::time::timeout(LONG, running).await.expect("it ends").expect("no panic");
         assert_eq!((ended.expect("all is answered"), answers_taken), (Outcome::Drained, 1));
         assert_eq!((ids(&bench.table), ids(&more)), (once(0..150), once(0..150)));
+    });
+}
+
+#[test]
+fn what_is_sealed_while_a_question_is_open_was_never_sent_and_is_not_in_doubt() {
+    run(async {
+        let bench = Bench::new();
+        let more = second(&bench);
+        loses_track(&more);
+        let running = Process::start(with(&bench, &more, false));
+        bench.push(0..50);
+        wait_until(|| asks(&bench)).await;
+        let at = bench.lane().await.table("d.second").expect("it has a genesis");
+        let first = bench.lane().await.tables[at].next_ordinal;
+        bench.push(50..100);
+        wait_until(|| ids(&bench.table).len() == 100).await;
+        running.kill().await;
+        let lane = bench.lane().await;
+        let table = &lane.tables[at];
+        assert!(window::is_doubtful(table, table.frontier), "the question is about it: {table:?}");
+        assert!(first < table.next_ordinal && !window::is_doubtful(table, first), "{first}: {table:?}");
+        answer_absent(&bench).await;
+        ends(with(&bench, &more, true)).await.expect("drains");
+        assert_eq!((ids(&bench.table), ids(&more)), (once(0..100), once(0..100)));
     });
 }
 

@@ -77,8 +77,10 @@ fn read_does_not_count_replayed_records() {
         );
         s.partitions.insert(
             "@replays/0".into(),
-            PartitionStatus { next: 3, sealed: 2, end: None, behind: None, expired: 0 },
+            PartitionStatus { next: 1_003, sealed: 1_002, end: None, behind: None, expired: 0 },
         );
+        // Those in front of it were replayed before a reset.
+        s.replays_from = 1_000;
     })
     .status();
     assert_eq!((&status["sealed"]["read"], &status["sealed"]["replayed"]), (&json!(10), &json!(2)));
