@@ -20,8 +20,12 @@ use std::sync::Arc;
 use arrow_array::builder::{MapBuilder, MapFieldNames, StringBuilder};
 use arrow_array::{ArrayRef, BooleanArray, StringArray, TimestampMillisecondArray, UInt32Array, UInt64Array};
 
-use crate::block::{TIME_UNKNOWN_MS, headers};
+use crate::block::{HEADERS_BYTES_MAX, HEADERS_CUT, KEY_BYTES_MAX, TIME_UNKNOWN_MS, headers};
 use crate::{Column, ColumnType, Reason, RecordBlock, Reject};
+
+/// The first and the last millisecond of a DateTime64: from 1900 to the end of 2299.
+const TIME_MS_MIN: i64 = -2_208_988_800_000;
+const TIME_MS_MAX: i64 = 10_413_791_999_999;
 
 /// A column that the source fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,9 +101,22 @@ impl Metadata {
         Column::new(self.name(), column_type)
     }
 
-    /// Why the record at `row` of a block cannot have this column: bytes that are no text.
+    /// Why the record at `row` of a block cannot have this column: bytes that are no text, or of which a part is not here; a time that the
+    /// column does not hold.
     pub(crate) fn objects_to(self, block: &RecordBlock, row: usize) -> Option<Reject> {
         let is_text = match self {
+            // Of what is longer only the beginning is here, and a part is another value.
+            Self::Key if block.key(row).is_some_and(|key| key.len() > KEY_BYTES_MAX) => {
+                let message =
+                    format!("`_key` is read, and the record's key has more than `{KEY_BYTES_MAX}` bytes");
+                return Some(Reject::of(block, row, Reason::TooLarge, self.name(), message));
+            }
+            Self::Headers if has_lost_headers(block, row) => {
+                let message = format!(
+                    "`_headers` is read, and the record's headers have more than `{HEADERS_BYTES_MAX}` bytes"
+                );
+                return Some(Reject::of(block, row, Reason::TooLarge, self.name(), message));
+            }
             Self::Key => block.key(row).is_none_or(|key| std::str::from_utf8(key).is_ok()),
             Self::Headers => encoded(block, row).iter().all(|encoded| {
                 headers(encoded).all(|(_, value)| std::str::from_utf8(value.unwrap_or_default()).is_ok())
@@ -108,6 +125,13 @@ impl Metadata {
                 let message = format!(
                     "`_position` is read, and this position has an era (`{}`), which its type has no room for",
                     block.era
+                );
+                return Some(Reject::of(block, row, Reason::OutOfRange, self.name(), message));
+            }
+            Self::Timestamp if !is_held(block.times_ms[row]) => {
+                let message = format!(
+                    "`_timestamp` is read, and the record's time (`{}` milliseconds since 1970) is not in the years 1900 to 2299, which a DateTime64 holds",
+                    block.times_ms[row]
                 );
                 return Some(Reject::of(block, row, Reason::OutOfRange, self.name(), message));
             }
@@ -153,6 +177,16 @@ impl Metadata {
             Self::Ingested => times(&|_| Some(read_ms)),
         }
     }
+}
+
+/// Whether the column of the times holds this one: a producer that counts microseconds names the year 57,000, of which a server would make another time.
+fn is_held(time_ms: i64) -> bool {
+    time_ms == TIME_UNKNOWN_MS || (TIME_MS_MIN..=TIME_MS_MAX).contains(&time_ms)
+}
+
+/// Whether headers of the record were too long to be kept.
+fn has_lost_headers(block: &RecordBlock, row: usize) -> bool {
+    encoded(block, row).is_some_and(|encoded| headers(encoded).any(|(name, _)| name == HEADERS_CUT))
 }
 
 fn encoded(block: &RecordBlock, row: usize) -> Option<&[u8]> {

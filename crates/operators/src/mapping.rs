@@ -1,19 +1,21 @@
 //! The last step before a table: rows to the table's columns, by name.
 //!
 //! Owns the conversion of values and the rejects of those that do not fit. Does not own the choice which column fills which (the
-//! planner in `pipeline`), nor how NULL and DEFAULT are sent (`clickhouse`): a null in a column with a DEFAULT stands for it.
+//! planner in `pipeline`), nor how NULL and DEFAULT are sent (`clickhouse`): a null in a column with a DEFAULT stands for it, but in an Array
+//! or a Map, which get the DEFAULT itself here (`absent`).
 //!
 //! | the table's column          | is filled by                         | a row is rejected if                |
 //! |-----------------------------|--------------------------------------|-------------------------------------|
 //! | of the same type            | the values as they are               | NULL, and the column takes none     |
 //! | of a wider type             | the values, converted                | the same                            |
 //! | of another type that may fit | the values, converted one by one    | the same, or a value or an item does not fit |
-//! | without a column of its name | NULL, or its DEFAULT                | never                               |
+//! | without a column of its name | NULL, or its DEFAULT                | it is an Array's or a Map's, and has no value here |
 //!
 //! With several tables the columns of all of them stand side by side, each with the tables that it is for, and behind them the set of
 //! tables that a row goes to ([`route`]). A value that does not fit rejects its row only if one of these tables takes the row. What is
 //! left to do behind the steps with state cannot fail: it picks columns.
 
+mod absent;
 mod convert;
 mod items;
 pub mod route;
@@ -29,12 +31,16 @@ use dataflow::{
     Batch, Column, ColumnType, OperatorError, Reason, Reject, Schema, Transform, Transformed, printing,
 };
 
+use absent::Instead;
 use route::{Routes, TableSet};
 use types::{Conversion, conversion, has_limits, limits};
 
 const NAME: &str = "mapping";
 /// Characters of a value that a message quotes.
 const SHOWN_MAX: usize = 100;
+
+/// Characters of a type that a message names: an Enum may have thousands of names, and each row has a message.
+const TYPE_CHARS_MAX: usize = 200;
 
 /// What fills a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +100,8 @@ struct Filling {
     /// True if the values are the column's as they are.
     is_kept: bool,
     limits: Option<(i64, i64)>,
+    /// What a row has that has no value.
+    instead: Instead,
 }
 
 /// Why a column cannot be filled.
@@ -142,7 +150,7 @@ impl Mapping {
             let has_items = matches!(column.column_type.bare(), ColumnType::Array(_) | ColumnType::Map(..));
             let is_checked = has_items && !is_in_range && has_limits(&column.column_type);
             let is_kept = conversion == Conversion::Same && !is_checked;
-            fillings.push(Filling { fill, from, is_kept, limits });
+            fillings.push(Filling { fill, from, is_kept, limits, instead: Instead::of(column) });
         }
         let fields = schema.arrow().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         let loose = Arc::new(arrow_schema::Schema::new(fields.collect::<Vec<_>>()));
@@ -213,8 +221,11 @@ impl Mapping {
     ) -> Result<ArrayRef, OperatorError> {
         let column = &self.schema.columns()[place];
         let fill = &filling.fill;
+        let is_taken = |row: &usize| sets.is_none_or(|sets| sets[*row] & fill.tables != 0);
         let Some(from) = fill.from else {
-            return Ok(new_null_array(&column.column_type.arrow(), rows.num_rows()));
+            let nulls = new_null_array(&column.column_type.arrow(), rows.num_rows());
+            self.without_value(place, (0..rows.num_rows()).filter(is_taken), bad);
+            return filling.instead.fill(nulls).map_err(Self::failed);
         };
         let source = rows.columns().get(from).ok_or_else(|| {
             Self::failed(format!("the batch has `{}` columns, and none at `{from}`", rows.num_columns()))
@@ -225,7 +236,6 @@ impl Mapping {
             }
             _ => source.clone(),
         };
-        let is_taken = |row: &usize| sets.is_none_or(|sets| sets[*row] & fill.tables != 0);
         if made.null_count() > source.null_count() {
             let lost = (0..made.len()).filter(|row| made.is_null(*row) && source.is_valid(*row));
             lost.filter(is_taken).for_each(|row| self.does_not_fit(place, source, row, bad));
@@ -235,14 +245,27 @@ impl Mapping {
                 self.does_not_fit(place, source, row, bad);
             }
         }
-        if source.null_count() > 0 && fill.is_required {
-            for row in (0..source.len()).filter(|row| source.is_null(*row)).filter(is_taken) {
-                let message =
-                    format!("NULL does not fit {}, which has neither NULL nor a DEFAULT", fill.place());
-                bad.entry(row).or_insert((place, Reason::Missing, message));
-            }
+        if source.null_count() > 0 {
+            let nulls = (0..source.len()).filter(|row| source.is_null(*row));
+            self.without_value(place, nulls.filter(is_taken), bad);
         }
-        Ok(made)
+        filling.instead.fill(made).map_err(Self::failed)
+    }
+
+    /// Rows that have no value for a column: bad, if nothing can stand for it.
+    fn without_value(&self, place: usize, rows: impl Iterator<Item = usize>, bad: &mut Bad) {
+        let Filling { fill, instead, .. } = &self.fills[place];
+        let rule = match instead {
+            _ if fill.is_required => ", which has neither NULL nor a DEFAULT",
+            Instead::Nothing => {
+                ": an array or a map cannot be sent as NULL, and its DEFAULT has to be written in the step that fills it"
+            }
+            Instead::Null | Instead::Value(_) => return,
+        };
+        for row in rows {
+            let message = format!("NULL does not fit {}{rule}", fill.place());
+            bad.entry(row).or_insert((place, Reason::Missing, message));
+        }
     }
 
     fn does_not_fit(&self, place: usize, source: &ArrayRef, row: usize, bad: &mut Bad) {
@@ -250,8 +273,8 @@ impl Mapping {
         let to = &self.schema.columns()[place].column_type;
         let value = convert::shown(source, row);
         let value = printing::escaped(&value, SHOWN_MAX);
-        let mut message =
-            format!("the value `{value}` does not fit {} of type {}", fill.place(), fill.type_name);
+        let type_name = printing::escaped(&fill.type_name, TYPE_CHARS_MAX);
+        let mut message = format!("the value `{value}` does not fit {} of type {type_name}", fill.place());
         if let ColumnType::Json { .. } = to.bare() {
             message.push_str(&format!(": it {}", convert::why_no_object(source, row)));
         }

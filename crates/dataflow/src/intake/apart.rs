@@ -14,6 +14,9 @@ use crate::{Intake, Metadata, RecordBlock, Reject, Spans, position};
 /// Bytes of rows separated in one pass; beyond that the dead letters hold whole records.
 const APART_BYTES_MAX: usize = 512 << 20;
 
+/// The rejects of rows of one record, and the headers that the step gave each: the table that does not take it.
+type OfRecord = (Vec<RowReject>, Vec<Vec<u8>>);
+
 impl Intake {
     /// The rejects of steps, at positions of a block whose records hold several rows, each with its row; `None` if that cannot be said.
     pub(super) fn apart(&self, block: &RecordBlock, rejects: &[Reject], read_ms: i64) -> Option<Vec<Reject>> {
@@ -40,16 +43,23 @@ impl Intake {
         }
         // Not all of a row has failed that a step made several of.
         let is_whole = !self.steps.iter().any(|step| step.multiplies());
-        let mut by_record = BTreeMap::<usize, Vec<RowReject>>::new();
-        for Reject { position, reason, column, message, .. } in found {
+        let mut by_record = BTreeMap::<usize, OfRecord>::new();
+        for Reject { position, reason, column, message, headers, .. } in found {
             let at = usize::try_from(position::low(position)).ok()?;
             let raw = narrow.payloads.get(narrow.row_of(position)?).to_vec();
             let row = *rows.get(at)?;
             let number = (at - rows.partition_point(|before| *before < row)) as u32;
             let number = is_whole.then_some(number);
-            by_record.entry(row).or_default().push(RowReject { number, reason, column, message, raw });
+            let (of_rows, said) = by_record.entry(row).or_default();
+            of_rows.push(RowReject { number, reason, column, message, raw });
+            said.push(headers);
         }
-        Some(by_record.into_iter().flat_map(|(row, of_rows)| reject::each_row(block, row, of_rows)).collect())
+        let completed = |(row, (of_rows, said)): (usize, OfRecord)| {
+            let mut rejects = reject::each_row(block, row, of_rows);
+            rejects.iter_mut().zip(said).for_each(|(reject, said)| reject.headers.extend(said));
+            rejects
+        };
+        Some(by_record.into_iter().flat_map(completed).collect())
     }
 
     /// The rows of the records at these positions as a block of records, at positions from 0, and the row of the block that each comes from.

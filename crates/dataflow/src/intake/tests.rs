@@ -341,6 +341,87 @@ fn a_row_that_a_step_fails_on_is_a_dead_letter_without_the_rows_beside_it() {
 }
 
 #[test]
+fn a_time_that_its_column_does_not_hold_is_a_dead_letter_where_it_is_read() {
+    let times = [
+        TIME_UNKNOWN_MS,
+        -2_208_988_800_001,
+        -2_208_988_800_000,
+        10_413_791_999_999,
+        // Microseconds of 2025.
+        1_764_000_000_000_000,
+    ];
+    let mut builder = BlockBuilder::new(Partition::new("t", 0), 5);
+    (5..).zip(times).for_each(|(position, time_ms)| builder.push(position, time_ms, Some(&b"1"[..])));
+    let block = builder.take();
+    let numbers = || Intake::new(Arc::new(Numbers(schema())));
+    let prepared = numbers().with_metadata("s", vec![Metadata::Timestamp]).prepare(&block, 0).unwrap();
+    assert_eq!(prepared.batch.positions, [5, 7, 8]);
+    let told: Vec<_> = prepared.rejects.iter().map(|one| (one.position, one.reason, &*one.column)).collect();
+    let too_far = Reason::OutOfRange;
+    assert_eq!(told, [(6, too_far, "_timestamp"), (9, too_far, "_timestamp")]);
+    let message = &prepared.rejects[1].message;
+    assert!(message.contains("(`1764000000000000` milliseconds since 1970)"), "{message}");
+    assert!(numbers().prepare(&block, 0).unwrap().rejects.is_empty(), "nobody reads it");
+}
+
+#[test]
+fn a_key_or_headers_of_which_a_part_was_kept_are_a_dead_letter_where_they_are_read() {
+    let longest = "k".repeat(crate::block::KEY_BYTES_MAX);
+    let mut builder = BlockBuilder::new(Partition::new("t", 0), 5);
+    for position in 5..8 {
+        builder.push(position, 0, Some(&b"1"[..]));
+        // The end of the second one is not kept.
+        let end = if position == 6 { "12" } else { "" };
+        builder.key(format!("{longest}{end}").as_bytes());
+        let value = vec![b'x'; if position == 7 { crate::block::HEADERS_BYTES_MAX } else { 1 }];
+        builder.header("a", Some(&value));
+    }
+    let block = builder.take();
+    let told = |metadata: Vec<Metadata>| {
+        let intake = Intake::new(Arc::new(Numbers(schema()))).with_metadata("s", metadata);
+        let rejects = intake.prepare(&block, 0).unwrap().rejects;
+        rejects.iter().map(|one| (one.position, one.reason, one.column.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(told(vec![Metadata::Key]), [(6, Reason::TooLarge, "_key".to_owned())]);
+    assert_eq!(told(vec![Metadata::Headers]), [(7, Reason::TooLarge, "_headers".to_owned())]);
+    assert!(told(vec![Metadata::Topic]).is_empty(), "nobody reads them");
+}
+
+/// What [`Even`] turns down is for the table `t`.
+struct OfTable(Even);
+
+impl Transform for OfTable {
+    fn name(&self) -> &str {
+        "of_table"
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.0.schema
+    }
+
+    fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
+        let made = self.0.apply(batch)?;
+        let rejects = made.rejects.into_iter().map(|reject| reject.of_table("t")).collect();
+        Ok(Transformed { rejects, ..made })
+    }
+}
+
+#[test]
+fn the_dead_letter_of_one_row_of_several_names_the_table_that_does_not_take_it() {
+    let step = Arc::new(OfTable(Even { schema: schema(), forgets: false }));
+    let block = with_keys(&["1,10,2", "20"], &[b"a", b"b"]);
+    let prepared = lists().with_steps(vec![step]).prepare(&block, 0).unwrap();
+    let table = |one: &Reject| {
+        let mut found = crate::block::headers(&one.headers);
+        let found = found.find(|(name, _)| *name == crate::block::TABLE_HEADER);
+        found.and_then(|(_, value)| value.map(<[u8]>::to_vec))
+    };
+    let told: Vec<_> = prepared.rejects.iter().map(|one| (one.raw.clone(), one.item, table(one))).collect();
+    let of_table = || Some(b"t".to_vec());
+    assert_eq!(told, [(b"10".to_vec(), Some(1), of_table()), (b"20".to_vec(), Some(0), of_table())]);
+}
+
+#[test]
 fn the_only_row_of_a_record_and_one_that_is_read_again_have_their_numbers() {
     let even = || Arc::new(Even { schema: schema(), forgets: false });
     let prepared = lists().with_steps(vec![even()]).prepare(&block(&["10", "x", "2"]), 0).unwrap();

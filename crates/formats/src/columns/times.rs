@@ -20,8 +20,8 @@
 //!   nanoseconds. So every unit covers the years 1973 to 5138, and small numbers are seconds. Zero is 1970.
 //! - A number that reads as a day, `20240501`, or as a minute, `202405011020`, is refused while the unit is chosen by magnitude: its
 //!   sender means that day, and as seconds or milliseconds it would be a time of the seventies. As text of eight or fourteen digits it is
-//!   the day or time, as ClickHouse's `best_effort` reads it, or refused if the calendar has no such day; a text of twelve is refused as
-//!   the number is. With a unit set, all numbers and texts of digits are unix times.
+//!   the day or time, as ClickHouse's `best_effort` reads it, or refused if the calendar has no such day; one of the years 2300 to 9999 is
+//!   refused, for no column holds it; a text of twelve is refused as the number is. With a unit set, all numbers and texts of digits are unix times.
 //! - A local time that a zone has twice is the earlier one; one that a zone skips is moved back by the width of the gap.
 //!   Both are what ClickHouse 26.7 makes of the same text.
 //! - The leap second `:60` is turned down: the target cannot hold it.
@@ -293,7 +293,11 @@ impl TimeSpec {
             return None;
         }
         let year = text[..4].iter().fold(0, |year, digit| year * 10 + u32::from(digit - b'0'));
-        YEARS.contains(&year).then(|| read_short(text))
+        let local = read_short(text);
+        // Behind these years only a day of the calendar is one, such as `99991231`, which stands for "without end": no column holds it, and
+        // as a unix time it would be in the seventies.
+        let is_written = YEARS.contains(&year) || (year > *YEARS.end() && local.is_ok());
+        is_written.then_some(local)
     }
 }
 

@@ -90,7 +90,10 @@ fn flat(
             None => text(&(number(at) as i64).to_string(), column),
         },
         What::Always(word) => text(word, column),
-        What::Any(at) => text(value::of_pieces(list(at))?.text(scratch)?, column),
+        What::Any(at) => match value::of_pieces(list(at))? {
+            map @ value::Any::Map(_) => text(map.text_with(doubles_of(column), scratch)?, column),
+            value => text(value.text(scratch)?, column),
+        },
         What::Attributes(at) => attributes(list(at), column, scratch),
         What::Paths(at) => paths(list(at), column),
         What::Service => service(list(super::messages::ATTRIBUTES), column, scratch),
@@ -188,11 +191,15 @@ fn each<'a>(
     fits(column.end(), "[…]")
 }
 
+/// How floats are written within what goes to `column`.
+fn doubles_of(column: &dyn TypedColumn) -> value::Doubles {
+    if column.type_name() == "JSON" { value::double_in_json } else { value::double }
+}
+
 fn attributes(pairs: &[&[u8]], column: &mut dyn TypedColumn, scratch: &mut String) -> Step<()> {
     let Some((keys, values, is_nullable)) = column.entries() else {
         scratch.clear();
-        let is_json = column.type_name() == "JSON";
-        value::object(pairs, if is_json { value::double_in_json } else { value::double }, scratch)?;
+        value::object(pairs, doubles_of(column), scratch)?;
         return text(scratch, column);
     };
     for pair in pairs {

@@ -137,6 +137,15 @@ impl<'a> Any<'a> {
     where
         'a: 's,
     {
+        self.text_with(double, scratch)
+    }
+
+    /// The same, with floats within it in this form.
+    #[inline]
+    pub fn text_with<'s>(self, doubles: Doubles, scratch: &'s mut String) -> Step<&'s str>
+    where
+        'a: 's,
+    {
         if let Self::Text(text) = self {
             return utf8(text);
         }
@@ -146,7 +155,7 @@ impl<'a> Any<'a> {
             Self::Bytes(bytes) => base64(bytes, scratch),
             Self::Double(value) if !value.is_finite() => scratch.push_str(unusual(value)),
             Self::Bool(_) | Self::Int(_) | Self::Double(_) | Self::Array(_) | Self::Map(_) => {
-                self.json(0, double, scratch)?;
+                self.json(0, doubles, scratch)?;
             }
         }
         Ok(scratch)

@@ -27,7 +27,7 @@ use dataflow::{ColumnType, json_object};
 use super::items;
 
 /// With a null for what does not fit.
-const SAFE: CastOptions<'_> = CastOptions { safe: true, format_options: FormatOptions::new() };
+pub(super) const SAFE: CastOptions<'_> = CastOptions { safe: true, format_options: FormatOptions::new() };
 
 /// The values as those of `to`; null where one does not fit.
 ///

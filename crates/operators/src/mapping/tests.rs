@@ -195,6 +195,21 @@ fn a_value_that_does_not_fit_rejects_its_row_and_no_other() {
 }
 
 #[test]
+fn the_message_of_a_row_names_the_beginning_of_a_long_type() {
+    let to = column(T::UInt8);
+    let input = Schema::new(vec![Column::new("x", T::Int64)]);
+    let fill = Fill { type_name: "T".repeat(100_000), ..Fill::of(Some(0), &to) };
+    let mapping = Mapping::new(&input, Schema::new(vec![to]), vec![fill], None).expect("a mapping");
+    let values: ArrayRef = Arc::new(Int64Array::from(vec![300]));
+    let rows = RecordBatch::try_new(input.arrow().clone(), vec![values]).unwrap();
+    let (items, partition) = (Vec::new(), Partition::new("t", 0));
+    let batch = Batch { items, era: 0, partition, positions: vec![1], times_ms: vec![0], rows };
+    let made = mapping.apply(batch).unwrap();
+    let expected = format!("the value `300` does not fit column `c` of type {}…", "T".repeat(200));
+    assert_eq!(made.rejects[0].message, expected);
+}
+
+#[test]
 fn null_is_null_or_the_default_and_otherwise_rejects_its_row() {
     let values = || Arc::new(Int64Array::from(vec![Some(1), None]));
     assert_eq!(map(T::Int64, values(), column(nullable(T::Int64))).batch.len(), 2);
@@ -370,6 +385,101 @@ fn a_column_that_nothing_fills_needs_null_or_a_default() {
         })
         .unwrap();
     assert_eq!(made.batch.rows.column(0).null_count(), 2);
+}
+
+/// A table of one column with this DEFAULT, filled by nothing.
+fn map_nothing(to: Column, rows: usize) -> Transformed {
+    let input = Schema::new(vec![Column::new("x", T::Int8)]);
+    let fill = Fill::of(None, &to);
+    let mapping = Mapping::new(&input, Schema::new(vec![to]), vec![fill], None).expect("a mapping");
+    let values: ArrayRef = Arc::new(Int8Array::from(vec![0; rows]));
+    let rows = RecordBatch::try_new(input.arrow().clone(), vec![values]).unwrap();
+    let (positions, times_ms) = ((0..rows.num_rows() as u64).collect(), vec![0; rows.num_rows()]);
+    let (items, partition) = (Vec::new(), Partition::new("t", 0));
+    mapping.apply(Batch { items, era: 0, partition, positions, times_ms, rows }).unwrap()
+}
+
+fn with_default(to: T, json: &str) -> Column {
+    Column { default: Some("a literal".into()), default_json: Some(json.into()), ..column(to) }
+}
+
+#[test]
+fn an_array_or_a_map_without_a_value_gets_the_default_itself() {
+    let values = || -> ArrayRef {
+        let rows = [Some(vec![Some(1)]), None, Some(vec![])];
+        Arc::new(ListArray::from_iter_primitive::<arrow_array::types::Int64Type, _, _>(rows))
+    };
+    let from = || array(nullable(T::Int64));
+    // As it is, converted, and from the middle of an array.
+    for (to, expected) in [
+        (array(nullable(T::Int64)), ["[1]", "[7, NULL]", "[]"]),
+        (array(nullable(decimal(21, 1))), ["[1.0]", "[7.0, NULL]", "[]"]),
+    ] {
+        let made = map(from(), values(), with_default(to.clone(), "[7,null]"));
+        assert_eq!((items_of(&made), made.rejects.len()), (expected.map(str::to_owned).to_vec(), 0));
+        assert_eq!(made.batch.rows.column(0).null_count(), 0);
+        let made = map(from(), values().slice(1, 2), with_default(to, "[7,null]"));
+        assert_eq!(items_of(&made), expected[1..]);
+    }
+    // A null stands for no items.
+    let made = map(from(), values(), with_default(from(), "[]"));
+    assert_eq!((made.batch.rows.column(0).null_count(), made.rejects.len()), (1, 0));
+    // Items without NULL.
+    let made = map(from(), values(), with_default(array(T::UInt8), "[7]"));
+    assert_eq!(items_of(&made), ["[1]", "[7]", "[]"]);
+}
+
+#[test]
+fn an_array_or_a_map_that_nothing_fills_gets_the_default_itself() {
+    for (to, json, expected) in [
+        (array(T::String), r#"["a\"\\\n\u0001ü",""]"#, "[a\"\\\n\u{1}ü, ]"),
+        (array(array(T::UInt8)), "[[1,2],[]]", "[[1, 2], []]"),
+        (array(T::Bool), "[true, false]", "[true, false]"),
+        (array(T::Float64), "[1.5,1000.0]", "[1.5, 1000.0]"),
+        (array(decimal(9, 2)), "[1.25,-3,1.5]", "[1.25, -3.00, 1.50]"),
+        (array(T::Date), r#"["2024-01-15"]"#, "[2024-01-15]"),
+        (array(enum8()), r#"["off"]"#, "[2]"),
+        (array(T::UInt64), "[18446744073709551615]", "[18446744073709551615]"),
+        (map_of(T::UInt8), r#"{"a":1,"b":2}"#, "{a: 1, b: 2}"),
+        (map_of(array(T::String)), r#"{"a":["x"],"b":[]}"#, "{a: [x], b: []}"),
+        (keyed(T::UInt16), r#"{"7":"x"}"#, "{7: x}"),
+    ] {
+        let made = map_nothing(with_default(to.clone(), json), 2);
+        assert_eq!((items_of(&made), made.rejects.len()), (vec![expected.to_owned(); 2], 0), "{to:?}");
+        assert_eq!(made.batch.rows.column(0).data_type(), &to.arrow());
+        let none = map_nothing(with_default(to.clone(), json), 0);
+        assert_eq!((none.batch.len(), none.rejects.len()), (0, 0), "{to:?}");
+    }
+}
+
+#[test]
+fn an_array_whose_default_has_no_value_here_rejects_its_row() {
+    for (to, json) in [
+        // Their zone is a format's.
+        (array(T::DateTime { timezone: None }), r#"["2024-01-15 00:00:00"]"#),
+        // Digits would be lost.
+        (array(decimal(9, 2)), "[1.256]"),
+        (array(T::UInt8), "[300]"),
+        (array(T::Date), r#"["1969-12-31"]"#),
+        (array(T::UInt8), "[null]"),
+        (array(enum8()), r#"["blue"]"#),
+        (array(T::UInt8), r#"{"a":1}"#),
+        (map_of(T::UInt8), "[1]"),
+        (array(T::UInt8), "[1"),
+        (array(T::UInt8), "[1] 2"),
+        (array(T::UInt8), "[1 2]"),
+        (array(T::String), r#"["\ud800"]"#),
+    ] {
+        let made = map_nothing(with_default(to.clone(), json), 1);
+        assert_eq!((made.batch.len(), made.rejects.len()), (0, 1), "{to:?} {json}");
+        assert_eq!(made.rejects[0].reason, Reason::Missing);
+        assert_eq!(
+            made.rejects[0].message,
+            "NULL does not fit column `c`: an array or a map cannot be sent as NULL, and its DEFAULT has to be written in the step that fills it"
+        );
+    }
+    let deep = "[".repeat(100_000);
+    assert_eq!(map_nothing(with_default(array(T::UInt8), &deep), 1).rejects.len(), 1);
 }
 
 /// Arrays of numbers, and NULL among them.

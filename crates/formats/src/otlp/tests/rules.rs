@@ -214,6 +214,17 @@ fn attributes_fill_json_with_their_types_and_their_paths_a_list() {
 }
 
 #[test]
+fn a_body_of_any_floats_fills_json() {
+    let decoder = decoder(Signal::Logs, schema(&["Body JSON"])).expect("the columns fit");
+    let pair = |key: &str, value: f64| [field(1, key), field(2, fixed(4, value.to_bits()))].concat();
+    let map =
+        [field(1, pair("wide", 1e20)), field(1, pair("less", -1e19)), field(1, pair("d", 0.5))].concat();
+    let decoded = decode(&decoder, &[request("a", &[field(5, field(6, map))])]);
+    assert_eq!(decoded.rejects, []);
+    assert_eq!(row(&decoded, 0), [format!("{:?}", r#"{"wide":1e+20,"less":-1e+19,"d":0.5}"#)]);
+}
+
+#[test]
 fn paths_that_repeat_a_long_key_are_bounded() {
     let decoder =
         decoder(Signal::Logs, schema(&["LogAttributesKeys Array(String)"])).expect("the columns fit");
