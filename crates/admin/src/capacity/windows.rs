@@ -27,7 +27,7 @@ use pipeline::config::windows;
 const KEY_COLUMN_BYTES: f64 = 8.0;
 const KEY_BYTES: f64 = 19.0;
 /// Beside that of a session: its bounds and its neighbours.
-const SESSION_BYTES: f64 = 40.0;
+const SESSION_BYTES: f64 = 48.0;
 /// Beside that with `emit`: when the key last had a record.
 const EMIT_BYTES: f64 = 8.0;
 /// Sessions end after this without a `max`.

@@ -3,7 +3,7 @@
 //! Owns which session a record joins, what becomes one when a record stands between two, and which are closed. Does not own results (`results`).
 //!
 //! Sessions are kept apart by the time at which all of them end ([`ByKey`]), so that none reaches beyond it. A session has a number; those of a key are
-//! a chain, the newest first. A session that was closed, or has become a part of another, leaves its number behind without rows: when most
+//! a chain in the order of time. A session that was closed, or has become a part of another, leaves its number behind without rows: when most
 //! are such, the others are numbered anew, in their order.
 //!
 //! | a record                                                      | becomes                                              |

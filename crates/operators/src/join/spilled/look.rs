@@ -9,6 +9,7 @@ use super::{Run, Spilled};
 use crate::join::codec::damaged;
 use crate::join::incoming::{Incoming, Taken, is_usable};
 use crate::join::plan::{JoinSide, Plan};
+use crate::join::store::PAIRS_MAX;
 
 /// Rows whose filter slots are fetched ahead of the look: enough to keep the memory busy.
 const AHEAD: usize = 16;
@@ -18,10 +19,21 @@ const AHEAD: usize = 16;
 pub(in crate::join) struct Candidates {
     /// The number of the run, and the block there.
     blocks: Vec<(u64, u32)>,
-    /// The row, among those of the batch that are taken, and which of the blocks it is for; by block.
-    rows: Vec<(u32, u32)>,
+    /// The key, and which of the blocks it is for; by block. The rows of a key ask together: where many of both sides have one, each of many rows would ask for each of many blocks.
+    keys: Vec<(u32, u32)>,
+    /// The rows, among those of the batch that are taken, by key; and where those of each key end.
+    rows: Vec<u32>,
+    ends: Vec<u32>,
     /// How many of the blocks are in files.
     pub reads: usize,
+}
+
+impl Candidates {
+    fn rows_of(&self, key: u32) -> &[u32] {
+        let end = |key: usize| self.ends[key] as usize;
+        let begin = (key as usize).checked_sub(1).map_or(0, end);
+        &self.rows[begin..end(key as usize)]
+    }
 }
 
 /// A row of a run that a row of the batch matches.
@@ -54,33 +66,41 @@ impl Spilled {
             .iter()
             .zip(0_usize..)
             .filter(|(time_ms, _)| is_usable(**time_ms) && **time_ms >= floor_ms);
-        let asking: Vec<(u32, u128, i64)> = taken
+        let mut asking: Vec<(u128, u32, i64)> = taken
             .zip(0_u32..)
             .filter(|((_, row), _)| rows.keyed.as_ref().is_none_or(|keyed| keyed.is_valid(*row)))
-            .map(|((time_ms, row), number)| (number, rows.hashes[row], *time_ms))
+            .map(|((time_ms, row), number)| (rows.hashes[row], number, *time_ms))
             .collect();
+        asking.sort_unstable();
+        let keys: Vec<&[(u128, u32, i64)]> = asking.chunk_by(|a, b| a.0 == b.0).collect();
         let earliest_ms = asking.iter().map(|(.., time_ms)| *time_ms).min().unwrap_or(i64::MAX);
         let latest_ms = asking.iter().map(|(.., time_ms)| *time_ms).max().unwrap_or(i64::MIN);
         let is_near = |run: &Run, earliest_ms: i64, latest_ms: i64| {
             run.next_ms <= latest_ms.saturating_add(of_side.later_ms)
                 && run.file.times_ms().1 >= earliest_ms.saturating_sub(of_side.earlier_ms)
         };
-        // Run, block, row.
+        // Run, block, key.
         let mut hits: Vec<(u32, u32, u32)> = Vec::new();
         let others = self.runs.iter().zip(0_u32..).filter(|(run, _)| run.file.side == rows.side.other());
         for (run, index) in others.filter(|(run, _)| is_near(run, earliest_ms, latest_ms)) {
-            asking.iter().take(AHEAD).for_each(|(_, hash, _)| run.file.prefetch(*hash));
-            for (at, (row, hash, time_ms)) in asking.iter().enumerate() {
-                asking.get(at + AHEAD).into_iter().for_each(|(_, hash, _)| run.file.prefetch(*hash));
-                if is_near(run, *time_ms, *time_ms) && run.file.may_hold(*hash) {
-                    hits.extend(run.file.blocks_of(*hash).map(|block| (index, block, *row)));
+            keys.iter().take(AHEAD).for_each(|own| run.file.prefetch(own[0].0));
+            for (key, own) in keys.iter().enumerate() {
+                keys.get(key + AHEAD).into_iter().for_each(|own| run.file.prefetch(own[0].0));
+                let hash = own[0].0;
+                let is_any_near = own.iter().any(|(.., time_ms)| is_near(run, *time_ms, *time_ms));
+                if is_any_near && run.file.may_hold(hash) {
+                    hits.extend(run.file.blocks_of(hash).map(|block| (index, block, key as u32)));
                 }
             }
         }
         hits.sort_unstable();
         let (mut found, mut reads) = (Candidates::default(), Vec::new());
+        for own in &keys {
+            found.rows.extend(own.iter().map(|(_, row, _)| *row));
+            found.ends.push(found.rows.len() as u32);
+        }
         let mut last = None;
-        for (index, block, row) in hits {
+        for (index, block, key) in hits {
             if last != Some((index, block)) {
                 let run = &self.runs[index as usize];
                 found.blocks.push((run.number, block));
@@ -89,13 +109,14 @@ impl Spilled {
                 }
             }
             last = Some((index, block));
-            found.rows.push((row, found.blocks.len() as u32 - 1));
+            found.keys.push((key, found.blocks.len() as u32 - 1));
         }
         found.reads = reads.len();
         (found, reads)
     }
 
     /// The rows of runs that the rows of a batch match, in the order in which they are joined: by row, then the last one to arrive first. With the blocks that they are in.
+    /// If they are more than [`PAIRS_MAX`], some of them and no more blocks: the batch is not taken then.
     ///
     /// # Errors
     /// When a block is damaged.
@@ -108,7 +129,7 @@ impl Spilled {
     ) -> Result<(Vec<Found>, Vec<Rows>), StateError> {
         let of_side = plan.side(taken.rows.side);
         let (mut found, mut blocks, mut answers) = (Vec::new(), Vec::new(), answers.iter());
-        let mut asking = candidates.rows.chunk_by(|a, b| a.1 == b.1);
+        let mut asking = candidates.keys.chunk_by(|a, b| a.1 == b.1);
         for (number, block) in &candidates.blocks {
             let run = self.run(*number)?;
             let rows = match &run.bytes {
@@ -120,7 +141,8 @@ impl Spilled {
                 }
             };
             let (hashes, before) = (&rows.taken.rows.hashes, found.len());
-            for (own, _) in asking.next().unwrap_or_default() {
+            let keys = asking.next().unwrap_or_default().iter();
+            for own in keys.flat_map(|(key, _)| candidates.rows_of(*key)) {
                 let (hash, time_ms) = (taken.rows.hashes[*own as usize], taken.times_ms[*own as usize]);
                 let (from, to) =
                     (time_ms.saturating_sub(of_side.earlier_ms), time_ms.saturating_add(of_side.later_ms));
@@ -136,6 +158,9 @@ impl Spilled {
                             time_ms: other_ms,
                             at: (blocks.len() as u32, at as u32),
                         });
+                        if found.len() as u64 > PAIRS_MAX {
+                            return Ok((found, blocks));
+                        }
                     }
                 }
             }

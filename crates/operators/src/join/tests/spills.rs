@@ -9,6 +9,7 @@ use super::model::{Act, acts, risen};
 use super::*;
 use crate::join::spilled::Sizes;
 use crate::join::spilled::file::verify;
+use crate::join::spilling::Asking;
 use crate::join::state::{Head, Kind, Writer};
 use crate::testing::Stored;
 
@@ -421,6 +422,29 @@ fn memory_stays_in_its_bound_while_rows_go_to_files() {
         pairs += bench.put(JoinSide::Right, batch(JoinSide::Right, &rows)).batch.len();
     }
     assert_eq!(pairs, 10_000);
+}
+
+/// As one in memory, and before memory ends: thousands of rows on both sides make millions of pairs.
+#[test]
+fn a_key_that_too_many_rows_in_files_have_ends_the_run_before_all_its_pairs_are_found() {
+    let sizes = Sizes { block_bytes: 8_000, run_bytes: 1 << 20, ..TINY };
+    let mut bench = Bench::new(&config(JoinKind::Inner), sizes);
+    bench.put(JoinSide::Left, batch(JoinSide::Left, &vec![(Some(0), 1, "", 10); 4_096]));
+    bench.cut(0);
+    bench.work(1_000);
+    assert_eq!(bench.step.spilled_entries(), 4_096);
+    let rights = || batch(JoinSide::Right, &vec![(Some(0), 1, "", 10); 2_000]);
+    let probed = bench.step.probe_of(1, rights()).unwrap();
+    let answers = bench.read(&probed.reads);
+    let Asking { rows, candidates } = *probed.scratch.unwrap().downcast::<Asking>().unwrap();
+    // Of the batch are its rows and the blocks for their key, not each row with each block.
+    assert!(answers.len() > 10 && format!("{candidates:?}").len() < 50_000, "{} blocks", answers.len());
+    let taken = crate::join::incoming::sort(0, probed.batch, *rows).unwrap().taken;
+    let looked = bench.step.spilled.look(&bench.step.plan, &candidates, &answers, &taken);
+    assert_eq!(looked.unwrap().0.len() as u64, crate::join::store::PAIRS_MAX + 1);
+    let probed = bench.step.probe_of(1, rights()).unwrap();
+    let error = bench.step.finish(probed, &answers).unwrap_err().to_string();
+    assert!(error.contains("4194304 rows") && error.contains("`order_id` = `order`"), "{error}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The sessions of keys by number, without their aggregates: when each begins and ends, how many rows it has, and which others are of its key.
 //!
 //! Owns the order of the sessions of a key, and which of them a record joins together. Does not own when one is closed.
+//!
+//! The sessions of a key are a chain in the order of time. Records join the latest ones, or are nearly late and join the earliest, so a place is looked for from the nearer end.
 
 use std::collections::BTreeMap;
 
@@ -56,10 +58,12 @@ impl Joined {
 /// The sessions.
 pub(super) struct Chains {
     keys: Groups,
-    /// The newest session of each key.
-    heads: Vec<u32>,
-    /// Of each session the next one of its key.
-    next: Vec<u32>,
+    /// The latest session of each key, and the earliest.
+    latest: Vec<u32>,
+    earliest: Vec<u32>,
+    /// Of each session the one of its key that is before it in time, and the one behind it.
+    earlier: Vec<u32>,
+    later: Vec<u32>,
     key_of: Vec<u32>,
     spans: Vec<Span>,
     /// Rows of each; none if it is no session any more.
@@ -71,8 +75,10 @@ impl Chains {
     pub fn new(keys: &Keys) -> Self {
         Self {
             keys: Groups::new(keys, &[]),
-            heads: Vec::new(),
-            next: Vec::new(),
+            latest: Vec::new(),
+            earliest: Vec::new(),
+            earlier: Vec::new(),
+            later: Vec::new(),
             key_of: Vec::new(),
             spans: Vec::new(),
             rows_of: Vec::new(),
@@ -111,14 +117,23 @@ impl Chains {
     /// The number of a key, which is added if it is new.
     pub fn key(&mut self, key: &[u8]) -> u32 {
         let number = self.keys.find(key);
-        self.heads.resize(self.keys.len(), NONE);
+        self.latest.resize(self.keys.len(), NONE);
+        self.earliest.resize(self.keys.len(), NONE);
         number
     }
 
     /// A new session, which is near to none of its key.
     pub fn add(&mut self, key: u32, span: Span, rows: u64) -> u32 {
         let number = self.spans.len() as u32;
-        self.next.push(std::mem::replace(&mut self.heads[key as usize], number + 1));
+        let earlier = self.last_before(key, span.first);
+        let later = match earlier {
+            NONE => self.earliest[key as usize],
+            earlier => self.later[earlier as usize - 1],
+        };
+        self.earlier.push(earlier);
+        self.later.push(later);
+        self.set_later(key, earlier, number + 1);
+        self.set_earlier(key, later, number + 1);
         self.key_of.push(key);
         self.spans.push(span);
         self.rows_of.push(rows);
@@ -149,10 +164,35 @@ impl Chains {
 
     /// The sessions of a key that are near to a span.
     fn near(&self, key: u32, span: Span, gap: i64) -> impl Iterator<Item = u32> + use<'_> {
+        // Between two of them there is a gap, so those that are near follow one another.
+        let last = self.last_before(key, span.last.saturating_add(gap));
+        self.backwards(last).take_while(move |number| self.span(*number).is_near(span, gap))
+    }
+
+    /// The latest session of a key that begins before a time.
+    fn last_before(&self, key: u32, time: i64) -> u32 {
+        let first = |entry: u32| self.spans[entry as usize - 1].first;
+        let (mut at, earliest) = (self.latest[key as usize], self.earliest[key as usize]);
+        if at == NONE || first(at) < time {
+            return at;
+        }
+        if first(at).saturating_sub(time) <= time.saturating_sub(first(earliest)) {
+            while at != NONE && first(at) >= time {
+                at = self.earlier[at as usize - 1];
+            }
+            return at;
+        }
+        let (mut found, mut at) = (NONE, earliest);
+        while first(at) < time {
+            (found, at) = (at, self.later[at as usize - 1]);
+        }
+        found
+    }
+
+    /// A session and those of its key before it in time, the latest first.
+    fn backwards(&self, entry: u32) -> impl Iterator<Item = u32> + use<'_> {
         let session = |entry: u32| entry.checked_sub(NONE + 1);
-        let first = session(self.heads[key as usize]);
-        let of_key = std::iter::successors(first, move |number| session(self.next[*number as usize]));
-        of_key.filter(move |number| self.span(*number).is_near(span, gap))
+        std::iter::successors(session(entry), move |number| session(self.earlier[*number as usize]))
     }
 
     /// Whether a session of a key, by its number, is near to a span.
@@ -166,12 +206,10 @@ impl Chains {
         number.is_some_and(|number| self.is_near(number, span, gap))
     }
 
-    /// The sessions of a key, in no order.
+    /// The sessions of a key, the latest first.
     pub fn spans_of(&self, key: &[u8]) -> impl Iterator<Item = Span> + use<'_> {
-        let session = |entry: u32| entry.checked_sub(NONE + 1);
-        let first = self.keys.lookup(key).and_then(|key| session(self.heads[key as usize]));
-        let of_key = std::iter::successors(first, move |number| session(self.next[*number as usize]));
-        of_key.map(|number| self.span(number))
+        let latest = self.keys.lookup(key).map_or(NONE, |key| self.latest[key as usize]);
+        self.backwards(latest).map(|number| self.span(number))
     }
 
     /// Forgets a session.
@@ -181,21 +219,31 @@ impl Chains {
     }
 
     fn unlink(&mut self, number: u32) {
-        let after = self.next[number as usize];
-        let head = &mut self.heads[self.key_of[number as usize] as usize];
-        if *head == number + 1 {
-            *head = after;
-            return;
+        let (earlier, later) = (self.earlier[number as usize], self.later[number as usize]);
+        let key = self.key_of[number as usize];
+        self.set_later(key, earlier, later);
+        self.set_earlier(key, later, earlier);
+    }
+
+    /// What stands behind a session; without one, which is the earliest of the key.
+    fn set_later(&mut self, key: u32, of: u32, entry: u32) {
+        match of {
+            NONE => self.earliest[key as usize] = entry,
+            of => self.later[of as usize - 1] = entry,
         }
-        let mut before = *head as usize - 1;
-        while self.next[before] != number + 1 {
-            before = self.next[before] as usize - 1;
+    }
+
+    /// What stands before a session; without one, which is the latest of the key.
+    fn set_earlier(&mut self, key: u32, of: u32, entry: u32) {
+        match of {
+            NONE => self.latest[key as usize] = entry,
+            of => self.earlier[of as usize - 1] = entry,
         }
-        self.next[before] = after;
     }
 
     pub fn memory_bytes(&self) -> usize {
-        let small = self.heads.capacity() + self.next.capacity() + self.key_of.capacity();
+        let ends = self.latest.capacity() + self.earliest.capacity();
+        let small = ends + self.earlier.capacity() + self.later.capacity() + self.key_of.capacity();
         let spans = self.spans.capacity() * size_of::<Span>();
         self.keys.memory_bytes() + small * 4 + spans + self.rows_of.capacity() * 8
     }
@@ -229,3 +277,6 @@ impl Chains {
         Ok(read.into_iter().zip(spans).zip(rows).map(|((key, span), rows)| (key, span, rows)).collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

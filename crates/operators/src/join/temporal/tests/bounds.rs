@@ -62,3 +62,51 @@ fn a_key_with_many_versions_takes_no_time_for_each_row() {
     assert!(all.iter().all(|(number, version, _)| Some(*number) == *version));
     assert_eq!(step.held(), 1);
 }
+
+/// A few rows that wait, and a large version that all of them get.
+#[test]
+fn rows_that_take_many_times_the_memory_with_their_versions_leave_in_pieces() {
+    let large: &'static str = Box::leak("x".repeat(100_000).into_boxed_str());
+    let new = || join(true).with_memory(1 << 20);
+    let mut step = new();
+    put_rows(&mut step, RIGHT, &[(Some(1), 11, large, 10)]);
+    let rows: Vec<Row> = (0..100).map(|n| (Some(1), n, "", 1_000 + n / 2)).collect();
+    put_rows(&mut step, LEFT, &rows);
+    let mut deltas = vec![cut(&mut step, 500).1];
+    let (mut all, mut positions, mut behind_ms) = (Vec::new(), Vec::new(), i64::MIN);
+    while step.waiting() > 0 {
+        assert!(step.is_due(5_000));
+        // The steps behind are advanced with what it says before, and no row that comes later may be earlier.
+        let said_ms = step.watermark_behind(5_000);
+        let (outputs, delta) = cut(&mut step, 5_000);
+        let made = found(&outputs);
+        assert!(made.len() <= 32, "{} rows of 100 KB each", made.len());
+        assert!(made.iter().all(|(.., time_ms)| *time_ms >= behind_ms), "{behind_ms}: {made:?}");
+        assert_eq!(step.is_releasing(), step.waiting() > 0);
+        behind_ms = step.watermark_behind(5_000);
+        assert!(said_ms <= behind_ms);
+        all.extend(made);
+        positions.extend(outputs.iter().flat_map(|output| output.batch.positions.clone()));
+        deltas.push(delta);
+        // A start goes on with the rest.
+        step = new();
+        deltas.iter().for_each(|delta| step.apply(delta).unwrap());
+    }
+    assert_eq!(all, rows.iter().map(|row| (row.1, Some(11), row.3)).collect::<Vec<_>>());
+    assert_eq!(positions, (0..100).collect::<Vec<u64>>());
+    assert_eq!((deltas.len(), step.watermark_behind(5_000)), (1 + 4, 4_980));
+}
+
+/// Rows of one time cannot be told apart by a watermark, so they leave together.
+#[test]
+fn rows_of_one_time_leave_together_however_large_they_are() {
+    let large: &'static str = Box::leak("x".repeat(100_000).into_boxed_str());
+    let mut step = join(true).with_memory(1 << 20);
+    put_rows(&mut step, RIGHT, &[(Some(1), 11, large, 10)]);
+    let rows: Vec<Row> = (0..100).map(|n| (Some(1), n, "", 1_000 + n / 90)).collect();
+    put_rows(&mut step, LEFT, &rows);
+    assert_eq!(found(&cut(&mut step, 5_000).0).len(), 90);
+    // The watermark of the step is that of what has left: this row is not late.
+    assert_eq!(put_rows(&mut step, LEFT, &[(Some(1), 100, "", 1_001)]).late, 0);
+    assert_eq!(found(&cut(&mut step, 5_000).0).len(), 11);
+}
