@@ -22,6 +22,7 @@ pub(super) fn lowered(pipeline: &mut Pipeline, tree: &Node, faults: &mut Faults)
     let Some((at, step, dedup)) = found else { return };
     let mut wrong = of_step(pipeline, tree, (at, &step, &dedup));
     wrong.extend(of_tables(pipeline));
+    wrong.extend(of_names(pipeline, &dedup));
     if wrong.is_empty() {
         pipeline.steps.truncate(at);
         give(pipeline, &dedup);
@@ -83,6 +84,18 @@ fn of_tables(pipeline: &Pipeline) -> Vec<Wrong> {
         }
     }
     wrong
+}
+
+/// A column of the last step whose name a table gives to another one, and that fills no column there: rows would replace each other by the other one.
+fn of_names(pipeline: &Pipeline, dedup: &Dedup) -> Vec<Wrong> {
+    const OTHER: &str = "a column that the `dedup` with `keep: last` names is filled by another one here, and the table keeps no value of it; give it a column of the table too";
+    let named = || dedup.key.iter().chain(&dedup.time);
+    let is_lost = |columns: &BTreeMap<Identifier, Field>, name: &Identifier| {
+        columns.contains_key(name) && !columns.values().any(|from| from.as_str() == name.as_str())
+    };
+    let sinks = pipeline.sinks.iter().enumerate().filter(|(_, sink)| sink.from.is_none());
+    let sinks = sinks.filter(|(_, sink)| named().any(|name| is_lost(&sink.columns, name)));
+    sinks.map(|(at, _)| (format!("sinks[{at}].columns"), OTHER)).collect()
 }
 
 /// Each table for rows of the last step replaces by the key. With `sinks` a key is named as the last step gives it, and the table may have it under

@@ -246,7 +246,13 @@ impl<'s> Walk<'s, '_, '_> {
     }
 
     fn secret(&mut self, at: Position, scalar: &Scalar, path: &str) -> Option<Json> {
+        const UNNAMED: &str = "holds a reference whose value begins with `file:`, and there is no such file, or it holds \
+                               no secret";
+        // A password may begin so by chance, and then the name of the file is the password.
+        let is_named_elsewhere = scalar.referenced && !scalar.written.starts_with("file:");
+        let without_name = |why: String| if is_named_elsewhere { UNNAMED.to_owned() } else { why };
         let resolved = reference::from_file(&scalar.text, self.around)
+            .map_err(without_name)
             .and_then(|from_file| from_file.map_or_else(|| Ok(None), |text| Ok(Some(text))))
             .and_then(|from_file| {
                 let text = from_file.clone().unwrap_or_else(|| scalar.text.clone());

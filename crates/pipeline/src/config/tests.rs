@@ -475,3 +475,102 @@ fn a_byte_of_a_text_has_a_place_in_the_file() {
     assert_eq!(place("  - filter: \"a\\tb\"", "steps[0].filter", 2), (4, 5));
     assert_eq!(place("  - filter: \"a\\x41b\"", "steps[0].filter", 2), (4, 5));
 }
+
+#[test]
+fn a_dedup_may_go_by_what_the_source_says_though_the_file_describes_the_table() {
+    let of = |key: &str| {
+        check_here(&format!(
+            "pipeline: p\nsource: {{ kafka: {{ brokers: b, topic: t }} }}\nsteps: [{{ dedup: {{ key: [{key}], window: 8h, time: _timestamp }} }}]\n\
+             sink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t, create: {{ columns: {{ id: UUID }}, order_by: id }} }} }}"
+        ))
+    };
+    for key in ["_key", "id", "_partition, _position"] {
+        let checked = of(key);
+        assert!(checked.pipeline.is_some(), "{key}: {}", checked.faults.render("test"));
+    }
+    assert!(of("idd").pipeline.is_none(), "no record gives it without a type");
+}
+
+#[test]
+fn the_last_record_of_a_key_is_kept_by_no_other_column_of_its_name() {
+    let of = |columns: &str| {
+        check_here(&format!(
+            "pipeline: p\nsource: {{ kafka: {{ brokers: b, topic: t }} }}\nsteps: [{{ dedup: {{ key: [id], window: unbounded, keep: last }} }}]\n\
+             sink: {{ clickhouse: {{ url: \"http://localhost:8123\" }} }}\nsinks: [{{ clickhouse: {{ table: t }}, columns: {{ {columns} }} }}]"
+        ))
+    };
+    let faults = of("id: user_id").faults.render("p");
+    assert!(faults.contains("is filled by another one here"), "{faults}");
+    for columns in ["id: user_id, event: id", "event: id", "name: user"] {
+        let checked = of(columns);
+        assert!(checked.pipeline.is_some(), "{columns}: {}", checked.faults.render("p"));
+    }
+}
+
+#[test]
+fn a_table_is_not_created_with_partitions_that_keep_rows_of_a_key_apart() {
+    let of = |partition: &str| {
+        check_here(&format!(
+            "pipeline: p\nsource: {{ kafka: {{ brokers: b, topic: t }} }}\nsink:\n  clickhouse:\n    url: http://localhost:8123\n    table: t\n    create:\n      \
+             columns: {{ id: UInt64, at: DateTime, part: \"UInt8 MATERIALIZED id % 8\" }}\n      order_by: id\n      partition_by: \"{partition}\"\n  \
+             upsert: {{ key: [id] }}"
+        ))
+    };
+    let faults = of("toYYYYMM(at)").faults.render("p");
+    assert!(faults.starts_with("p:10:7: `at` is not in `sink.upsert.key`"), "{faults}");
+    for partition in ["intDiv(id, 1000)", "part", "if(id > 3, 'at', 'b')"] {
+        let checked = of(partition);
+        assert!(checked.pipeline.is_some(), "{partition}: {}", checked.faults.render("p"));
+    }
+}
+
+#[test]
+fn a_stream_without_a_name_is_not_called_as_the_topic_of_another_input() {
+    let of = |kafka: &str, listen: &str| {
+        let text = format!(
+            "pipeline: web\ninputs:\n  {kafka}: {{ kafka: {{ brokers: b, topic: web }} }}\n  m: {{ listen: {{ {listen} }} }}\n\
+             sink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}"
+        );
+        check_here(&text)
+    };
+    for kafka in ["a", "z"] {
+        let faults = of(kafka, "").faults.render("p");
+        let expected = format!("p:4:8: its stream is called as what input `{kafka}` reads");
+        assert!(faults.contains(&expected), "{faults}");
+        let checked = of(kafka, "stream: sent");
+        assert!(checked.pipeline.is_some(), "{}", checked.faults.render("p"));
+    }
+}
+
+#[test]
+fn a_window_over_files_needs_a_time_that_moves_the_watermark() {
+    let of = |first: &str, window: &str| {
+        check_here(&format!(
+            "pipeline: p\nsource: {{ file: {{ paths: /tmp/x.jsonl }}, fields: {{ id: UUID, at: DateTime64(3) }} }}\nsteps:\n  \
+             - dedup: {{ key: [id], window: unbounded{first} }}\n  - dedup: {{ key: [id], window: 1h, time: at }}\n  \
+             - window: {{ {window}size: 1m, aggregates: {{ n: count() }} }}\n\
+             sink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}"
+        ))
+    };
+    let faults = of("", "").faults.render("p");
+    assert!(faults.contains("so a window needs `time: column`"), "{faults}");
+    for (first, window) in [("", "time: at, "), (", time: at", "")] {
+        let checked = of(first, window);
+        assert!(checked.pipeline.is_some(), "{}", checked.faults.render("p"));
+    }
+}
+
+#[test]
+fn a_password_that_begins_as_the_name_of_a_file_is_not_shown() {
+    let env = |_: &str| Ok(Some(format!("file:{SECRET}")));
+    let of = |password: &str| {
+        let text = format!(
+            "pipeline: p\nsource: {{ kafka: {{ brokers: b, topic: t }} }}\n\
+             sink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t, password: \"{password}\" }} }}"
+        );
+        check(&text, &Surroundings { env: &env, file: &file }).faults.render("p")
+    };
+    let faults = of("${TEST_SECRET}");
+    assert!(faults.contains("begins with `file:`") && !faults.contains(SECRET), "{faults}");
+    assert!(of("file:/nowhere/else").contains("`/nowhere/else`"));
+}

@@ -160,13 +160,25 @@ impl<'a> Joins<'a> {
 
     /// A query compares times, and the join the event times of the rows: they must be the same.
     fn is_time((side, place): (&Side, usize), planner: &Planner<'_>, time: &str) -> Result<(), Faults> {
-        let own = planner.view.time().unwrap_or(Metadata::Timestamp.name());
+        // A `dedup` before the join may have named one for an input that does not.
+        let of_dedup = match planner.view.time() {
+            None => planner.time(&planner.candidates())?,
+            Some(_) => None,
+        };
+        let of_input = planner.view.time().unwrap_or(Metadata::Timestamp.name());
+        let own = of_dedup.as_deref().unwrap_or(of_input);
         if matches!(planner.origin(time, planner.steps.len()), Origin::Field(field) if field == own) {
             return Ok(());
         }
         let name = &side.name;
+        let way_out = match &of_dedup {
+            Some(_) => format!(
+                "the `dedup` before takes it; write `{own}` here and `time: {own}` under `inputs.{name}:`, or leave `time` out of the `dedup`"
+            ),
+            None => format!("write `{own}` here, or `time: {time}` under `inputs.{name}:`"),
+        };
         let message = format!(
-            "`{time}` is not the event time of `{name}`, by which rows are joined, for that is `{own}`; write `{own}` here, or `time: {time}` under `inputs.{name}:`"
+            "`{time}` is not the event time of `{name}`, by which rows are joined, for that is `{own}`; {way_out}"
         );
         Err(vec![fault(format!("steps[{}].join.time[{place}]", side.join), message)])
     }

@@ -50,7 +50,9 @@ impl Union {
         let mut union = Self { targets, has_steps_behind, schemas, slots, columns };
         let (is_of_several, is_apart) = (union.is_of_several(), union.is_apart());
         for (place, (target, schema)) in union.targets.iter().zip(&union.schemas).enumerate() {
-            let table = if is_of_several { target.clickhouse.table_name() } else { "" };
+            // Two databases may have a table of the same name.
+            let table_name = union.short_name(target);
+            let table = if is_of_several { table_name.as_str() } else { "" };
             unknown_columns(target, schema, table, faults);
             let mut own = Vec::with_capacity(schema.columns().len());
             for column in schema.columns() {
@@ -64,7 +66,7 @@ impl Union {
                         column: Column {
                             name: match is_apart {
                                 false => column.name.clone(),
-                                true => format!("`{}` of `{}`", column.name, target.clickhouse.table_name()),
+                                true => format!("`{}` of `{table_name}`", column.name),
                             },
                             ..column.clone()
                         },

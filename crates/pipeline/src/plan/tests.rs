@@ -315,6 +315,21 @@ fn several_tables_share_the_columns_that_are_filled_alike() {
 }
 
 #[test]
+fn tables_of_one_name_in_two_databases_are_filled_by_their_own_fields() {
+    let sinks = "sinks: [{ clickhouse: { database: a, table: t } }, { clickhouse: { database: b, table: t }, columns: { id: other } }]";
+    let told = planned_for_two("", sinks, "");
+    assert_eq!(
+        told,
+        "input: id UUID, amount Int64, country String, at DateTime, other UUID, agent LowCardinality(String)\n\
+         lane: `id` of `a.t` UUID, `amount` of `a.t` Int64, `country` of `a.t` String, `at` of `a.t` DateTime, \
+         `id` of `b.t` UUID, `agent` of `b.t` LowCardinality(String), `amount` of `b.t` UInt8\n\
+         a.t: id Same, amount Same, country Same, at Same\n\
+         b.t: id Same, agent Same, amount Checked\n\
+         [[0, 1, 2, 3], [4, 5, 6]] by None\n"
+    );
+}
+
+#[test]
 fn a_row_that_a_table_does_not_take_need_not_fit_it() {
     let dedup = "steps: [{ dedup: { key: [id], window: unbounded } }]";
     let told = planned_for_two("", BOTS, dedup);

@@ -41,10 +41,29 @@ impl<'a> Planner<'a> {
             }
             (Some(own), _) => (self.own_path(), own.to_owned()),
         };
+        self.keeps_time(&field)?;
         if let Some(known) = candidates.iter().find(|known| known.name == field) {
             return check_type(path, Some(known)).map(|()| Some(field));
         }
         Err(vec![fault(path, self.undeclared(&field, "DateTime64(3)"))])
+    }
+
+    /// Whether the rows still have the time `field` at the window or join behind, if the file says that it goes by it: a `dedup` behind the first one gives
+    /// them its own.
+    fn keeps_time(&self, field: &str) -> Result<(), Faults> {
+        let is_given = self.view.time().is_some() || self.event_time.is_some();
+        let later = self.dedups().skip(1);
+        let last = later.filter_map(|(place, path, dedup)| Some((place, path, dedup.time.as_ref()?))).last();
+        let Some((place, path, time)) = last.filter(|_| self.is_for_window && is_given) else {
+            return Ok(());
+        };
+        if matches!(self.origin(time.as_str(), place), Origin::Field(own) if own == field) {
+            return Ok(());
+        }
+        let message = format!(
+            "the window or join behind would go by `{time}` too, and not by `{field}`, the event time; write `{field}` here, or leave `time` out"
+        );
+        Err(vec![fault(format!("{path}.time"), message)])
     }
 
     /// The field that the steps take the event time from, and who asks for it.

@@ -2,6 +2,7 @@
 //!
 //! Owns what the schema cannot say about `source:` and each of `inputs:`. Does not own what steps make of the rows.
 
+use super::super::model::listen::stream_of;
 use super::super::model::source::{Mechanism, OAuth, Pulsar, Registry};
 use super::super::model::{Input, Kafka};
 use super::super::nearest::nearest;
@@ -151,6 +152,33 @@ impl Rules<'_> {
                 other.name
             );
             self.fault(&path, message);
+        }
+        self.usual_stream(input, others);
+    }
+
+    /// A stream that has no name of its own in the file is called after the pipeline or its format, and a topic may be called so too.
+    fn usual_stream(&mut self, input: &Input<'_>, others: &[Input<'_>]) {
+        let pipeline = self.pipeline;
+        let usual = |input: &Input<'_>| {
+            let is_unnamed = input.source.listen.as_ref().is_some_and(|listen| listen.stream.is_none());
+            stream_of(pipeline, input.source).filter(|_| is_unnamed).map(|stream| stream.to_string())
+        };
+        let reads = |input: &Input<'_>, name: Option<&str>| {
+            // Streams are compared with each other by the rules of the listener.
+            let is_other = input.source.listen.is_none();
+            is_other && name.is_some_and(|name| streams(input).iter().any(|(_, one)| one == name))
+        };
+        let own = usual(input);
+        let other =
+            others.iter().find(|other| reads(other, own.as_deref()) || reads(input, usual(other).as_deref()));
+        if let Some(other) = other {
+            let path = if own.is_some() { &input.path } else { &other.path };
+            let message = format!(
+                "its stream is called as what input `{}` reads, and a dead letter names nothing else; give the stream another name with \
+                 `listen: {{ stream: … }}`",
+                if own.is_some() { other.name } else { input.name }
+            );
+            self.fault(&format!("{path}.listen"), message);
         }
     }
 

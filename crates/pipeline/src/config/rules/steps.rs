@@ -2,9 +2,11 @@
 //!
 //! Owns the rules of windows and of `dedup`. Does not own those of joins and lookups, nor which columns a step may name (`plan`).
 
+use dataflow::Metadata;
+
 use super::Rules;
 use crate::config::model::step::{AtEnd, Step, WindowStep};
-use crate::config::values::{Period, Window};
+use crate::config::values::{Identifier, Period, Window};
 use crate::config::windows;
 
 /// Why a step behind a window takes no time from a column.
@@ -24,7 +26,7 @@ impl Rules<'_> {
             let time = step.window.as_ref().and_then(|window| window.time.as_ref()).or(time);
             if is_behind_window && time.is_some() {
                 self.fault(&format!("{path}.time"), TIME_OF_RESULTS);
-            } else if is_behind_join && time.is_some() {
+            } else if is_behind_join && time.is_some() && !self.is_of_inputs(step) {
                 self.fault(&format!("{path}.time"), TIME_OF_JOINED);
             }
             if let Some(join) = &step.join {
@@ -51,17 +53,22 @@ impl Rules<'_> {
         }
     }
 
+    /// Whether the step is for the records of inputs that it names, which may go into a join behind another one.
+    fn is_of_inputs(&self, step: &Step) -> bool {
+        let inputs = self.pipeline.inputs();
+        let is_input = |name: &Identifier| inputs.iter().any(|input| input.name == name.as_str());
+        step.from.as_ref().is_some_and(|from| from.as_slice().iter().all(is_input))
+    }
+
     /// Whether the records of an input have no time unless a step names it.
     fn has_timeless_input(&self) -> bool {
         self.pipeline.inputs().iter().any(|input| input.source.file.is_some() && input.source.time.is_none())
     }
 
     pub(super) fn window(&mut self, window: &WindowStep, path: &str, is_behind_window: bool) {
-        let is_timed = self
-            .pipeline
-            .steps
-            .iter()
-            .any(|step| step.dedup.as_ref().is_some_and(|dedup| dedup.time.is_some()));
+        // The first one's time is that of the records, by which the watermark goes; a later one's is only its own.
+        let first = self.pipeline.steps.iter().find_map(|step| step.dedup.as_ref());
+        let is_timed = first.is_some_and(|dedup| dedup.time.is_some());
         if window.time.is_none() && !is_timed && !is_behind_window && self.has_timeless_input() {
             self.fault(path, "records of a file have no time of their own, so a window needs `time: column`");
         }
@@ -184,7 +191,11 @@ impl Rules<'_> {
             let is_of_table = self.pipeline.inputs().iter().all(|input| input.source.fields.is_empty())
                 && self.pipeline.sinks.is_empty()
                 && self.pipeline.steps.iter().all(|step| step.dedup.is_some());
-            for (path, column) in named.collect::<Vec<_>>().into_iter().filter(|_| is_of_table) {
+            // What the source says of a record is there whether the table stores it or not.
+            let is_stored = |(_, column): &(String, &Identifier)| {
+                is_of_table && Metadata::named(column.as_str()).is_none()
+            };
+            for (path, column) in named.filter(is_stored).collect::<Vec<_>>() {
                 for target in self.pipeline.targets() {
                     self.created_column(&target, &path, column.as_str());
                 }

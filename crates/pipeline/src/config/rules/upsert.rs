@@ -25,6 +25,7 @@ impl Rules<'_> {
             }
             if let Some(Create::Table(create)) = &target.clickhouse.create {
                 self.created_by_key(&target, upsert, create);
+                self.partitioned_by_key(&target, upsert, create);
             }
             self.results_by_window(&target, upsert, &path);
         }
@@ -79,6 +80,27 @@ impl Rules<'_> {
         }
     }
 
+    /// Rows in different partitions never replace each other, and once the table is there, `create` changes nothing any more. What only the server knows of the
+    /// expression is judged at the start.
+    fn partitioned_by_key(&mut self, target: &Target, upsert: &Upsert, create: &CreateTable) {
+        let of_key = |word: &str| upsert.key.iter().any(|name| name.as_str() == word);
+        let text = create.partition_by.as_deref().unwrap_or_default();
+        let other = words(text).find(|&word| {
+            let declared = create.columns.0.iter().find(|(name, _)| name.as_str() == word);
+            // One that the server computes may come from the key alone.
+            declared.is_some_and(|(_, declared)| !is_computed(declared)) && !of_key(word)
+        });
+        if let Some(word) = other {
+            let path = format!("{}.clickhouse.create.partition_by", target.path);
+            let message = format!(
+                "`{word}` is not in `{}.upsert.key`: rows of one key could lie in several partitions, where they never replace each other; partition by \
+                 columns of the key, or leave `partition_by` out",
+                target.path
+            );
+            self.fault(&path, message);
+        }
+    }
+
     /// A result that replaces an earlier one of its key and window must replace no other. Results that are written once may: the table then has those of
     /// each key's newest window.
     fn results_by_window(&mut self, target: &Target, upsert: &Upsert, path: &str) {
@@ -122,6 +144,18 @@ impl Rules<'_> {
             }
         }
     }
+}
+
+/// The words of an expression that stand outside of texts.
+fn words(expression: &str) -> impl Iterator<Item = &str> {
+    let outside = expression.split('\'').step_by(2);
+    outside.flat_map(|part| part.split(|c: char| !c.is_alphanumeric() && c != '_'))
+}
+
+/// Whether a column that is declared so is filled by the server.
+fn is_computed(declared: &str) -> bool {
+    let declared = declared.to_uppercase();
+    ["MATERIALIZED", "ALIAS"].iter().any(|kind| declared.contains(kind))
 }
 
 /// The one of these columns to name: one that the table will have, if it is created.

@@ -83,6 +83,12 @@ fn one(inside: &str, around: &Surroundings) -> Result<String, String> {
     if !first || !bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return Err(format!("refers to `${{{name}}}`, which is no name of an environment variable"));
     }
+    // It would end at the first `}`, and what stands behind that would be taken for text.
+    if default.is_some_and(|default| default.contains("${")) {
+        return Err(format!(
+            "refers to `${{{name}}}` with a default that holds another reference, which is not read; write a default without `${{`"
+        ));
+    }
     let value = (around.env)(name).map_err(|why| format!("refers to `${{{name}}}`, which {why}"))?;
     match (value, default) {
         (Some(value), None) => Ok(value),

@@ -156,6 +156,16 @@ fn references_are_put_in_place_once() {
 }
 
 #[test]
+fn a_reference_within_a_default_is_refused_whether_the_default_is_taken_or_not() {
+    let env = |name: &str| Ok((name == "A").then(|| "1".to_owned()));
+    let around = Surroundings { env: &env, file: &|_| Err("no".into()) };
+    for text in ["${A:-${B}}", "${B:-${A}}", "${B:-x${A:-y}}"] {
+        let why = expand(text, &around).unwrap_err();
+        assert!(why.contains("a default that holds another reference"), "{text}: {why}");
+    }
+}
+
+#[test]
 fn a_secret_shows_nothing_in_any_form() {
     let secret: Secret = "s3cr3t".parse().unwrap();
     let shown =

@@ -204,6 +204,17 @@ refunded from Some(\"refunded\") Same
 }
 
 #[test]
+fn a_dedup_of_an_input_may_name_its_time_though_another_join_stands_before_it() {
+    let steps = format!(
+        "{}, {{ from: refunds, dedup: {{ key: [payment], window: 8h, time: created_at }} }}, \
+         {{ join: {{ left: paid, right: refunds, on: [\"payment_id = payment\"], within: 1d }} }}",
+        JOIN.replace("within: 1h", "within: 1h, as: paid")
+    );
+    let told = planned(&three(), &steps, &table(&[("reason", ColumnType::String)]));
+    assert!(told.contains("steps[1].dedup in Lane"), "{told}");
+}
+
+#[test]
 fn what_cannot_be_planned_says_where_and_what_to_write() {
     let of = |join: &str, columns: &[(&str, ColumnType)]| planned(&both(), join, &table(columns));
     let time = || ColumnType::DateTime64 { precision: 3, timezone: None };
@@ -464,6 +475,29 @@ paid_at from Some(\"paid_at\") Same
 twice from Some(\"twice\") Same
 ";
     assert_eq!(told, expected);
+}
+
+#[test]
+fn a_join_in_sql_compares_the_time_that_a_dedup_before_it_takes() {
+    let of = |time: &str, compared: &str| {
+        let text = format!(
+            "pipeline: p\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}\ninputs:\n  \
+             orders: {{ kafka: {{ brokers: b, topic: orders }}, fields: {{ id: String, created: DateTime64(3) }}{time} }}\n  \
+             payments: {{ kafka: {{ brokers: b, topic: payments }}, fields: {{ order: String }} }}\nsteps:\n  \
+             - {{ from: orders, dedup: {{ key: [id], window: 8h, time: created }} }}\n  \
+             - sql: \"SELECT o.id FROM orders AS o JOIN payments AS p ON o.id = p.order AND p._timestamp BETWEEN o.{compared} AND \
+             o.{compared} + INTERVAL '1 hour'\"\n"
+        );
+        let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
+        let checked = config::check(&text, &around);
+        let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
+        steps::plan(&pipeline, &[table(&[("id", ColumnType::String)])]).map(drop)
+    };
+    let faults = of("", "_timestamp").expect_err("the rows of `orders` have another time");
+    assert_eq!(faults[0].path, "steps[1].sql");
+    let message = "`_timestamp` is not the event time of `orders`, by which rows are joined, for that is `created`; the `dedup` before takes it";
+    assert!(faults[0].message.starts_with(message), "{}", faults[0].message);
+    assert_eq!(of(", time: created", "created"), Ok(()));
 }
 
 #[test]

@@ -138,6 +138,23 @@ fn what_a_window_cannot_be_is_said_at_its_place() {
 }
 
 #[test]
+fn a_second_dedup_gives_a_window_behind_it_no_other_time_than_the_window_names() {
+    let fields = format!("{FIELDS}, seen: DateTime64(3)");
+    let with = |time: &str| {
+        let steps = format!(
+            "{{ dedup: {{ key: [noise], window: 1h, time: at }} }}, {{ dedup: {{ key: [device], window: 1h{time} }} }}, {WINDOW}"
+        );
+        planned(&fields, &steps, &table(&[]))
+    };
+    let told = with(", time: seen");
+    assert!(told.starts_with("`steps[1].dedup.time`: ") && told.contains("write `at` here"), "{told}");
+    for same in [", time: at", ""] {
+        let told = with(same);
+        assert!(told.starts_with("input: "), "{told}");
+    }
+}
+
+#[test]
 fn what_an_aggregate_computes_is_computed_before_the_window_and_before_any_key_counts_as_seen() {
     let steps = "{ filter: amount > 0 }, { dedup: { key: [noise], window: 1h } }, \
                  { window: { key: [device], time: at, size: 1m, aggregates: { n: countIf(amount > 3), total: sum(amount * 2) where noise = 'x' } } }";
