@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use prost::Message;
-use store::{Swap, Tag};
+use store::{StoreError, Swap, Tag};
 
 use crate::error::LogError;
 use crate::framing::{self, FormatError, damaged};
@@ -19,7 +19,7 @@ pub const MAGIC: [u8; 4] = *b"FBK1";
 /// Bytes of an acknowledgement at the most.
 pub const ACK_BYTES_MAX: u64 = 1 << 10;
 
-/// Swaps tried in a row: each lost one is another run of the same consumer, of which there is one at the most for long.
+/// Swaps that may be refused in a row: each is another run of the same consumer, of which there is one at the most for long.
 const SWAPS_MAX: u32 = 16;
 
 /// How far a consumer has come: what its register says.
@@ -131,7 +131,8 @@ impl Acknowledger {
         queue: QueueId,
         run: u64,
     ) -> Result<(Ack, Tag), LogError> {
-        for _ in 0..SWAPS_MAX {
+        let (mut refused, mut doubts) = (0, 0);
+        while refused < SWAPS_MAX {
             let found = read(partition, consumer).await?;
             let (before, tag) = found.map_or((None, None), |(ack, tag)| (Some(ack), Some(tag)));
             if let (Some(ack), Some(tag)) = (&before, &tag)
@@ -148,8 +149,10 @@ impl Acknowledger {
                 position,
                 revision: before.revision + 1,
             };
-            if let Some(tag) = swap(partition, consumer, tag.as_ref(), &ack).await? {
-                return Ok((ack, tag));
+            match swap(partition, consumer, tag.as_ref(), &ack).await? {
+                Ok(Swap::Done(tag)) => return Ok((ack, tag)),
+                Ok(Swap::Refused) => refused += 1,
+                Err(error) => partition.wait_in_doubt(&mut doubts, error).await?,
             }
         }
         Err(LogError::Refused(format!(
@@ -162,14 +165,19 @@ impl Acknowledger {
     /// # Errors
     /// [`LogError::ConsumerFenced`] when another run of the consumer has begun.
     pub async fn acknowledge(&mut self, position: u64) -> Result<(), LogError> {
-        for _ in 0..SWAPS_MAX {
+        let (mut refused, mut doubts) = (0, 0);
+        while refused < SWAPS_MAX {
             if position <= self.ack.position {
                 return Ok(());
             }
             let ack = Ack { position, revision: self.ack.revision + 1, ..self.ack.clone() };
-            if let Some(tag) = swap(&self.partition, &self.consumer, Some(&self.tag), &ack).await? {
-                (self.ack, self.tag) = (ack, tag);
-                return Ok(());
+            match swap(&self.partition, &self.consumer, Some(&self.tag), &ack).await? {
+                Ok(Swap::Done(tag)) => {
+                    (self.ack, self.tag) = (ack, tag);
+                    return Ok(());
+                }
+                Ok(Swap::Refused) => refused += 1,
+                Err(error) => self.partition.wait_in_doubt(&mut doubts, error).await?,
             }
             match read(&self.partition, &self.consumer).await? {
                 Some((ack, tag)) if ack.run == self.ack.run => (self.ack, self.tag) = (ack, tag),
@@ -195,24 +203,21 @@ impl Acknowledger {
     }
 }
 
-/// One swap; `None` if the register must be read.
+/// One swap; the store's error if its answer was lost. Unless it is done the register must be read.
 async fn swap(
     partition: &LogPartition,
     consumer: &str,
     tag: Option<&Tag>,
     ack: &Ack,
-) -> Result<Option<Tag>, LogError> {
+) -> Result<Result<Swap, StoreError>, LogError> {
     let (key, bytes) = (partition.names().ack(consumer), Bytes::from(ack.to_bytes()));
     let swapped = partition.patiently(|| async {
         match partition.store().compare_and_set(&key, tag, bytes.clone()).await {
-            Err(error) if error.effect == dataflow::Effect::Unknown => Ok(Swap::Refused),
-            result => result,
+            Err(error) if error.effect == dataflow::Effect::Unknown => Ok(Err(error)),
+            result => result.map(Ok),
         }
     });
-    Ok(match swapped.await? {
-        Swap::Done(tag) => Some(tag),
-        Swap::Refused => None,
-    })
+    swapped.await
 }
 
 #[cfg(test)]

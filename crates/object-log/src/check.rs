@@ -56,13 +56,24 @@ impl Report {
 /// # Errors
 /// When there is no such partition, its root is damaged, or the store fails for good. What is wrong below the root is in the report.
 pub async fn check(partition: &LogPartition) -> Result<(Root, Report), LogError> {
-    let root = partition.root().await?.root;
+    check_as(partition, partition.root().await?.root).await
+}
+
+/// The same by a root that was read some time ago: its owner has gone on since, and what retention has deleted is not missing.
+async fn check_as(partition: &LogPartition, root: Root) -> Result<(Root, Report), LogError> {
     let mut report = Report::default();
     let (queue, mut at) = (root.queue_id(), root.low);
     while at < root.next {
         let entries = match partition.entries_from(&root, at).await {
             Ok(entries) => entries,
             Err(error @ (LogError::Missing { .. } | LogError::Format { .. })) => {
+                if matches!(error, LogError::Missing { .. }) {
+                    let low = present_low(partition, queue).await?;
+                    if low > at {
+                        at = low;
+                        continue;
+                    }
+                }
                 report.found(error.to_string());
                 // If a segment cannot be read, nothing is known of what it names.
                 let end = root.spans().find(|span| span.end > at).map_or(root.next, |span| span.end);
@@ -81,7 +92,8 @@ pub async fn check(partition: &LogPartition) -> Result<(Root, Report), LogError>
         let mut reads = futures::stream::iter(reads).buffer_unordered(READS_AT_ONCE);
         while let Some((entry, object)) = reads.next().await {
             match object {
-                Ok(_) => {
+                Ok(false) => {}
+                Ok(true) => {
                     report.objects += 1;
                     report.records += u64::from(entry.rows);
                     report.bytes += entry.bytes;
@@ -97,18 +109,36 @@ pub async fn check(partition: &LogPartition) -> Result<(Root, Report), LogError>
     Ok((root, report))
 }
 
-/// Whether an object is there and all of its records can be read: one frame after the other.
+/// Where the log begins by now.
+async fn present_low(partition: &LogPartition, queue: QueueId) -> Result<u64, LogError> {
+    let root = partition.root().await?.root;
+    match root.queue_id() == queue {
+        true => Ok(root.low),
+        false => Err(partition.recreated(queue, Some(root.queue_id()))),
+    }
+}
+
+/// Reads all records of an object, one frame after the other. False if retention has let go of it since.
 async fn whole(
     partition: &LogPartition,
     queue: QueueId,
     entry: Entry,
     shown: Partition,
-) -> Result<(), LogError> {
+) -> Result<bool, LogError> {
     let key = partition.names().object(queue, entry.written()).to_string();
-    for frame in reader::fetch(partition, queue, entry).await?.frames {
+    let object = match reader::fetch(partition, queue, entry).await {
+        Err(error @ LogError::Missing { .. }) => {
+            return match present_low(partition, queue).await? >= entry.end() {
+                true => Ok(false),
+                false => Err(error),
+            };
+        }
+        fetched => fetched?,
+    };
+    for frame in object.frames {
         reader::unpack(frame, shown.clone(), partition.runtime(), key.clone()).await?;
     }
-    Ok(())
+    Ok(true)
 }
 
 async fn orphans(partition: &LogPartition, root: &Root, report: &mut Report) -> Result<(), LogError> {
@@ -136,3 +166,6 @@ async fn orphans(partition: &LogPartition, root: &Root, report: &mut Report) -> 
     report.orphans = orphans;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,6 +27,10 @@ use crate::segment::{Of, Span};
 /// Objects that one pass deletes; the next follows at once.
 const OBJECTS_MAX: usize = 1_024;
 
+/// Tries of a delete before a pass ends, some three seconds: what the pass may delete is put into no segment meanwhile, and without segments no append is
+/// answered in the end. The next pass begins there again.
+const DELETE_TRIES_MAX: u32 = 8;
+
 /// Deletes side by side.
 const DELETES_AT_ONCE: usize = 16;
 
@@ -172,10 +176,11 @@ async fn clean(partition: &LogPartition, root: &Root, below: u64) -> Result<Coll
             },
         }
     }
-    let mut deleted = delete(partition, objects).await?;
+    let impatient = partition.with_tries_at_most(DELETE_TRIES_MAX);
+    let mut deleted = delete(&impatient, objects).await?;
     // Only after the objects: an absent segment means that they are deleted.
     let done = segments.into_iter().filter(|(end, _)| *end <= cleaned).map(|(_, key)| key).collect();
-    deleted += delete(partition, done).await?;
+    deleted += delete(&impatient, done).await?;
     // An entry that is held in part stays: only what is below it can be deleted.
     Ok(Collected {
         cleaned: (cleaned > root.cleaned).then_some((cleaned, bytes)),

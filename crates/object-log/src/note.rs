@@ -36,7 +36,7 @@ pub const MAGIC: [u8; 4] = *b"FBN1";
 /// Bytes of a note's body at the most.
 pub const NOTE_BYTES_MAX: usize = (1 << 20) - 256;
 
-/// Swaps tried in a row: each lost one is an earlier owner that has not noticed yet, of which there is one at the most for long.
+/// Swaps that may be refused in a row: each is an earlier owner that has not noticed yet, of which there is one at the most for long.
 const SWAPS_MAX: u32 = 16;
 
 #[derive(Clone, PartialEq, Message)]
@@ -145,18 +145,23 @@ impl Notes {
         };
         let bytes = Bytes::from(framing::encode(MAGIC, &register));
         let key = self.partition.names().note();
-        for _ in 0..SWAPS_MAX {
+        let (mut refused, mut doubts) = (0, 0);
+        while refused < SWAPS_MAX {
             let expected = self.tag.clone();
             let swap = || async {
                 match self.partition.store().compare_and_set(&key, expected.as_ref(), bytes.clone()).await {
                     // A repeat would find its own first try: to be read, not repeated.
-                    Err(error) if error.effect == dataflow::Effect::Unknown => Ok(Swap::Refused),
-                    result => result,
+                    Err(error) if error.effect == dataflow::Effect::Unknown => Ok(Err(error)),
+                    result => result.map(Ok),
                 }
             };
-            if let Swap::Done(tag) = self.partition.patiently(swap).await? {
-                self.tag = Some(tag);
-                return Ok(());
+            match self.partition.patiently(swap).await? {
+                Ok(Swap::Done(tag)) => {
+                    self.tag = Some(tag);
+                    return Ok(());
+                }
+                Ok(Swap::Refused) => refused += 1,
+                Err(error) => self.partition.wait_in_doubt(&mut doubts, error).await?,
             }
             let found = read(&self.partition).await?;
             let Some((found, tag)) = found else {

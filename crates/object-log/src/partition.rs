@@ -24,6 +24,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Swaps that may be refused in a row before a claim or a look gives up: each is another process that was quicker.
 const SWAPS_MAX: u32 = 200;
 
+/// Times that an object of our own is put before one that is there at every put, and at no get, is called missing.
+const OWN_PUTS_MAX: u32 = 3;
+
 /// A root as read, or as swapped in, with the tag that names it.
 #[derive(Clone, Debug)]
 pub struct Seen {
@@ -87,6 +90,13 @@ impl LogPartition {
         Self { tries_max, ..self }
     }
 
+    /// The same, which gives up after so many tries of a request at the latest: for what may as well be done another time.
+    #[must_use]
+    pub(crate) fn with_tries_at_most(&self, tries_max: u32) -> Self {
+        let tries_max = self.tries_max.min(tries_max);
+        self.clone().with_tries(tries_max)
+    }
+
     /// What everything is called.
     pub fn names(&self) -> &Names {
         &self.names
@@ -147,8 +157,8 @@ impl LogPartition {
         let run = self.runtime.random() as u64;
         let queue = QueueId(self.runtime.random());
         let mut seen = self.look().await?;
-        let mut pause = PAUSE_MIN;
-        for _ in 0..SWAPS_MAX {
+        let (mut pause, mut refused, mut doubts) = (PAUSE_MIN, 0, 0);
+        while refused < SWAPS_MAX {
             let (next, tag) = match &seen {
                 None => (Root::created(queue, run, owner, self.clock.now_ms()), None),
                 Some(seen) => match seen.root.claimed(run, owner) {
@@ -161,16 +171,18 @@ impl LogPartition {
                 },
             };
             match self.try_swap(&next, tag).await? {
-                Some(tag) => {
+                Ok(Swap::Done(tag)) => {
                     // Time goes on from the newest stamp.
                     self.clock.behind(next.stamp_ms);
                     return Ok(Seen { root: next, tag });
                 }
-                None => {
+                Ok(Swap::Refused) => {
+                    refused += 1;
                     self.pause(&mut pause).await;
-                    seen = self.look().await?;
                 }
+                Err(error) => self.wait_in_doubt(&mut doubts, error).await?,
             }
+            seen = self.look().await?;
         }
         Err(LogError::Refused(format!(
             "`{}` is claimed by other processes again and again; stop all but one",
@@ -202,7 +214,7 @@ impl LogPartition {
             }
             let next = edited(&seen.root, edits, drafts, self.clock.behind(seen.root.stamp_ms));
             let Some(next) = next else { return Ok(seen) };
-            if let Some(tag) = self.try_swap(&next, Some(&seen.tag)).await? {
+            if let Ok(Swap::Done(tag)) = self.try_swap(&next, Some(&seen.tag)).await? {
                 return Ok(Seen { root: next, tag });
             }
             self.pause(&mut pause).await;
@@ -226,15 +238,19 @@ impl LogPartition {
     /// # Errors
     /// When there is no such partition, or the store fails for good.
     pub async fn edit(&self, edit: Edit) -> Result<Seen, LogError> {
-        let mut pause = PAUSE_MIN;
-        for _ in 0..SWAPS_MAX {
+        let (mut pause, mut refused, mut doubts) = (PAUSE_MIN, 0, 0);
+        while refused < SWAPS_MAX {
             let seen = self.root().await?;
             let next = edited(&seen.root, std::slice::from_ref(&edit), &[], seen.root.stamp_ms);
             let Some(next) = next else { return Ok(seen) };
-            if let Some(tag) = self.try_swap(&next, Some(&seen.tag)).await? {
-                return Ok(Seen { root: next, tag });
+            match self.try_swap(&next, Some(&seen.tag)).await? {
+                Ok(Swap::Done(tag)) => return Ok(Seen { root: next, tag }),
+                Ok(Swap::Refused) => {
+                    refused += 1;
+                    self.pause(&mut pause).await;
+                }
+                Err(error) => self.wait_in_doubt(&mut doubts, error).await?,
             }
-            self.pause(&mut pause).await;
         }
         Err(LogError::Refused(format!(
             "the root of `{}` was changed {SWAPS_MAX} times meanwhile; try again",
@@ -242,8 +258,8 @@ impl LogPartition {
         )))
     }
 
-    /// One swap. `None` if it was refused or its answer was lost: then the root must be read.
-    async fn try_swap(&self, next: &Root, tag: Option<&Tag>) -> Result<Option<Tag>, LogError> {
+    /// One swap; the store's error if its answer was lost. Unless it is done the root must be read.
+    async fn try_swap(&self, next: &Root, tag: Option<&Tag>) -> Result<Result<Swap, StoreError>, LogError> {
         let (key, bytes) = (self.names.root(), Bytes::from(next.to_bytes()));
         let result = self.patiently(|| {
             let bytes = bytes.clone();
@@ -251,15 +267,12 @@ impl LogPartition {
             async move {
                 match self.store.compare_and_set(key, tag, bytes).await {
                     // A repeat would find its own first try: to be read, not repeated.
-                    Err(error) if error.effect == dataflow::Effect::Unknown => Ok(None),
-                    result => result.map(Some),
+                    Err(error) if error.effect == dataflow::Effect::Unknown => Ok(Err(error)),
+                    result => result.map(Ok),
                 }
             }
         });
-        Ok(match result.await? {
-            Some(Swap::Done(tag)) => Some(tag),
-            Some(Swap::Refused) | None => None,
-        })
+        result.await
     }
 
     /// Puts an object that no other process can have put: its name holds our run. One that is there is our own earlier try, if it has
@@ -269,22 +282,25 @@ impl LogPartition {
     /// When the store fails for good, or other bytes are there.
     pub async fn put_own(&self, key: &Key, bytes: Bytes) -> Result<(), LogError> {
         let put = || self.store.put_if_absent(key, vec![bytes.clone()]);
-        match self.patiently_even_in_doubt(put).await? {
-            Put::Created => Ok(()),
-            Put::Exists => {
-                // By contract it need not be durable yet.
-                let folder = key.folder();
-                self.patiently(|| self.store.harden(&folder)).await?;
-                let found = self.patiently(|| self.store.get(key, bytes.len() as u64)).await?;
-                match found {
-                    Some(found) if found == bytes => Ok(()),
-                    Some(_) => Err(LogError::Refused(format!(
+        for _ in 0..OWN_PUTS_MAX {
+            if self.patiently_even_in_doubt(put).await? == Put::Created {
+                return Ok(());
+            }
+            // By contract it need not be durable yet.
+            let folder = key.folder();
+            self.patiently(|| self.store.harden(&folder)).await?;
+            match self.patiently(|| self.store.get(key, bytes.len() as u64)).await? {
+                Some(found) if found == bytes => return Ok(()),
+                Some(_) => {
+                    return Err(LogError::Refused(format!(
                         "`{key}` holds other bytes than this process has put there; two processes have the same random numbers"
-                    ))),
-                    None => Err(LogError::Missing { key: key.to_string() }),
+                    )));
                 }
+                // The sweep of a later owner has deleted it meanwhile; that there is one is said by the swap that follows.
+                None => {}
             }
         }
+        Err(LogError::Missing { key: key.to_string() })
     }
 
     /// Writes a segment of the owner `claim` under its number.
@@ -345,6 +361,23 @@ impl LogPartition {
     pub(crate) fn recreated(&self, was: QueueId, is: Option<QueueId>) -> LogError {
         let is = is.map_or("absent".to_owned(), |is| is.to_string());
         LogError::Recreated { place: self.place(), was: was.to_string(), is }
+    }
+
+    /// Waits behind a swap whose answer was lost, longer with each of them. That is a store in trouble and no other writer, so it counts for none.
+    ///
+    /// # Errors
+    /// That of the swap, once there were as many as this partition tries.
+    pub(crate) async fn wait_in_doubt(&self, doubts: &mut u32, error: StoreError) -> Result<(), LogError> {
+        *doubts += 1;
+        if *doubts >= self.tries_max {
+            return Err(error.into());
+        }
+        if *doubts % 32 == 1 {
+            tracing::warn!(%error, "the store does not answer; trying again");
+        }
+        let pause = PAUSE_MIN.saturating_mul(1 << (*doubts - 1).min(7));
+        self.runtime.sleep(pause.min(PAUSE_MAX)).await;
+        Ok(())
     }
 
     async fn pause(&self, pause: &mut Duration) {

@@ -190,11 +190,10 @@ impl LogReader {
                 match self.partition.entries_from(&self.root, self.fetch).await {
                     Ok(entries) => self.entries.extend(entries),
                     Err(LogError::Missing { .. }) if self.fetches() > 0 => return Ok(()),
-                    Err(LogError::Missing { key }) => {
+                    Err(LogError::Missing { .. }) => {
                         // Retention may have been quicker; then the position is not held, which is said.
                         self.refresh().await?;
-                        let entries = self.partition.entries_from(&self.root, self.fetch).await;
-                        self.entries.extend(entries.map_err(|_| LogError::Missing { key })?);
+                        self.entries.extend(self.partition.entries_from(&self.root, self.fetch).await?);
                     }
                     Err(error) => return Err(error),
                 }

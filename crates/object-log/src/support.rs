@@ -1,14 +1,18 @@
 //! What the tests of this crate share: a runtime, blocks, and partitions in a store in memory. Built for tests alone.
 //!
-//! Owns these helpers. Does not own a store that fails, or several processes at once: `tests/simulation.rs` has both.
+//! Owns these helpers. Does not own a store that fails by chance, or several processes at once: `tests/simulation.rs` has both.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use dataflow::{BlockBuilder, Partition, RecordBlock, Runtime, Task};
+use bytes::Bytes;
+use dataflow::{BlockBuilder, Effect, Partition, RecordBlock, Runtime, Task};
 use futures::future::BoxFuture;
-use store::{MemoryStore, Prefix, Store};
+use store::{ErrorKind, Key, MemoryStore, Operation, Prefix, Put, Store, StoreError, Swap, Tag};
+use tokio::sync::Semaphore;
 
 use crate::decide::Retention;
 use crate::entry::Entry;
@@ -151,4 +155,112 @@ pub(crate) async fn read_from(partition: &LogPartition, from: u64) -> Vec<(u64, 
 
 pub(crate) async fn owner(partition: &LogPartition) -> Owner {
     Owner::start(partition.clone(), "test", quick()).await.expect("claims")
+}
+
+/// What a get is to answer.
+type Got = Result<Option<Bytes>, StoreError>;
+
+/// A store that lists and deletes only as often as it may, and does what else a test has asked for.
+#[derive(Debug)]
+pub(crate) struct Gated {
+    inner: MemoryStore,
+    lists: Semaphore,
+    pub deletes: Semaphore,
+    /// Has a permit for each delete that was asked for.
+    pub asked: Semaphore,
+    /// Deletes are not allowed.
+    pub refuses_deletes: AtomicBool,
+    /// So many puts are told that their object is there, which it is no longer.
+    pub gone: AtomicUsize,
+    /// So many swaps are not done, and their answers are lost.
+    pub doubts: AtomicUsize,
+    /// What the next gets answer, whatever is stored.
+    pub gets: Mutex<VecDeque<Got>>,
+}
+
+impl Gated {
+    pub(crate) fn new(lists: usize) -> Arc<Self> {
+        let [lists, deletes, asked] = [lists, 0, 0].map(Semaphore::new);
+        Arc::new(Self {
+            inner: MemoryStore::default(),
+            lists,
+            deletes,
+            asked,
+            refuses_deletes: AtomicBool::new(false),
+            gone: AtomicUsize::new(0),
+            doubts: AtomicUsize::new(0),
+            gets: Mutex::default(),
+        })
+    }
+}
+
+/// Takes one off, if there is one.
+fn is_one_of(left: &AtomicUsize) -> bool {
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+}
+
+#[async_trait::async_trait]
+impl Store for Gated {
+    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        if is_one_of(&self.gone) {
+            return Ok(Put::Exists);
+        }
+        self.inner.put_if_absent(key, body).await
+    }
+
+    async fn get(&self, key: &Key, bytes_max: u64) -> Got {
+        let next = self.gets.lock().expect("no test panics with it").pop_front();
+        match next {
+            Some(next) => next,
+            None => self.inner.get(key, bytes_max).await,
+        }
+    }
+
+    async fn get_range(&self, key: &Key, range: Range<u64>) -> Got {
+        self.inner.get_range(key, range).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<store::Entry>, StoreError> {
+        self.lists.acquire().await.expect("never closed").forget();
+        self.inner.list(prefix, after, limit).await
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        if self.refuses_deletes.load(Ordering::Relaxed) {
+            return Err(StoreError::new(ErrorKind::Permission, Operation::Delete, key, "it is not allowed"));
+        }
+        self.asked.add_permits(1);
+        self.deletes.acquire().await.expect("never closed").forget();
+        self.inner.delete(key).await
+    }
+
+    async fn read_register(&self, key: &Key, bytes_max: u64) -> Result<Option<(Bytes, Tag)>, StoreError> {
+        self.inner.read_register(key, bytes_max).await
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &Key,
+        expected: Option<&Tag>,
+        body: Bytes,
+    ) -> Result<Swap, StoreError> {
+        if is_one_of(&self.doubts) {
+            let error = StoreError::new(ErrorKind::Io, Operation::Put, key, "it answered 503 `SlowDown`");
+            return Err(error.with_effect(Effect::Unknown));
+        }
+        self.inner.compare_and_set(key, expected, body).await
+    }
+
+    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
+        self.inner.harden(prefix).await
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
 }

@@ -177,6 +177,20 @@ impl ObjectStorage {
         }
     }
 
+    /// What is there, and the tag that names it.
+    async fn read_tagged(
+        &self,
+        path: &Path,
+        place: &str,
+        bytes_max: u64,
+    ) -> Result<Option<(Bytes, Tag)>, StoreError> {
+        let _turn = self.turn().await;
+        let Some(result) = self.open(path, place, None, false).await? else { return Ok(None) };
+        check_bytes_max(place, result.meta.size, bytes_max)?;
+        let tag = self.tag(place, result.meta.e_tag.clone(), result.meta.version.clone())?;
+        Ok(Some((read(result, place).await?, tag)))
+    }
+
     async fn get_bounded(
         &self,
         path: &Path,
@@ -316,12 +330,7 @@ impl Store for ObjectStorage {
     }
 
     async fn read_register(&self, key: &Key, bytes_max: u64) -> Result<Option<(Bytes, Tag)>, StoreError> {
-        let (path, place) = (self.path(key.as_str()), key.as_str());
-        let _turn = self.turn().await;
-        let Some(result) = self.open(&path, place, None, false).await? else { return Ok(None) };
-        check_bytes_max(place, result.meta.size, bytes_max)?;
-        let tag = self.tag(place, result.meta.e_tag.clone(), result.meta.version.clone())?;
-        Ok(Some((read(result, place).await?, tag)))
+        self.read_tagged(&self.path(key.as_str()), key.as_str(), bytes_max).await
     }
 
     async fn compare_and_set(

@@ -178,6 +178,43 @@ async fn the_probe_refuses_a_store_that_overwrites_and_names_it() {
     assert!(walk(&s3.bucket_dir()).is_empty(), "the probing object is gone all the same");
 }
 
+/// A proxy that has lost the answer to a put sends it once more, and the client gets the answer to the repeat.
+#[tokio::test]
+async fn the_probe_lets_a_put_pass_that_a_proxy_has_sent_twice() {
+    let Some((s3, proxy)) = world() else { return };
+    let store = empty(&proxy.url());
+    let repeated = || {
+        let refused = Answer::new(412, "<Error><Code>PreconditionFailed</Code></Error>");
+        Fault::Answer(refused.reach(Reach::Server))
+    };
+    proxy.add(Rule::next(1, repeated()).method("PUT"));
+    store.probe(7).await.expect("its own object is there");
+    proxy.add(Rule::next(2, repeated()).method("PUT"));
+    store.probe_registers(7).await.expect("its own values are there");
+    // One that refuses what is not there is refused as ever.
+    let refuses = || Answer::new(412, "<Error><Code>PreconditionFailed</Code></Error>");
+    proxy.add(Rule::next(1, Fault::Answer(refuses())).method("PUT"));
+    let error = store.probe(8).await.expect_err("nothing could be written");
+    assert!(error.to_string().contains("refuses to put an object"), "{error}");
+    proxy.add(Rule::next(1, Fault::Answer(refuses())).method("PUT"));
+    let error = store.probe_registers(8).await.expect_err("no log could be created");
+    assert!(error.to_string().contains("refuses to create a register"), "{error}");
+    assert!(walk(&s3.bucket_dir()).is_empty(), "the probing objects are gone all the same");
+}
+
+/// What a proxy says that has lost its way to the store is no answer of the store.
+#[tokio::test]
+async fn an_object_is_not_missing_because_a_proxy_has_no_way_to_it() {
+    let Some((_s3, proxy)) = world() else { return };
+    let store = empty(&proxy.url());
+    store.put_if_absent(&key("a"), body("a")).await.expect("puts");
+    proxy.add(Rule::next(1, Fault::Answer(Answer::new(404, "default backend - 404"))).method("GET"));
+    let error = store.get(&key("a"), 10).await.expect_err("the store was not asked");
+    assert_eq!(error.kind, ErrorKind::Io, "{error}");
+    assert_eq!(content(&store, "a").await.as_deref(), Some(&b"a"[..]));
+    assert_eq!(content(&store, "b").await, None);
+}
+
 #[tokio::test]
 async fn the_probe_of_registers_lets_a_service_pass_that_holds_the_condition_and_leaves_nothing() {
     let Some((s3, _)) = world() else { return };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::support::{owner, partition};
+use crate::support::{Gated, TestRuntime, owner, partition, partition_in};
 
 #[tokio::test]
 async fn a_later_run_of_a_consumer_fences_the_earlier_and_positions_never_fall() {
@@ -20,6 +20,26 @@ async fn a_later_run_of_a_consumer_fences_the_earlier_and_positions_never_fall()
     let other = QueueId(1);
     assert_eq!(acknowledged(&partition, "reader", other).await.unwrap(), None, "of a log that was deleted");
     Acknowledger::claim(partition.clone(), "reader", other).await.expect_err("not this log");
+}
+
+/// A store that is read and takes no writes for a while is no other run of the consumer.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_loses_many_answers_is_not_taken_for_another_run_of_the_consumer() {
+    let store = Gated::new(0);
+    let partition = partition_in(store.clone(), TestRuntime::new());
+    let queue = partition.claim("test").await.expect("claims").root.queue_id();
+    let doubts = |count: usize| store.doubts.store(count, std::sync::atomic::Ordering::Relaxed);
+    doubts(50);
+    let mut reader = Acknowledger::claim(partition.clone(), "reader", queue).await.expect("waits");
+    doubts(50);
+    reader.acknowledge(7).await.expect("waits");
+    assert_eq!(acknowledged(&partition, "reader", queue).await.unwrap(), Some(7));
+
+    // One that does not wait for so long says what the store said.
+    doubts(50);
+    let claimed = Acknowledger::claim(partition.clone().with_tries(4), "reader", queue).await;
+    let error = claimed.expect_err("the store is away");
+    assert!(error.is_transient() && error.to_string().contains("SlowDown"), "{error}");
 }
 
 #[tokio::test]

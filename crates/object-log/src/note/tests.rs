@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::decide::Retention;
-use crate::support::{self, append, owner, partition, quick};
+use crate::support::{self, Gated, TestRuntime, append, owner, partition, partition_in, quick};
 use crate::{Owner, Settings, labels};
 
 fn note(position: u64, body: &str) -> Note {
@@ -34,6 +34,21 @@ async fn a_later_owner_reads_what_was_noted_and_an_earlier_one_notes_nothing_mor
     let long = Note { position: 0, body: vec![0; NOTE_BYTES_MAX + 1] };
     assert!(second.write(&long).await.is_err());
     second.write(&Note { position: 0, body: vec![0; NOTE_BYTES_MAX] }).await.expect("fits into a register");
+}
+
+/// A store that is read and takes no writes for a while is no other process.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_loses_many_answers_is_not_taken_for_another_process() {
+    let store = Gated::new(0);
+    let partition = partition_in(store.clone(), TestRuntime::new());
+    let root = partition.claim("test").await.expect("claims").root;
+    let (mut notes, _) = Notes::open(partition.clone(), &root).await.expect("opens");
+    for (position, body) in [(0, "a"), (3, "b")] {
+        store.doubts.store(50, std::sync::atomic::Ordering::Relaxed);
+        notes.write(&note(position, body)).await.expect("waits");
+    }
+    let (_, found) = Notes::open(partition.clone(), &root).await.expect("opens");
+    assert_eq!(found.expect("it is there").note, note(3, "b"));
 }
 
 /// Frozen before its first note, which lands when another owner has had the log that notes nothing, and retention has taken what was in it.

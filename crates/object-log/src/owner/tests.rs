@@ -1,14 +1,10 @@
-use std::ops::Range;
-
-use bytes::Bytes;
 use dataflow::Effect;
-use store::{Entry, Key, MemoryStore, Prefix, Put, Store, StoreError, Swap, Tag};
 
 use super::*;
 use crate::object;
 use crate::partition::Edit;
 use crate::root::TAIL_MAX;
-use crate::support::{TestRuntime, append, block, owner, partition, partition_in, quick, read_from};
+use crate::support::{Gated, TestRuntime, append, block, owner, partition, partition_in, quick, read_from};
 
 #[tokio::test]
 async fn what_is_answered_is_in_the_log_in_order_and_a_repeat_is_known() {
@@ -141,75 +137,6 @@ async fn thousands_of_objects_leave_a_small_root_and_are_read_in_order() {
     assert_eq!((report.objects, report.records, report.finding_count, report.orphans), (3_000, 3_000, 0, 0));
 }
 
-/// A store that lists and deletes only as often as it may.
-#[derive(Debug)]
-struct Gated {
-    inner: MemoryStore,
-    lists: Semaphore,
-    deletes: Semaphore,
-    /// Has a permit for each delete that was asked for.
-    asked: Semaphore,
-}
-
-impl Gated {
-    fn new(lists: usize) -> Arc<Self> {
-        let [lists, deletes, asked] = [lists, 0, 0].map(Semaphore::new);
-        Arc::new(Self { inner: MemoryStore::default(), lists, deletes, asked })
-    }
-}
-
-#[async_trait::async_trait]
-impl Store for Gated {
-    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
-        self.inner.put_if_absent(key, body).await
-    }
-
-    async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
-        self.inner.get(key, bytes_max).await
-    }
-
-    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
-        self.inner.get_range(key, range).await
-    }
-
-    async fn list(
-        &self,
-        prefix: &Prefix,
-        after: Option<&Key>,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.lists.acquire().await.expect("never closed").forget();
-        self.inner.list(prefix, after, limit).await
-    }
-
-    async fn delete(&self, key: &Key) -> Result<(), StoreError> {
-        self.asked.add_permits(1);
-        self.deletes.acquire().await.expect("never closed").forget();
-        self.inner.delete(key).await
-    }
-
-    async fn read_register(&self, key: &Key, bytes_max: u64) -> Result<Option<(Bytes, Tag)>, StoreError> {
-        self.inner.read_register(key, bytes_max).await
-    }
-
-    async fn compare_and_set(
-        &self,
-        key: &Key,
-        expected: Option<&Tag>,
-        body: Bytes,
-    ) -> Result<Swap, StoreError> {
-        self.inner.compare_and_set(key, expected, body).await
-    }
-
-    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
-        self.inner.harden(prefix).await
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-}
-
 #[allow(clippy::disallowed_methods, reason = "a test waits no longer than this for what must end")]
 async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), work).await.expect("it ends")
@@ -263,6 +190,58 @@ async fn retention_holds_up_only_segments_of_what_it_may_delete() {
     let mut stored = 0;
     crate::collect::list(&partition, &partition.names().segments(), |_| stored += 1).await.expect("lists");
     assert_eq!(stored, report.segments, "no segment was written in vain");
+}
+
+/// A low within the tail keeps its oldest entries out of a segment as long as a pass deletes what is below; so a pass that can delete nothing must end.
+#[tokio::test]
+async fn deletes_that_are_refused_keep_no_append_from_being_answered() {
+    let store = Gated::new(1_000);
+    store.refuses_deletes.store(true, Ordering::Relaxed);
+    let partition = partition_in(store.clone(), TestRuntime::new());
+    let settings = Settings { collect_every: Duration::from_millis(5), ..quick() };
+    let owner = Owner::start(partition.clone(), "test", settings).await.expect("claims");
+    append_all(&owner, 40).await;
+    partition.edit(Edit::Truncate(30)).await.expect("edits");
+    append_all(&owner, 200).await;
+    assert_eq!((owner.root().low, owner.root().cleaned), (30, 0));
+    assert!(!owner.root().levels.is_empty());
+    let mut roots = owner.roots();
+    store.refuses_deletes.store(false, Ordering::Relaxed);
+    store.deletes.add_permits(1_000);
+    drop(soon(roots.wait_for(|root| root.cleaned == 30)).await.expect("it runs"));
+}
+
+/// The store is read and takes no writes for some minutes.
+#[tokio::test(start_paused = true)]
+async fn a_claim_waits_for_a_store_that_loses_many_answers_and_blames_no_other_process() {
+    let store = Gated::new(0);
+    let partition = partition_in(store.clone(), TestRuntime::new());
+    let doubts = |count: usize| store.doubts.store(count, Ordering::Relaxed);
+    doubts(250);
+    let seen = partition.claim("test").await.expect("waits");
+    assert_eq!(seen.root.epoch, 1);
+    doubts(250);
+    let seen = partition.edit(Edit::Consumer("reader".to_owned(), true)).await.expect("waits");
+    assert_eq!(seen.root.consumers, ["reader"]);
+    // One that does not wait for so long says what the store said.
+    doubts(250);
+    let claimed = partition.clone().with_tries(4).claim("other").await;
+    let error = claimed.expect_err("the store is away");
+    assert!(error.is_transient() && error.to_string().contains("SlowDown"), "{error}");
+}
+
+#[tokio::test]
+async fn an_upload_that_a_later_owner_has_swept_ends_as_fenced_and_calls_nothing_missing() {
+    let store = Gated::new(1_000);
+    let partition = partition_in(store.clone(), TestRuntime::new());
+    let first = owner(&partition).await;
+    soon(first.appender().append(append(None, "first"))).await.expect("appends");
+    let _second = owner(&partition).await;
+    // The first try of the put came through without an answer, and the repeat met what was deleted a moment later.
+    store.gone.store(1, Ordering::Relaxed);
+    let error = soon(first.appender().append(append(None, "second"))).await.expect_err("fenced");
+    assert_eq!((error.fault, error.effect), (AppendFault::Fenced, Effect::None), "{error}");
+    assert_eq!(store.gone.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]

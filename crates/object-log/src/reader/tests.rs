@@ -1,7 +1,9 @@
+use store::{ErrorKind, Operation, StoreError};
+
 use crate::error::LogError;
 use crate::names::QueueId;
 use crate::partition::Edit;
-use crate::support::{append, owner, partition, read_from};
+use crate::support::{Gated, TestRuntime, append, owner, partition, partition_in, read_from};
 
 use super::*;
 
@@ -53,6 +55,27 @@ async fn a_missing_object_is_an_error_that_names_it() {
     assert!(error.to_string().contains(key.as_str()), "{error}");
     let (_, report) = crate::check::check(&partition).await.expect("checks");
     assert_eq!(report.finding_count, 1, "{report:?}");
+}
+
+/// A segment that is not found is looked for once more, behind the root; a store that is away then has lost nothing.
+#[tokio::test]
+async fn a_store_that_goes_away_behind_a_segment_that_was_not_found_is_no_damage() {
+    let store = Gated::new(1_000);
+    let partition = partition_in(store.clone(), TestRuntime::new());
+    let owner = owner(&partition).await;
+    for number in 0..70 {
+        owner.appender().append(append(None, &number.to_string())).await.expect("appends");
+    }
+    let mut roots = owner.roots();
+    drop(roots.wait_for(|root| !root.levels.is_empty()).await.expect("it runs"));
+    let queue = owner.root().queue_id();
+    let mut reader = open(&partition.clone().with_tries(2), queue, 0).await.expect("opens");
+    let away = || Err(StoreError::new(ErrorKind::Io, Operation::Get, "log", "it is away"));
+    store.gets.lock().expect("no test panics with it").extend([Ok(None), away(), away()]);
+    let error = reader.next().await.expect_err("the store is away");
+    assert!(error.is_transient() && !error.is_damage(), "{error}");
+    let Read::Block(block) = reader.next().await.expect("reads") else { panic!("there are records") };
+    assert_eq!(block.positions[0], 0);
 }
 
 /// An object is unpacked frame by frame: a small one that holds much does not fill the reader's memory.

@@ -15,7 +15,7 @@
 //! |--------------------------------------|--------------------------------------------------------------------------|
 //! | write and fsync a temporary file     | nothing has happened                                                     |
 //! | link it as `v.NEW`, fsync the folder | nothing has happened; the file is removed by a later swap                |
-//! | rename `p.OLD` to `p.NEW`            | not found: refused                                                       |
+//! | rename `p.OLD` to `p.NEW`            | not found: refused; no answer: unknown, and the value stays               |
 //! | fsync the folder                     | unknown: visible, and a loss of power may undo it; readers fsync first   |
 //! | remove `v.OLD`                       | left over, removed by a later swap                                       |
 //!
@@ -211,7 +211,15 @@ impl Disk {
             // A network file system may lose the answer and then miss the old name.
             Err(_) if pointer.symlink_metadata().is_ok() => {}
             Err(error) if is_absent(&error) => return not_done(Ok(Swap::Refused)),
-            Err(error) => return not_done(Err(failed("rename its pointer")(error))),
+            Err(error) => {
+                let error = failed("rename its pointer")(error);
+                // A network file system that has given up on the answer may make the rename yet, and the pointer needs its value then. If it does not, a sweep
+                // removes the value behind a later swap, when no pointer of the old name is left.
+                if error.kind == ErrorKind::Io {
+                    return Err(error.with_effect(Effect::Unknown));
+                }
+                return not_done(Err(error));
+            }
         }
         let in_doubt = |error| failed("fsync the register's folder")(error).with_effect(Effect::Unknown);
         self.sync(&opened).map_err(in_doubt)?;

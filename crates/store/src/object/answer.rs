@@ -9,7 +9,9 @@
 //! | 409 `ConditionalRequestConflict`, `OperationAborted`  | [`ErrorKind::Io`] | none             |
 //! | other 409                                             | [`ErrorKind::Conflict`] | none       |
 //! | 401, 403, 400 with an expired token                   | [`ErrorKind::Permission`] | none     |
-//! | 404 with a missing bucket                             | [`ErrorKind::Missing`] | none        |
+//! | 403 `RequestTimeTooSkewed`                            | [`ErrorKind::Io`] | none             |
+//! | 404 with a missing bucket; 409 `ContainerBeingDeleted` | [`ErrorKind::Missing`] | none       |
+//! | 404 with a text of no store                           | [`ErrorKind::Io`] | **unknown**      |
 //! | 3xx; 400 with a wrong region, or a name that no bucket has | [`ErrorKind::Url`] | none       |
 //! | 413, 507, 501                                         | too large, full, not supported | none |
 //! | 429, other 4xx                                        | [`ErrorKind::Io`] | none             |
@@ -27,6 +29,9 @@ use object_store::client::{HttpError, HttpErrorKind};
 use super::wire::Refusal;
 use crate::{ErrorKind, Operation, StoreError};
 use dataflow::Effect;
+
+/// S3's code for a request whose time is too far from the store's.
+const SKEWED: &str = "RequestTimeTooSkewed";
 
 /// Characters of a provider's own words that go into a message.
 const WORDS_MAX: usize = 300;
@@ -89,15 +94,29 @@ impl Answer {
     /// True if there is no such object, in a bucket that is there.
     pub(super) fn is_absent(&self) -> bool {
         matches!(self, Self::Status { status: 404, code, .. } if !is_bucket_missing(code))
+            && !self.is_foreign()
+    }
+
+    /// Whether a 404 is that of something before the store, such as a proxy that has lost its way to it. Every store says what is missing by a code, or
+    /// nothing at all, as to a HEAD; an emulator of Google's says these two words.
+    fn is_foreign(&self) -> bool {
+        matches!(self, Self::Status { status: 404, code, words }
+            if code.is_empty() && !words.is_empty() && words != "Not Found")
     }
 
     fn kind(&self) -> ErrorKind {
         let Self::Status { status, code, .. } = self else { return ErrorKind::Io };
+        if self.is_foreign() {
+            return ErrorKind::Io;
+        }
         match (*status, code.as_str()) {
+            // No access was refused: a clock is wrong, perhaps only until it has been set at the machine's start.
+            (403, SKEWED) => ErrorKind::Io,
             (400, "ExpiredToken" | "InvalidToken" | "TokenRefreshRequired") | (401 | 403, _) => {
                 ErrorKind::Permission
             }
-            (404, _) => ErrorKind::Missing,
+            // Azure says so of a container until its name is free again.
+            (404, _) | (409, "ContainerBeingDeleted") => ErrorKind::Missing,
             (409, "ConditionalRequestConflict" | "OperationAborted") => ErrorKind::Io,
             (409, _) => ErrorKind::Conflict,
             (413, _) | (400, "EntityTooLarge") => ErrorKind::TooLarge,
@@ -124,6 +143,8 @@ impl Answer {
         match self {
             Self::NotSent => Effect::None,
             Self::Lost => Effect::Unknown,
+            // An earlier try of whatever answered may have come through.
+            Self::Status { .. } if self.is_foreign() => Effect::Unknown,
             // What is not implemented was not done; any other 5xx may stand before a store that did it.
             Self::Status { status: 408 | 500 | 502..=599, .. } => Effect::Unknown,
             Self::Status { .. } => Effect::None,
@@ -138,6 +159,12 @@ impl Answer {
         error: object_store::Error,
     ) -> StoreError {
         let reason = match &self {
+            Self::Status { status, words, .. } if self.is_foreign() => {
+                format!("something before the store answered {status}: {words}")
+            }
+            Self::Status { status, code, words } if code == SKEWED => {
+                format!("it answered {status} `{code}`: {words}; set this machine's clock")
+            }
             Self::Status { status, code, words } if code.is_empty() => {
                 format!("it answered {status}{}{words}", if words.is_empty() { "" } else { ": " })
             }

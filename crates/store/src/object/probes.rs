@@ -5,13 +5,13 @@
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use object_store::ObjectMeta;
 use object_store::list::PaginatedListOptions;
 use object_store::path::Path;
+use object_store::{ObjectMeta, PutResult};
 
 use super::answer::Answer;
 use super::{ObjectStorage, wire};
-use crate::{ErrorKind, Operation, Put, StoreError};
+use crate::{ErrorKind, Operation, Put, StoreError, Tag};
 
 /// Where the probing object of [`Store::probe`] lies. No [`Key`] begins with a dot.
 const PROBES: &str = ".probe";
@@ -49,8 +49,11 @@ impl ObjectStorage {
         self.remove(&path, &place).await?;
         swept?;
         match (first, second?, found?.as_deref()) {
-            (Put::Created, Put::Exists, Some(b"first")) => Ok(()),
-            (Put::Exists, _, _) => lacks("it refuses to put an object that is not there"),
+            // Nobody else draws the name: a first put that is refused for what it says itself was sent once more by a proxy.
+            (_, Put::Exists, Some(b"first")) => Ok(()),
+            (Put::Exists, _, None | Some(b"second")) => {
+                lacks("it refuses to put an object that is not there")
+            }
             (_, Put::Created, _) => lacks(
                 "it overwrites an object that was to be put only if absent (`If-None-Match: *` has no effect), so two \
                  processes could write one journal",
@@ -90,11 +93,11 @@ impl ObjectStorage {
                 created => break created?,
             }
         };
-        let Some(created) = created else {
+        let Some(first) = self.tag_of(path, place, created, b"first").await? else {
             return Ok(Some("it refuses to create a register that is not there"));
         };
-        let first = self.tag(place, created.e_tag, created.version)?;
-        if self.swap(path, place, Some(&first), value("second")).await?.is_none() {
+        let replaced = self.swap(path, place, Some(&first), value("second")).await?;
+        if self.tag_of(path, place, replaced, b"second").await?.is_none() {
             return Ok(Some("it refuses to replace an object whose ETag was given (`If-Match`)"));
         }
         if self.swap(path, place, Some(&first), value("third")).await?.is_some() {
@@ -109,6 +112,21 @@ impl ObjectStorage {
         let read = self.get_bounded(path, place, None, 64).await?;
         Ok((read.as_deref() != Some(b"second"))
             .then_some("a register has another value than it was given last"))
+    }
+
+    /// The tag of `value`, which a swap was to put; `None` if it was refused. One that is refused for what it says itself was sent once more by a proxy.
+    async fn tag_of(
+        &self,
+        path: &Path,
+        place: &str,
+        swapped: Option<PutResult>,
+        value: &[u8],
+    ) -> Result<Option<Tag>, StoreError> {
+        if let Some(swapped) = swapped {
+            return self.tag(place, swapped.e_tag, swapped.version).map(Some);
+        }
+        let found = self.read_tagged(path, place, 64).await?;
+        Ok(found.filter(|(read, _)| read == value).map(|(_, tag)| tag))
     }
 
     /// Removes what earlier probes have left. `own` is among what is listed, and tells what time it is.

@@ -135,6 +135,35 @@ fn a_failed_fsync_behind_the_rename_is_unknown_and_before_it_nothing_happened() 
     }
 }
 
+/// A network file system may give up on a rename, and make it a moment later.
+#[test]
+fn a_pointer_that_is_renamed_behind_its_failed_call_has_its_value() {
+    let folder = Folder::new();
+    let disk = disk(&folder);
+    let first = done(&disk, None, "0");
+    disk.faults.fail(Step::Link, 0, io::ErrorKind::TimedOut);
+    let error = swap(&disk, Some(&first), "1").expect_err("no answer in time");
+    assert_eq!((error.kind, error.effect), (ErrorKind::Io, Effect::Unknown), "{error}");
+    assert_eq!(read(&disk).expect("is there").0, body("0"));
+
+    let register = disk.root().join("orders/.root");
+    let names = fs::read_dir(&register).expect("reads").map(|entry| entry.expect("an entry").file_name());
+    let mut values = names.filter_map(|name| Some(name.to_str()?.strip_prefix(VALUE)?.to_owned()));
+    let late = values.find(|tag| tag != first.as_str()).expect("the value that the rename was for");
+    let pointer = |tag: &str| register.join(format!("{POINTER}{tag}"));
+    fs::rename(pointer(first.as_str()), pointer(&late)).expect("renames");
+    let (found, tag) = read(&disk).expect("is there");
+    assert_eq!((found, tag.as_str()), (body("1"), late.as_str()));
+    assert_eq!(swap(&disk, Some(&first), "1").expect("answers"), Swap::Refused);
+
+    // What is known to have failed leaves nothing.
+    disk.faults.fail(Step::Link, 0, io::ErrorKind::StorageFull);
+    let before = self::names(&disk);
+    let error = swap(&disk, Some(&tag), "2").expect_err("the disk is full");
+    assert_eq!((error.kind, error.effect), (ErrorKind::Full, Effect::None), "{error}");
+    assert_eq!(self::names(&disk), before);
+}
+
 #[test]
 fn what_dead_writers_left_is_removed_and_what_living_ones_hold_is_not() {
     let folder = Folder::new();

@@ -45,6 +45,44 @@ fn a_missing_bucket_is_no_missing_object() {
     }
 }
 
+/// A proxy before the store that has no way to it for a moment must not make an object look deleted.
+#[test]
+fn a_404_of_something_before_the_store_says_nothing_of_an_object() {
+    for body in [
+        "default backend - 404",
+        "<html><head><title>404 Not Found</title></head></html>",
+        "404 page not found\n",
+    ] {
+        let answer = Answer::status(404, body);
+        assert!(!answer.is_absent(), "{body}");
+        assert_eq!(answer.kind(), ErrorKind::Io, "it passes: {body}");
+        assert_eq!(answer.effect(Operation::Put), Effect::Unknown, "{body}");
+        assert_eq!(answer.effect(Operation::Get), Effect::None, "{body}");
+        let error = answer.into_error(Operation::Get, "lane/7", carried(404, body.to_owned()));
+        let text = error.to_string();
+        assert!(
+            text.contains("something before the store answered 404: ") && !text.contains("bucket"),
+            "{text}"
+        );
+    }
+    for body in ["", "\n", "Not Found\n"] {
+        assert!(Answer::status(404, body).is_absent(), "{body:?}");
+    }
+    for code in ["NoSuchKey", "BlobNotFound", "KeyNotFound"] {
+        assert!(Answer::status(404, &xml(code)).is_absent(), "{code}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_wrong_is_told_as_one_and_not_as_a_lack_of_access() {
+    let error = carried(403, xml("RequestTimeTooSkewed"));
+    let error = Answer::of(&error).into_error(Operation::Put, "lane/7", error);
+    assert_eq!((error.kind, error.effect), (ErrorKind::Io, Effect::None));
+    assert!(error.kind.may_pass_at_start(), "the clock may be set a moment later");
+    let text = error.to_string();
+    assert!(text.contains("set this machine's clock") && !text.contains("access"), "{text}");
+}
+
 #[test]
 fn a_put_may_have_happened_only_where_something_else_may_have_answered() {
     let effect = |answer: Answer| answer.effect(Operation::Put);
@@ -68,6 +106,7 @@ fn kinds_tell_a_person_from_a_passing_trouble() {
         (400, "ExpiredToken", ErrorKind::Permission),
         (400, "BadDigest", ErrorKind::Io),
         (404, "NoSuchBucket", ErrorKind::Missing),
+        (409, "ContainerBeingDeleted", ErrorKind::Missing),
         (409, "ConditionalRequestConflict", ErrorKind::Io),
         (409, "InvalidBucketState", ErrorKind::Conflict),
         (400, "EntityTooLarge", ErrorKind::TooLarge),
