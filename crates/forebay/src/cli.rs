@@ -23,7 +23,7 @@ Exit codes:
   5    all was done, but too many records became dead letters (`dead_letters.fail_above`)
   130  stopped at once by a second signal; nothing that was sealed is lost";
 
-/// Writes Kafka topics and files into ClickHouse tables, every record exactly once.
+/// Writes Kafka and Pulsar topics and files into ClickHouse tables, every record exactly once.
 #[derive(Debug, Parser)]
 #[command(name = "forebay", version, after_help = CODES, arg_required_else_help = true)]
 pub struct Cli {
@@ -36,7 +36,7 @@ pub struct Cli {
     log_level: Option<String>,
 
     /// The format of the log, which is written to standard error.
-    #[arg(long, global = true, value_enum, value_name = "FORM")]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 }
 
@@ -93,7 +93,7 @@ Examples:
   # to use it in editors with yaml-language-server, put this line at the top of a pipeline file:
   # yaml-language-server: $schema=pipeline.schema.json")]
 struct Schema {
-    /// Of gateway files.
+    /// Prints that of gateway files instead.
     #[arg(long)]
     gateway: bool,
 }
@@ -104,7 +104,7 @@ struct Schema {
 Examples:
   forebay reference > docs/reference/pipeline-file.md")]
 struct Reference {
-    /// Of gateway files.
+    /// Prints that of gateway files instead.
     #[arg(long)]
     gateway: bool,
 }

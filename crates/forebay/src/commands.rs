@@ -52,10 +52,10 @@ use crate::console::{Exit, Mistake};
 /// Loads a pipeline file, enters its folder, and writes its faults and hints to stderr; `None` if it has faults.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// When the file cannot be read, which is a [`Mistake`].
 pub fn load(file: &Path) -> anyhow::Result<Option<Pipeline>> {
     place::leave()?;
-    let text = config::load(file)?;
+    let text = config::load(file).map_err(Mistake::of)?;
     Ok(loaded(file, &text)?.map(|(pipeline, _)| pipeline))
 }
 
@@ -90,12 +90,12 @@ impl Places {
 /// When the file cannot be read.
 pub fn load_with_places(file: &Path) -> anyhow::Result<Option<(Pipeline, Places)>> {
     place::leave()?;
-    let text = config::load(file)?;
+    let text = config::load(file).map_err(Mistake::of)?;
     let placed = |checked| Places { file: file.to_owned(), checked };
     Ok(loaded(file, &text)?.map(|(pipeline, checked)| (pipeline, placed(checked))))
 }
 
-/// As [`load`], with the places of the file for [`refuse`]. A file that cannot be read is a mistake.
+/// As [`load`], with the places of the file for [`refuse`].
 ///
 /// # Errors
 /// When the file cannot be read.

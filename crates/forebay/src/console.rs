@@ -72,6 +72,11 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", printing::escaped_lines(text));
 }
 
+/// Says on standard error why a command did not do what it was asked to, whatever is logged.
+pub fn refuse(why: impl std::fmt::Display) {
+    say(&format!("forebay: {why}"));
+}
+
 /// Writes to standard output. A reader that has seen enough (`forebay schema | head`) is no failure.
 ///
 /// # Errors

@@ -12,6 +12,9 @@ use anyhow::anyhow;
 use dataflow::printing;
 use pipeline::config::model::{LogFormat, LogLevel};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::console::Mistake;
 
 /// The crates whose lines a plain level is for. Others (Kafka's client, HTTP) speak up from `warn` on.
 const OURS: [&str; 12] = [
@@ -44,15 +47,11 @@ pub struct LogOptions {
 /// Starts logging; `level` and `format` hold where the command line says nothing.
 ///
 /// # Errors
-/// When the filter on the command line or in `FOREBAY_LOG` cannot be read.
+/// When the filter on the command line or in `FOREBAY_LOG` cannot be read, which is a [`Mistake`].
 pub fn start(options: &LogOptions, level: LogLevel, format: LogFormat) -> anyhow::Result<()> {
-    let filter = match &options.level {
-        Some(text) => text.clone(),
-        None => word(level).to_owned(),
-    };
-    let filter = EnvFilter::try_new(directives(&filter)).map_err(|error| {
-        anyhow!("`{filter}` is no log level or filter ({error}); try `info` or `info,engine=debug`")
-    })?;
+    // A variable that is empty says nothing.
+    let given = options.level.as_deref().filter(|text| !text.is_empty());
+    let filter = read(given.unwrap_or(word(level))).map_err(Mistake::of)?;
     // Its own way to tell of a line that was not written is a panic if standard error is what cannot be written.
     let lines = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
     let started = match options.format.unwrap_or(format) {
@@ -155,6 +154,19 @@ fn json_line(line: &str) -> String {
     out
 }
 
+/// The filter that a text means.
+fn read(text: &str) -> anyhow::Result<EnvFilter> {
+    let wrong = |why: &str| {
+        anyhow!("`{text}` is neither a log level nor a filter ({why}); try `info` or `info,engine=debug`")
+    };
+    // A filter takes a lone word for the name of a crate, so a level with a typing error would hide every line.
+    let is_word = text.bytes().all(|byte| byte.is_ascii_alphabetic());
+    if is_word && text.parse::<LevelFilter>().is_err() {
+        return Err(wrong("the levels are `error`, `warn`, `info`, `debug`, `trace` and `off`"));
+    }
+    EnvFilter::try_new(directives(text)).map_err(|error| wrong(&error.to_string()))
+}
+
 /// A plain level is for our own crates; anything else is taken as it stands.
 fn directives(filter: &str) -> String {
     let is_level = ["error", "warn", "info", "debug", "trace"].contains(&filter);
@@ -192,6 +204,17 @@ mod tests {
         assert_eq!(directives("error").split(',').next(), Some("error"));
         assert_eq!(directives("info,rdkafka=debug"), "info,rdkafka=debug");
         EnvFilter::try_new(directives("trace")).expect("our own filter is one");
+    }
+
+    #[test]
+    fn a_level_with_a_typing_error_is_not_taken_for_the_name_of_a_crate() {
+        for wrong in ["wran", "loud", "engine", "engine=loud"] {
+            let told = read(wrong).expect_err(wrong).to_string();
+            assert!(told.contains("try `info` or `info,engine=debug`"), "{told}");
+        }
+        for right in ["warn", "OFF", "0", "info,engine=debug", "engine=trace"] {
+            read(right).expect(right);
+        }
     }
 
     fn written(format: LogFormat, event: &str) -> String {

@@ -72,6 +72,21 @@ fn a_good_file_ends_with_0() {
 }
 
 #[test]
+fn a_check_that_cannot_read_the_steps_says_so_beside_its_ok() {
+    let steps = GOOD.replace("sink:", "steps:\n  - filter: \"name > \"\nsink:");
+    let path = file("open.yaml", &steps);
+    let check = |more: &[&str]| {
+        let arguments = [&["check", path.to_str().expect("UTF-8")][..], more].concat();
+        out(&forebay(&arguments).env("FOREBAY_TEST_PASSWORD", "x").output().expect("it starts"))
+    };
+    let said = check(&[]);
+    assert!(said.contains("not checked: the expressions of the steps") && said.ends_with(": ok\n"), "{said}");
+    let report: serde_json::Value = serde_json::from_str(&check(&["--json"])).expect("JSON");
+    let note = report["files"][0]["notes"][0].as_str().expect("a note");
+    assert!(note.contains("`forebay check FILE --connect`"), "{note}");
+}
+
+#[test]
 fn faults_go_to_stderr_and_end_with_2() {
     let path = file("fault.yaml", &GOOD.replace("table:", "tabel:"));
     let output =
@@ -134,10 +149,72 @@ fn usage_faults_end_with_2() {
 }
 
 #[test]
-fn failures_end_with_1_and_say_why() {
-    let output = run(&["check", "--log-level", "forebay=loud", "x"]);
-    assert_eq!(code(&output), 1);
-    assert!(err(&output).contains("no log level"), "{}", err(&output));
+fn a_log_level_that_is_none_ends_with_2() {
+    for wrong in ["forebay=loud", "wran"] {
+        let output = run(&["check", "--log-level", wrong, "x"]);
+        assert_eq!(code(&output), 2, "{wrong}");
+        assert!(err(&output).contains("neither a log level nor a filter"), "{}", err(&output));
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_ends_every_command_with_2() {
+    for arguments in [
+        &["run"][..],
+        &["gateway"],
+        &["plan"],
+        &["status"],
+        &["verify"],
+        &["list"],
+        &["reset"],
+        &["delete"],
+        &["store", "check"],
+        &["dead-letters", "list"],
+        &["dead-letters", "show"],
+        &["dead-letters", "replay"],
+        &["dead-letters", "purge", "--all"],
+        &["forget", "--topic", "t"],
+        &["answer", "--all", "--absent"],
+    ] {
+        let output = run(&[arguments, &["no-such-file.yaml"]].concat());
+        assert_eq!(code(&output), 2, "{arguments:?}: {}", err(&output));
+        assert!(err(&output).contains("cannot open `no-such-file.yaml`"), "{arguments:?}: {}", err(&output));
+    }
+    let output = run(&["rename", "no-such-file.yaml", "other"]);
+    assert_eq!(code(&output), 2, "{}", err(&output));
+}
+
+#[test]
+fn why_nothing_was_done_is_said_though_nothing_is_logged() {
+    let (path, _) = without_server("unlogged", "");
+    let path = path.to_str().expect("UTF-8");
+    for arguments in [
+        &["forget", path, "--stream", "s", "--yes"][..],
+        &["reset", path, "--to", "earliest"],
+        &["rename", path, "other"],
+    ] {
+        let output = forebay(arguments).env("FOREBAY_LOG", "off").output().expect("it starts");
+        assert_eq!(code(&output), 2, "{arguments:?}: {}", err(&output));
+        assert!(err(&output).starts_with("forebay: "), "{arguments:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn files_of_plan_are_found_from_where_the_program_was_started() {
+    let folder = beside("prices");
+    let prices = r#"{"core_hour": 1, "gigabyte_month": 1, "thousand_puts": 1, "thousand_gets": 1}"#;
+    std::fs::write(folder.join("prices.json"), prices).expect("it can be written");
+    let plan = |name: &str| {
+        let arguments = ["plan", "conf/p.yaml", "--rate", "1k/s", "--prices", name];
+        forebay(&arguments).current_dir(&folder).output().expect("it starts")
+    };
+    let found = plan("prices.json");
+    assert_eq!(code(&found), 0, "{}", err(&found));
+    for wrong in ["no-such-prices.json", "conf/p.yaml"] {
+        let refused = plan(wrong);
+        assert_eq!(code(&refused), 2, "{}", err(&refused));
+        assert!(err(&refused).contains(&format!("`{wrong}`")), "{}", err(&refused));
+    }
 }
 
 #[cfg(feature = "development")]
@@ -149,7 +226,7 @@ fn a_file_that_is_there_is_not_written_over() {
     assert!(err(&output).contains("pass --force"), "{}", err(&output));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "keep me\n");
     let output = run(&["generate", "glassflow", "--uniques", "11", "--to", "-"]);
-    assert_eq!(code(&output), 1);
+    assert_eq!(code(&output), 2);
     assert!(err(&output).contains("no multiple"), "{}", err(&output));
 }
 

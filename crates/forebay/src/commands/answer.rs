@@ -13,7 +13,7 @@ use pipeline::config::model::Pipeline;
 use pipeline::wiring;
 use protocol::doubt::Verdict;
 
-use crate::console::{Exit, PipelineFile, print};
+use crate::console::{self, Exit, PipelineFile, print};
 
 /// Answers the question that a pipeline asked when it stopped with code 4: are the rows of an insert in the table?
 #[derive(Debug, Args)]
@@ -110,6 +110,6 @@ fn refuse(error: AnswerError) -> anyhow::Result<Exit> {
         AnswerError::Claimed => Exit::Fenced,
         AnswerError::Engine(_) => return Err(error.into()),
     };
-    tracing::error!("{error}");
+    console::refuse(error);
     Ok(exit)
 }

@@ -36,6 +36,9 @@ A small pipeline file:
   sink:
     clickhouse: { url: \"http://localhost:8123\", table: user_events }
 
+Without --connect the command contacts no server. The expressions of the steps are then checked only if the file describes every table \
+(`create: { columns: … }`), because the types of their columns come from the tables.
+
 With --connect the command makes the checks of a start: of the store (journal, sealed inserts that wait, open questions, state of the \
 steps), of the source (partitions, available positions, lag) and of the tables (settings, columns). It lists every error with its line in \
 the file, and says what a start would do. --sample decodes that many records as the pipeline would, and shows which become rows, which \
@@ -75,6 +78,8 @@ impl Check {
                 let path = PathBuf::from(&report.file);
                 place::within(&path, || runtime.block_on(report.connect(self.sample as usize)));
             }
+        } else {
+            reports.iter_mut().for_each(Report::leave_open);
         }
         let exit = reports.iter().map(|report| report.exit).find(|exit| *exit != Exit::Done);
         let exit = exit.unwrap_or(Exit::Done);
@@ -97,6 +102,9 @@ impl Check {
         Ok(exit)
     }
 }
+
+/// What a check without `--connect` says of a file whose steps it could not read: the types of their columns come from the tables.
+const NOT_PLANNED: &str = "not checked: the expressions of the steps, which need the columns of the tables; `forebay check FILE --connect` checks them";
 
 /// Adds the faults of steps that do not fit the tables, if the file describes them all; false if there are any. Other tables are asked by `--connect`.
 fn plan(checked: &mut Checked) -> bool {
@@ -203,6 +211,16 @@ impl Report {
         self.json["pipeline"] = name.into();
         self.json["faults"] = checked.faults.count().into();
         self.json["findings"] = json!(checked.faults.sorted());
+    }
+
+    /// Says what is not checked here, so that "ok" does not stand for it.
+    fn leave_open(&mut self) {
+        let pipeline = self.checked.as_ref().and_then(|checked| checked.pipeline.as_ref());
+        let Some(pipeline) = pipeline.filter(|_| self.exit == Exit::Done) else { return };
+        if !pipeline.steps.is_empty() && wiring::sink::all_described(pipeline).is_none() {
+            self.notes = format!("{}: {NOT_PLANNED}\n", self.file);
+            self.json["notes"] = json!([NOT_PLANNED]);
+        }
     }
 
     /// Adds what the store, the source and the tables say.

@@ -72,7 +72,7 @@ pub async fn columns(pipeline: &Pipeline) -> anyhow::Result<Vec<Schema>> {
         let columns = open.map(|table| table.schema().clone()).or_else(|| sink::described(&target));
         all.push(columns.ok_or_else(|| {
             anyhow::anyhow!(
-                "the columns of table `{}` cannot be read now; `forebay check --connect` says why",
+                "the columns of table `{}` cannot be read now; `forebay check FILE --connect` says why",
                 target.clickhouse.table_name()
             )
         })?);

@@ -21,7 +21,7 @@ use pipeline::replays;
 use pipeline::wiring;
 
 use self::next::Next;
-use crate::console::{Exit, PipelineFile, print, say};
+use crate::console::{self, Exit, PipelineFile, print, say};
 use admin::dead_letters::replays_waiting;
 use admin::running;
 
@@ -100,11 +100,17 @@ impl Forget {
         let named = self.named();
         let folder = wiring::lane_folder(pipeline);
         if named.iter().any(|named| named.stream.as_deref() == Some(replays::STREAM)) {
-            tracing::error!("`{}` holds replayed dead letters and cannot be forgotten", replays::STREAM);
+            console::refuse(format_args!(
+                "`{}` holds replayed dead letters and cannot be forgotten",
+                replays::STREAM
+            ));
             return Ok(Exit::Fault);
         }
         let Some(store) = wiring::storage::open_to_read(pipeline).await? else {
-            tracing::error!(pipeline = %pipeline.pipeline, "this pipeline has never run with this store, so there is nothing to forget");
+            console::refuse(format_args!(
+                "pipeline `{}` has never run with this store, so there is nothing to forget",
+                pipeline.pipeline
+            ));
             return Ok(Exit::Fault);
         };
         let lane = match engine::journal::load(&*store, &folder).await {
@@ -120,7 +126,7 @@ impl Forget {
         }
         let waiting = replays_waiting(&store, &folder, &lane).await?;
         if let Some(why) = refused_for_replays(waiting, self.from_start, &leaving) {
-            tracing::error!("{why}");
+            console::refuse(why);
             return Ok(Exit::Person);
         }
         let next = next::of(pipeline, &lane, &leaving).await?;
@@ -257,7 +263,7 @@ fn is_confirmed() -> anyhow::Result<bool> {
 
 /// Says why nothing was forgotten.
 fn refuse(error: &ForgetError) -> Exit {
-    tracing::error!("{error}");
+    console::refuse(error);
     match error {
         ForgetError::NotRead { .. } => Exit::Fault,
         ForgetError::Running => Exit::Fenced,

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::place;
-use crate::console::Exit;
+use crate::console::{Exit, Mistake};
 use crate::http::{Server, View};
 use crate::logging::{self, LogOptions};
 use crate::open_files;
@@ -45,8 +45,8 @@ A small gateway file:
 
 A pipeline reads what a gateway has taken: `source: { log: { url: ./forebay-logs/orders } }`.
 
-On the first SIGTERM or SIGINT the gateway takes no more and answers what is under way, for at most `shutdown.timeout`; on the second one it stops at \
-once. What was answered is durable either way.
+On the first SIGTERM or SIGINT the gateway accepts no more requests and answers those under way, for at most `shutdown.timeout`; on the second one it \
+stops at once. Either way, every record whose request was answered with success is durable.
 
 Exit codes: 0 if the gateway was drained; 2 for an error in the file; 3 if another process has taken over one of its logs; 4 if you must decide \
 something; 1 for any other failure.")]
@@ -63,7 +63,7 @@ impl Gateway {
     /// When the process itself cannot be set up, or a store refuses.
     pub fn execute(&self, log: &LogOptions) -> anyhow::Result<Exit> {
         place::leave()?;
-        let text = config::load(&self.file)?;
+        let text = config::load(&self.file).map_err(Mistake::of)?;
         place::enter(&self.file)?;
         let checked = config::check_gateway(&text, &Surroundings::of_process());
         let shown = checked.faults.render(&self.file.display().to_string());

@@ -16,7 +16,7 @@ use pipeline::config::model::source::Workload;
 use sources::kafka::produce::{Outgoing, Producer};
 use workloads::glassflow::{self, RECORD_BYTES_MAX};
 
-use crate::console::Exit;
+use crate::console::{Exit, Mistake};
 
 /// Writes generated records, the same in every run.
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ impl Generate {
     /// When the shape makes no workload or the place cannot be written.
     pub fn execute(&self) -> anyhow::Result<Exit> {
         let Workload::Glassflow = self.workload;
-        let workload = self.shape.workload()?;
+        let workload = self.shape.workload().map_err(Mistake::of)?;
         let place = match (&self.to, &self.topic, &self.brokers) {
             (Some(path), ..) if path == Path::new("-") => return to_stdout(&workload),
             (Some(path), ..) => {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use admin::dead_letters;
 use admin::pipelines::{self, End};
 use admin::running;
-use anyhow::{Context, bail};
+use anyhow::{anyhow, bail};
 use clap::Args;
 use clickhouse::TableConfig;
 use engine::journal;
@@ -27,7 +27,8 @@ use protocol::Lane;
 use serde_json::{Value, json};
 
 use super::rewind;
-use crate::console::{Exit, PipelineFile, print};
+use crate::console::{self, Exit, PipelineFile, print};
+use crate::progress::counted;
 
 /// How long the dead letters are counted: a server that is away is no reason not to go on.
 const COUNT_MAX: Duration = Duration::from_secs(5);
@@ -135,7 +136,7 @@ impl List {
                 (None, Some(url)) => wiring::storage::open_url_to_read(url.clone()).await,
                 (None, None) => bail!("neither a pipeline file nor a store is named"),
             };
-            match store.context("the store cannot be opened")? {
+            match store.map_err(|error| anyhow!("the store cannot be opened: {error}"))? {
                 None => Ok(Vec::new()),
                 Some(store) => pipelines::listed(&*store).await,
             }
@@ -200,9 +201,9 @@ impl Removal {
         let name = pipeline.pipeline.as_str();
         super::runtime()?.block_on(async {
             if running::ask(&pipeline).await.is_ok() {
-                tracing::error!(
+                console::refuse(format_args!(
                     "a process on this machine runs pipeline `{name}`: stop it first; nothing was changed"
-                );
+                ));
                 return Ok(Exit::Fenced);
             }
             let Some(store) = wiring::storage::open_to_read(&pipeline).await? else {
@@ -224,7 +225,7 @@ impl Removal {
                 );
             }
             if let Some(why) = lane.as_ref().ok().and_then(|lane| pipelines::kept(end, name, lane)) {
-                tracing::error!("{why}; nothing was changed");
+                console::refuse(format_args!("{why}; nothing was changed"));
                 return Ok(Exit::Person);
             }
             let rows = lane.as_ref().map(|lane| pipelines::in_flight(lane).1).map_err(ToString::to_string);
@@ -266,7 +267,7 @@ impl Removal {
 
 /// Says why the pipeline was not removed.
 fn refuse(error: &RemoveError) -> Exit {
-    tracing::error!("{error}");
+    console::refuse(error);
     match error {
         RemoveError::Running => Exit::Fenced,
         RemoveError::Endless => Exit::Failed,
@@ -305,16 +306,16 @@ impl Left {
     /// What becomes of them, as lines.
     fn words(&self, end: End, table: &str) -> String {
         let what = match self {
-            Self::Some(0) => return format!("stays        no dead letter is in `{table}`\n"),
-            Self::Some(count) => format!("stays        {count} dead letters in `{table}`"),
+            Self::Some(0) => return format!("keeps        no dead letter is in `{table}`\n"),
+            Self::Some(count) => format!("keeps        {} in `{table}`", counted(*count, "dead letter")),
             Self::Unknown(why) => {
                 format!(
-                    "stays        dead letters in `{table}`, if there are any; they cannot be counted ({why})"
+                    "keeps        dead letters in `{table}`, if there are any; they cannot be counted ({why})"
                 )
             }
             Self::Of(name) => {
                 return format!(
-                    "stays        the dead letters in `{table}`: they are those of pipeline `{name}`\n"
+                    "keeps        the dead letters in `{table}`: they are those of pipeline `{name}`\n"
                 );
             }
         };
@@ -343,30 +344,30 @@ fn words(
     let mut out = String::new();
     writeln!(
         out,
-        "goes         journal, state and replay log of pipeline `{name}`: {objects} objects, {bytes} bytes"
+        "deletes      journal, state and replay log of pipeline `{name}`: {objects} objects, {bytes} bytes"
     )?;
     match rows {
         Ok(0) => {}
         Ok(rows) => writeln!(
             out,
-            "goes         {rows} rows that are sealed and perhaps not in the table; to deliver them first: `forebay run FILE --drain`"
+            "deletes      {rows} rows that are sealed and perhaps not in the table; to deliver them first: `forebay run FILE --drain`"
         )?,
         Err(why) => writeln!(
             out,
-            "goes         rows that are sealed and not in the table, if there are any: the journal cannot be read ({why})"
+            "deletes      rows that are sealed and not in the table, if there are any: the journal cannot be read ({why})"
         )?,
     }
     writeln!(
         out,
-        "stays        the rows of {}, the source, and the pipeline file",
+        "keeps        the rows of {}, the source, and the pipeline file",
         tables.iter().map(|table| format!("`{}`", table.name())).collect::<Vec<_>>().join(", ")
     )?;
     if end == End::Reset {
         for table in &tables {
             writeln!(
                 out,
-                "then         the next start reads the source from the start: empty the table first (`TRUNCATE TABLE {}`), or every row \
-                 is there twice",
+                "then         the next start reads the source from the beginning: empty the table first (`TRUNCATE TABLE {}`), or \
+                 every row will be in it twice",
                 table.quoted()
             )?;
         }

@@ -16,13 +16,14 @@ use protocol::Lane;
 use serde_json::json;
 
 use super::check::connect::{self, Found, Looked, Problem};
-use crate::console::{Exit, PipelineFile, print};
+use crate::console::{self, Exit, PipelineFile, print};
+use crate::progress::counted;
 
 /// Partitions that are shown one by one.
 const SHOWN_MAX: usize = 10;
 
-/// Compares a pipeline file with the journal, the tables and the source, and shows what the next `run` would change. With `--rate`, plans
-/// capacity in place of that.
+/// Compares a pipeline file with the journal, the tables and the source, and shows what the next `run` would change. With `--rate`,
+/// estimates the hardware that the pipeline needs instead.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -66,7 +67,7 @@ impl Plan {
         let exit = found.exit();
         let Some(lane) = &looked.lane else {
             for problem in &found.problems {
-                tracing::error!("{}", problem.message);
+                console::refuse(&problem.message);
             }
             return Ok(exit);
         };
@@ -134,7 +135,7 @@ fn text(pipeline: &Pipeline, lane: &Lane, items: &[Item], found: &Found) -> anyh
     }
     match dead_letters(lane) {
         0 => {}
-        letters => writeln!(out, "{:10} {letters} dead letters so far", "letters")?,
+        letters => writeln!(out, "{:10} {} so far", "letters", counted(letters, "dead letter"))?,
     }
     if !found.json["running"].is_null() {
         writeln!(out, "{:10} a process runs this pipeline now: a start takes it over", "running")?;

@@ -16,7 +16,7 @@ use pipeline::wiring;
 use protocol::lane::rename::Step;
 use serde_json::{Value, json};
 
-use crate::console::{Exit, PipelineFile, print};
+use crate::console::{self, Exit, PipelineFile, print};
 use admin::running;
 
 /// How long the journal must stand still before it counts as nobody's: an owner that works settles within a second.
@@ -105,22 +105,24 @@ impl Rename {
     fn words(&self, pipeline: &Pipeline, plan: &Plan) -> anyhow::Result<String> {
         let Plan { from, to, step, inserts } = plan;
         let mut out = String::new();
+        // Without `--yes` nothing has happened yet.
+        let word = if self.yes { "renamed" } else { "renames" };
         match step {
             Step::Clean => writeln!(out, "done         pipeline `{from}` is called `{to}` already")?,
-            Step::Take => writeln!(out, "renamed      pipeline `{from}` to `{to}`")?,
+            Step::Take => writeln!(out, "{word}      pipeline `{from}` to `{to}`")?,
             _ => writeln!(
                 out,
-                "renamed      pipeline `{from}` to `{to}`, which was begun before and not finished"
+                "{word}      pipeline `{from}` to `{to}`, which was begun before and not finished"
             )?,
         }
-        writeln!(out, "goes along   positions, state, replay log, dead letters so far")?;
+        writeln!(out, "keeps        positions, state, replay log, dead letters so far")?;
         if *inserts > 0 {
             writeln!(
                 out,
-                "goes along   {inserts} sealed inserts that wait for the table; the next run delivers them"
+                "keeps        {inserts} sealed inserts that wait for the table; the next run delivers them"
             )?;
         }
-        writeln!(out, "stays        the tables with their rows, and the source")?;
+        writeln!(out, "unchanged    the tables with their rows, and the source")?;
         writeln!(
             out,
             "then         write `pipeline: {to}` into the pipeline file; `{from}` refuses to start from now on"
@@ -161,6 +163,6 @@ fn refuse(error: RenameError) -> anyhow::Result<Exit> {
         RenameError::Running => Exit::Fenced,
         RenameError::Engine(error) => super::run::exit_of(error),
     };
-    tracing::error!("{error}");
+    console::refuse(error);
     Ok(exit)
 }

@@ -24,7 +24,7 @@ use protocol::Lane;
 use protocol::record::{Move, Rewind};
 use serde_json::{Value, json};
 
-use crate::console::{Exit, print};
+use crate::console::{self, Exit, print};
 
 /// How long the journal must stand still before it counts as nobody's: an owner that works settles within a second.
 const QUIET: Duration = Duration::from_secs(3);
@@ -92,7 +92,10 @@ impl Options {
         let Some(to) = &self.to else { return Ok(Exit::Done) };
         let folder = wiring::lane_folder(pipeline);
         let Some(store) = wiring::storage::open_to_read(pipeline).await? else {
-            tracing::error!(pipeline = %pipeline.pipeline, "this pipeline has never run with this store, so there is nothing to move");
+            console::refuse(format_args!(
+                "pipeline `{}` has never run with this store, so there is nothing to move",
+                pipeline.pipeline
+            ));
             return Ok(Exit::Fault);
         };
         if !self.take_over && running::ask(pipeline).await.is_ok() {
@@ -106,7 +109,7 @@ impl Options {
         let targets = match targets(pipeline, &lane, to, &self.chosen(), &runtime).await {
             Ok(targets) => targets,
             Err(error) => {
-                tracing::error!("{error:#}; nothing was moved");
+                console::refuse(format_args!("{error:#}; nothing was moved"));
                 return Ok(Exit::Fault);
             }
         };
@@ -124,10 +127,10 @@ impl Options {
         };
         let waiting = replays_waiting(&store, &folder, &lane).await?;
         if waiting > 0 && planned.moves.iter().any(Move::is_back) {
-            tracing::error!(
+            console::refuse(format_args!(
                 "{waiting} records of dead letters wait to be replayed, and would be read a second time behind the new position, so nothing was moved. Deliver \
                  them first: `forebay run FILE --drain`"
-            );
+            ));
             return Ok(Exit::Person);
         }
         let is_nothing = planned.moves.is_empty() && planned.emptied.is_empty();
@@ -231,7 +234,7 @@ fn words(pipeline: &Pipeline, lane: &Lane, told: &Told<'_>) -> anyhow::Result<St
         writeln!(out, "moves        nothing: pipeline `{}` stands there already", pipeline.pipeline)?;
     }
     for input in *left_out {
-        writeln!(out, "stays        input `{input}`, which is no longer in the pipeline file")?;
+        writeln!(out, "unchanged    input `{input}`, which is no longer in the pipeline file")?;
     }
     for line in meaning(lane, rewind, *letters) {
         writeln!(out, "means        {line}")?;
@@ -324,6 +327,6 @@ fn refuse(error: &RewindError) -> anyhow::Result<Exit> {
         RewindError::Running => Exit::Fenced,
         RewindError::Engine(error) => super::run::exit_of(error),
     };
-    tracing::error!("{error}");
+    console::refuse(error);
     Ok(exit)
 }

@@ -53,10 +53,9 @@ Examples:
   head -n 5 orders.jsonl | forebay try orders.yaml --records -
   forebay try shop.yaml --input payments --records bad.jsonl    # one of several inputs
 
-Reads the oldest records of the source, or the lines of a file. Of a request of OTLP every row is shown, with its fields as they were \
-decoded. Steps without state run as they do in the pipeline. Duplicates are not \
+Reads the oldest records of the source, or the lines of a file. Of an OTLP request, every row is shown with its decoded fields. Steps without state run as they do in the pipeline. Duplicates are not \
 detected, because that would need all earlier records. With a window or a join all steps run on the sample alone, as if every input ended \
-there, and the results are shown behind the records. Nothing is written, and no position changes.
+there, and the results are shown after the records. Nothing is written, and no position changes.
 
 Exit codes: 0; 2 if the file has an error; 1 if the source or ClickHouse does not answer.")]
 pub struct Try {
@@ -67,7 +66,7 @@ pub struct Try {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     sample: u32,
 
-    /// Reads the records from the lines of this file instead of the source; `-` for standard input. A request of OTLP in Protocol Buffers is a file of its own.
+    /// Reads the records from the lines of this file instead of the source; `-` for standard input. An OTLP request in Protocol Buffers needs a file of its own.
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admin::verify::{Bound, Progress, Report, Work};
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use dataflow::Runtime;
 use engine::TokioRuntime;
@@ -15,7 +15,7 @@ use indicatif::ProgressBar;
 use pipeline::config::model::Pipeline;
 use pipeline::config::model::sink::Target;
 
-use crate::console::{Exit, PipelineFile, print};
+use crate::console::{Exit, Mistake, PipelineFile, print};
 
 /// Compares the table with the source and reports missing, duplicate and foreign rows. Only reads; the pipeline may be running.
 #[derive(Debug, Args)]
@@ -133,7 +133,10 @@ impl Verify {
         let Some(place) = targets.iter().position(is_meant) else {
             let names: Vec<String> =
                 targets.iter().map(|target| format!("`{}`", target.clickhouse.full_name())).collect();
-            anyhow::bail!("the pipeline has no table `{table}`; its tables are {}", names.join(", "));
+            return Err(Mistake::of(anyhow!(
+                "the pipeline has no table `{table}`; its tables are {}",
+                names.join(", ")
+            )));
         };
         Ok(vec![place])
     }

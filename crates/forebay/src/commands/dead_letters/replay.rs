@@ -420,9 +420,9 @@ impl Replay {
 fn tell_choice(choice: &Choice, table: &Table) {
     let Choice { fresh, already_count, anew_count, of_several_count, has_more, .. } = choice;
     say(&format!(
-        "{} letters of `{}` are chosen, {already_count} were replayed already",
-        fresh.len(),
-        table.name
+        "dead letters in `{}`: {} chosen, {already_count} replayed before",
+        table.name,
+        fresh.len()
     ));
     if *anew_count > 0 {
         say(&format!(
@@ -458,7 +458,7 @@ async fn unless_asked<T>(signals: Option<&mut Signals>, work: impl Future<Output
 
 /// Runs the pipeline until the replay log is read and all of it is in the table; the source is left alone. True if a signal has stopped it before.
 async fn drain(pipeline: &Pipeline, signals: &mut Signals) -> (Exit, bool) {
-    say("reading the records here");
+    say("this command processes the records itself");
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime: Arc<dyn Runtime> = engine::TokioRuntime::new(threads);
     let (stop, stopping) = tokio::sync::watch::channel(false);

@@ -38,23 +38,23 @@ const BYTES: usize = object::APPEND_BYTES_MAX / 2;
 #[command(after_help = "\
 Examples:
   forebay log append /var/lib/forebay/logs/orders < orders.ndjson
-  forebay log append s3://my-bucket/logs/orders --producer 6f1c2a < orders.ndjson   # may be repeated: nothing comes twice
+  forebay log append s3://my-bucket/logs/orders --producer 6f1c2a < orders.ndjson   # may be repeated: no line is appended twice
 
-The log is made if it is not there. While the command runs it owns the partition: another process that appends to it is fenced, and says so. With \
---producer, a command that broke off is started again with the same producer and the same input, and the lines that are in the log already are left out. A \
-producer is for one input: it may have grown, and one whose beginning differs from what the log has is refused.
+The log is created if it does not exist. While the command runs, it owns the partition: another process that appends to it is fenced, and says so. With \
+--producer, a command that was interrupted can be run again with the same producer and the same input: lines that are already in the log are skipped. Each \
+input needs a producer of its own. The input may have grown since; one that begins with other lines than those in the log is refused.
 
-A last line without a line break is appended as a record. With --producer it is not, and the command fails once the lines before it are in the log: whatever \
-wrote the input may have died within the line, and the whole line would be another record.")]
+A last line without a line break is appended as a record. With --producer it is not, and the command fails once the lines before it are in the log: the \
+program that wrote the input may have died within that line, and the complete line would be another record.")]
 pub struct Append {
     #[command(flatten)]
     place: Place,
 
-    /// The partition. A log has those up to the highest that was ever appended to, so begin with 0.
+    /// The partition. Partitions are numbered from 0 without a gap, so the next new one is the highest number so far plus 1.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     partition: u32,
 
-    /// A number that names this input, in hexadecimal, by which a repeat is recognised.
+    /// A hexadecimal number that identifies this input, so that the command can be repeated.
     #[arg(long, value_name = "HEX", value_parser = producer)]
     producer: Option<u128>,
 

@@ -22,7 +22,7 @@ Examples:
   forebay log cat s3://my-bucket/logs/orders --partition 1 --from 1200 --limit 10
   forebay log cat s3://my-bucket/logs/orders --json | jq .time_ms
 
-Only reads: no consumer is disturbed, and nothing is acknowledged. A record without a body is an empty line; --json tells it from an empty body.")]
+Only reads: consumers are not affected, and nothing is acknowledged. A record without a body is printed as an empty line; with --json its body is null.")]
 pub struct Cat {
     #[command(flatten)]
     place: Place,
@@ -31,11 +31,11 @@ pub struct Cat {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     partition: u32,
 
-    /// The first position; the oldest that is held by default.
+    /// The position to begin at. Default: the oldest record that the log holds.
     #[arg(long, value_name = "POSITION")]
     from: Option<u64>,
 
-    /// Stops after so many records; at the end of the log by default.
+    /// Stops after this many records. Default: at the end of the log.
     #[arg(long, value_name = "RECORDS")]
     limit: Option<u64>,
 

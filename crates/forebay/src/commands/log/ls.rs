@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use super::Place;
 use crate::console::{Exit, print};
 
-/// Shows the partitions of a log: positions, size, owner, and how far each consumer is.
+/// Shows the partitions of a log: positions, size, owner, and how far each consumer has read.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   forebay log ls s3://my-bucket/logs/orders
   forebay log ls /var/lib/forebay/logs/orders --json | jq '.partitions[].consumers'
 
-Only reads: an owner or a consumer that runs is not disturbed.")]
+Only reads: running owners and consumers are not affected.")]
 pub struct Ls {
     #[command(flatten)]
     place: Place,

@@ -12,16 +12,16 @@ use serde_json::json;
 use super::Place;
 use crate::console::{Exit, print};
 
-/// Lets go of records, or of a consumer that holds them.
+/// Deletes old records, or removes a consumer for which they are kept.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   forebay log truncate s3://my-bucket/logs/orders --before 120000
   forebay log truncate s3://my-bucket/logs/orders --forget-consumer old-pipeline
 
-Records below the position are not read any more from this moment on, and cannot be brought back. The owner of the log deletes their objects. A position above \
-what a consumer has acknowledged is refused unless --force is given: that consumer would stop, since records that it has not read are gone. An owner that runs \
-goes on.")]
+Records below the position can no longer be read from then on, and cannot be brought back. The owner of the log deletes their objects. A position above \
+what a consumer has acknowledged is refused unless --force is given: that consumer would stop, because records that it has not read would be gone. A running \
+owner is not interrupted.")]
 pub struct Truncate {
     #[command(flatten)]
     place: Place,
@@ -30,15 +30,15 @@ pub struct Truncate {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     partition: u32,
 
-    /// Lets go of all records below this position.
+    /// Deletes all records below this position.
     #[arg(long, value_name = "POSITION", required_unless_present = "forget_consumer")]
     before: Option<u64>,
 
-    /// Truncates even what a consumer has not acknowledged.
+    /// Also deletes records that a consumer has not acknowledged.
     #[arg(long, requires = "before")]
     force: bool,
 
-    /// Retention waits for this consumer no longer.
+    /// Removes this consumer: no record is kept for it any longer.
     #[arg(long, value_name = "NAME")]
     forget_consumer: Option<String>,
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use admin::capacity::coefficients::Coefficients;
 use admin::capacity::prices::Prices;
 use admin::capacity::{Line, Load, lines};
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use dataflow::printing;
 use pipeline::config::model::Pipeline;
@@ -16,28 +16,29 @@ use pipeline::config::values::Size;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::console::{Exit, print};
+use crate::commands::place;
+use crate::console::{Exit, Mistake, print};
 
 /// The load that is planned for.
 #[derive(Debug, Args)]
 pub struct Capacity {
-    /// Plans capacity for so many records a second, such as `1M/s`, in place of comparing: cores, memory, store, parts, partitions, cost.
+    /// Estimates what this many records a second need, such as `1M/s`, instead of comparing: cores, memory, store, parts, partitions, cost.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
 
-    /// Different keys at once, such as `100k`: of a window, or in the history of `dedup`. Default: as many as records.
+    /// How many different keys a window, or the history of `dedup`, holds at once, such as `100k`. Default: as many as records.
     #[arg(long, value_name = "N", value_parser = number, requires = "rate")]
     keys: Option<f64>,
 
-    /// How many days the cost is for, and how long the history of `dedup` without a bound grows.
+    /// The number of days that the cost is for, and for which the history of an unbounded `dedup` grows.
     #[arg(long, value_name = "N", default_value = "30", value_parser = number, requires = "rate")]
     days: f64,
 
-    /// Bytes of a record. Default: those of the measured workload.
+    /// The size of a record. Default: that of the measured workload.
     #[arg(long, value_name = "SIZE", requires = "rate")]
     record_bytes: Option<Size>,
 
-    /// Takes coefficients from a report of `forebay bench … --json` in place of those on the performance page.
+    /// Takes the measured costs from a report of `forebay bench … --json` instead of from the performance page.
     #[arg(long, value_name = "FILE", requires = "rate")]
     from: Option<PathBuf>,
 
@@ -55,13 +56,20 @@ impl Capacity {
         let Some(rate) = self.rate else { return Ok(None) };
         let known = match &self.from {
             Some(path) => {
-                let wrong = |why| anyhow::anyhow!("`{}`: {why}", path.display());
+                let wrong = |why| Mistake::of(anyhow!("`{}`: {why}", path.display()));
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                Coefficients::of_report(&read(path)?, &name).map_err(wrong)?
+                Coefficients::of_report(&read(path, "a report of `forebay bench … --json`")?, &name)
+                    .map_err(wrong)?
             }
             None => Coefficients::measured(pipeline),
         };
-        let prices = self.prices.as_deref().map(read::<Prices>).transpose()?.unwrap_or_default();
+        let prices = match &self.prices {
+            Some(path) => read::<Prices>(
+                path,
+                "a JSON object with `core_hour`, `gigabyte_month`, `thousand_puts` and `thousand_gets`",
+            )?,
+            None => Prices::default(),
+        };
         let record_bytes = self.record_bytes.map(|size| size.bytes as f64);
         let load = Load { rate, keys: self.keys, days: self.days, record_bytes };
         let lines = lines(pipeline, load, &known, &prices);
@@ -76,9 +84,12 @@ impl Capacity {
     }
 }
 
-fn read<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
-    let text = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("`{}` is not what it must be", path.display()))
+/// A file that the command line names, from where the program was started; `what` says what must be in it.
+fn read<T: DeserializeOwned>(path: &Path, what: &str) -> anyhow::Result<T> {
+    let shown = path.display();
+    let text = std::fs::read(place::given(path)?).with_context(|| format!("cannot read `{shown}`"));
+    let read = serde_json::from_slice(&text.map_err(Mistake::of)?);
+    read.with_context(|| format!("`{shown}` is not {what}")).map_err(Mistake::of)
 }
 
 /// `1M/s`, `250k/s` or `1000`.
