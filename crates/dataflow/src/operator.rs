@@ -260,7 +260,7 @@ pub trait Operator: Send {
         false
     }
 
-    /// Whether results that a watermark has let out are still on their way: in files, or more than one cut may hold, from where they [leave](Self::advance) in pieces, over several
+    /// Whether results that a watermark has let out are still on their way: in files, from which they [leave](Self::advance) in pieces, over several
     /// cuts. The state's work on files goes on until they are out, and a run that comes to its end waits for that.
     fn is_releasing(&self) -> bool {
         false

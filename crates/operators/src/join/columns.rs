@@ -118,20 +118,6 @@ pub(super) fn bytes_in(columns: &[&ArrayRef], places: &[(usize, usize)]) -> u64 
     places.iter().map(of).sum()
 }
 
-/// Bytes of the largest value of a column, or more.
-pub(super) fn largest_bytes(column: &ArrayRef) -> u64 {
-    let texts = |offsets: &[i32]| {
-        let each = offsets.windows(2).map(|ends| (ends[1] - ends[0]) as u64 + OFFSET_BYTES);
-        each.max().unwrap_or(0)
-    };
-    match column.data_type() {
-        DataType::Utf8 => texts(column.as_string::<i32>().value_offsets()),
-        DataType::Binary => texts(column.as_binary::<i32>().value_offsets()),
-        nested if nested.is_nested() => memory_bytes(column) as u64,
-        _ => mean_bytes(column),
-    }
-}
-
 /// Bytes beside a text that say where it ends.
 const OFFSET_BYTES: u64 = 4;
 

@@ -34,14 +34,12 @@
 //! | `versions` | the right side: versions by key and time, and which of them can go        |
 //! | [`spilled`] | versions that left memory                                                |
 //! | `spilling` | when versions leave memory, and what rows need of those that did          |
-//! | `pieces`   | how much one seal lets out                                               |
 //! | `results`  | from left rows and their versions to rows of the output                   |
 //!
 //! **State** is that of the interval join: the delta of a seal is the rows that it absorbed, batch by batch, and a start takes them in by the same code. A version stays for as
 //! long as its key does. Left rows that wait, and versions that the watermark has not reached, stay in [memory](TemporalJoin::with_memory); older versions beyond it are [spilled] to files. A small
 //! stream stays in memory as a whole: this is also how it is given to every row.
 
-mod pieces;
 mod results;
 pub mod spilled;
 mod spilling;
@@ -68,7 +66,7 @@ use super::side::Side;
 use super::state::{self, Fresh, Head, Kind, Writer};
 use super::{JoinColumn, JoinConfig, JoinKind, JoinSide, MEMORY_DEFAULT, NOT_SEEN, codec, failed, made};
 use crate::ConfigError;
-use results::{Due, Found, From, Version};
+use results::{Due, From, Version};
 use spilled::marks::Marks;
 use spilled::{Sizes, Spilled};
 use versions::Versions;
@@ -123,12 +121,7 @@ pub struct TemporalJoin {
     fresh: Vec<(JoinSide, u32)>,
     /// The first row of each side since then.
     sealed: [u32; 2],
-    /// Up to where rows have left.
     watermark_ms: i64,
-    /// The greatest watermark that it was advanced to: while rows leave in pieces, that is more.
-    asked_ms: i64,
-    /// Whether rows of another step have come, which may also come while a seal is made.
-    comes_from_steps: bool,
     /// The position of the next row.
     position: u64,
     /// How many of the numbers before it the last release gave to rows that are not of the output.
@@ -154,8 +147,6 @@ impl TemporalJoin {
             fresh: Vec::new(),
             sealed: [0; 2],
             watermark_ms: TIME_UNKNOWN_MS,
-            asked_ms: TIME_UNKNOWN_MS,
-            comes_from_steps: false,
             position: 0,
             aside: 0,
             delta: Bytes::new(),
@@ -231,18 +222,13 @@ impl TemporalJoin {
         }
     }
 
-    /// Releases the rows that this watermark allows, which are found, and says that merges have dropped so many versions. The delta must have been made before.
-    fn release(
-        &mut self,
-        watermark_ms: i64,
-        found: Vec<Found>,
-        dropped: u64,
-    ) -> Result<Vec<Output>, OperatorError> {
+    /// Releases the rows that this watermark allows, and says that merges have dropped so many versions. The delta must have been made before, and what is in files read.
+    fn release(&mut self, watermark_ms: i64, dropped: u64) -> Result<Vec<Output>, OperatorError> {
         self.watermark_ms = watermark_ms;
         let plan = self.plan.clone();
         let floor_ms = plan.floor_ms(watermark_ms);
         let due = self.left.release(plan.side(JoinSide::Left), floor_ms);
-        debug_assert_eq!(due.len(), found.len());
+        let found = self.found(floor_ms, &due)?;
         let lone = found.iter().filter(|found| found.version == Version::None);
         let lone: Vec<(i64, u32)> = lone.map(|found| (found.time_ms, found.row)).collect();
         let unmatched = lone.len() as u64;
@@ -273,7 +259,7 @@ impl TemporalJoin {
 
     /// Releases the rows that a watermark has released before. While versions are spilled it is not known which were without a match: each took a number all the same.
     fn release_again(&mut self, watermark_ms: i64) -> Result<(), StateError> {
-        (self.watermark_ms, self.asked_ms) = (watermark_ms, watermark_ms);
+        self.watermark_ms = watermark_ms;
         let of_left = &self.plan.sides[JoinSide::Left as usize];
         let (floor_ms, is_outer) = (self.plan.floor_ms(watermark_ms), of_left.is_outer);
         let due = self.left.release(of_left, floor_ms);
@@ -385,7 +371,6 @@ impl Operator for TemporalJoin {
             JoinSide::Right => i64::MIN,
         };
         let (era, partition) = (probed.batch.era, probed.batch.partition.clone());
-        self.comes_from_steps |= partition.stream.starts_with('@');
         let Sorted { mut taken, mut late, rejects } =
             incoming::sort(floor_ms, probed.batch, *rows).map_err(failed)?;
         if let Some(candidates) = candidates {
@@ -405,7 +390,7 @@ impl Operator for TemporalJoin {
         is_closing: bool,
     ) -> Result<Vec<StateRead>, OperatorError> {
         let watermark_ms = if is_closing { self.closing(watermark_ms) } else { watermark_ms };
-        let floor_ms = self.horizon_ms(watermark_ms.max(self.asked_ms));
+        let floor_ms = self.plan.floor_ms(watermark_ms.max(self.watermark_ms));
         self.reads(floor_ms).map_err(|error| failed(error.to_string()))
     }
 
@@ -415,9 +400,9 @@ impl Operator for TemporalJoin {
 
     fn advance(&mut self, watermark_ms: i64) -> Result<Vec<Output>, OperatorError> {
         // A watermark that goes back is ignored: released rows do not come back.
-        let (plan, asked_ms) = (self.plan.clone(), watermark_ms.max(self.asked_ms));
-        let (watermark_ms, found) = self.piece(asked_ms)?;
-        self.asked_ms = asked_ms;
+        let watermark_ms = watermark_ms.max(self.watermark_ms);
+        let plan = self.plan.clone();
+        self.check_read(plan.floor_ms(watermark_ms))?;
         let mut marks = Marks { dropped: self.spilled.tell(), frozen: Vec::new() };
         let is_new = !self.fresh.is_empty() || watermark_ms != self.watermark_ms;
         let head = Head { watermark_ms, position: self.position };
@@ -425,7 +410,7 @@ impl Operator for TemporalJoin {
             self.fresh.iter().map(|(side, first)| self.fresh(*side, *first)).collect();
         let delta = is_new.then(|| state::write_delta(&plan, head, &fresh));
         drop(fresh);
-        let outputs = self.release(watermark_ms, found, marks.dropped)?;
+        let outputs = self.release(watermark_ms, marks.dropped)?;
         marks.frozen = self.make_room()?;
         let has_marks = marks != Marks::default();
         let delta = delta.or_else(|| has_marks.then(|| state::write_delta(&plan, head, &[])));
@@ -439,16 +424,11 @@ impl Operator for TemporalJoin {
 
     fn watermark_behind(&self, watermark_ms: i64) -> i64 {
         // Rows come out with their own times, and all before this one have.
-        let whole = self.leaves_whole(watermark_ms);
-        self.plan.floor_ms(if whole { watermark_ms } else { watermark_ms.min(self.watermark_ms) })
-    }
-
-    fn is_releasing(&self) -> bool {
-        self.has_rest()
+        self.plan.floor_ms(watermark_ms)
     }
 
     fn is_due(&self, watermark_ms: i64) -> bool {
-        let floor_ms = self.plan.floor_ms(watermark_ms.max(self.asked_ms));
+        let floor_ms = self.plan.floor_ms(watermark_ms.max(self.watermark_ms));
         self.left.has_due(self.plan.side(JoinSide::Left), floor_ms)
     }
 
@@ -536,11 +516,9 @@ impl State for TemporalJoin {
         right.link_all(plan.floor_ms(head.watermark_ms));
         if !self.spilled.is_blank() {
             right.keep_deletions();
-            right.forget_largest();
         }
         (self.left, self.right, self.due) = (left, right, None);
         (self.watermark_ms, self.position) = (head.watermark_ms, head.position);
-        self.asked_ms = head.watermark_ms;
         self.sealed = JoinSide::BOTH.map(|side| self.next(side));
         (self.fresh, self.delta, self.aside) = (Vec::new(), Bytes::new(), 0);
         Ok(self.spilled.opening())
@@ -591,10 +569,7 @@ impl State for TemporalJoin {
     }
 
     fn unsealed_bytes(&self) -> u64 {
-        // Rows that have still to leave are a reason for the next seal too, before many more are taken in.
-        let left =
-            if self.has_rest() { self.left.memory_bytes() } else { self.left.bytes_from(self.sealed[0]) };
-        (left + self.right.bytes_from(self.sealed[1])) as u64
+        (self.left.bytes_from(self.sealed[0]) + self.right.bytes_from(self.sealed[1])) as u64
     }
 
     /// The rows that are held: each is an entry.

@@ -69,13 +69,6 @@ pub(super) struct From<'a> {
     pub chunks: &'a [&'a [ArrayRef]],
 }
 
-/// Bytes of the values of these rows.
-pub(super) fn bytes(from: From<'_>, part: &[Found]) -> u64 {
-    let rows: Vec<u32> = part.iter().map(|found| found.row).collect();
-    let versions: Vec<Version> = part.iter().map(|found| found.version).collect();
-    from.left.gathered_bytes(&rows) + from.right.gathered_bytes(&versions, from.chunks)
-}
-
 /// The rows of the output, whose positions begin with `first`: in batches.
 ///
 /// # Errors

@@ -89,8 +89,6 @@ pub(super) struct Versions {
     deletions: BTreeSet<(i64, u32)>,
     /// Whether versions that delete their key stay when they are forgotten, because files may have what they hide. They go to a file themselves, and from there with a merge.
     keeps_deletions: bool,
-    /// Bytes of the largest version that came since the start, or more; the most that there is if that is not known.
-    largest: u64,
     /// Keys that came back since the last seal after such a version, which was freed: what files have of them stays hidden.
     revived: HashSet<u128>,
 }
@@ -103,20 +101,6 @@ impl Versions {
 
     fn live(&self) -> u64 {
         self.pages.iter().map(|page| u64::from(page.live)).sum()
-    }
-
-    /// Bytes that no version in memory or in files is larger than.
-    pub fn largest_bytes(&self) -> u64 {
-        self.largest
-    }
-
-    /// There are versions in files that nobody has seen since the start.
-    pub fn forget_largest(&mut self) {
-        self.largest = u64::MAX;
-    }
-
-    fn see(&mut self, columns: &[ArrayRef]) {
-        self.largest = self.largest.max(columns.iter().map(columns::largest_bytes).sum());
     }
 
     /// Some versions are in files from now on.
@@ -226,7 +210,6 @@ impl Versions {
             return Ok(late as u64);
         }
         let columns = if late == 0 { rows.columns } else { rows.take(&kept)?.columns };
-        self.see(&columns);
         self.pages.push(Page::new(first, kept.len() as u32, columns));
         Ok(late as u64)
     }
@@ -241,7 +224,6 @@ impl Versions {
             let newer = if is_keyed { NONE } else { UNLINKED };
             self.arena.push(Row { hash, time_ms, older: NONE, newer }, deletes(row));
         }
-        self.see(&rows.columns);
         self.pages.push(Page::new(first, times_ms.len() as u32, rows.columns));
     }
 
@@ -402,7 +384,7 @@ impl Versions {
         let dead = in_pages.max(self.arena.kept()).saturating_sub(held);
         if dead > held.max(DEAD_MIN) || self.arena.next() > NUMBERS_MAX {
             let mut moved = self.moved()?;
-            (moved.keeps_deletions, moved.largest) = (self.keeps_deletions, self.largest);
+            moved.keeps_deletions = self.keeps_deletions;
             moved.link_all(floor_ms);
             *self = moved;
         }
@@ -509,30 +491,6 @@ impl Versions {
             columns::gather(of_pages.chain([new_null_array(form, 1)]).chain(read).collect(), &places)
         };
         plan.side(JoinSide::Right).columns.iter().map(|stored| &stored.form).enumerate().map(of).collect()
-    }
-
-    /// Bytes of the values that [`gather`](Self::gather) would put together.
-    pub fn gathered_bytes(&self, versions: &[Version], chunks: &[&[ArrayRef]]) -> u64 {
-        let (mut ids, mut read) = (Vec::new(), Vec::new());
-        for version in versions {
-            match version {
-                Version::None => {}
-                Version::InMemory(id) => ids.push(*id),
-                Version::Read(Place { chunk, row }) => read.push((*chunk as usize, *row as usize)),
-            }
-        }
-        let (concerned, places) = self.places(&ids);
-        let of_pages = |at: usize| {
-            let of: Vec<&ArrayRef> = concerned.iter().map(|page| &self.pages[*page].columns[at]).collect();
-            columns::bytes_in(&of, &places)
-        };
-        let of_chunks = |at: usize| {
-            let of: Vec<&ArrayRef> = chunks.iter().map(|columns| &columns[at]).collect();
-            columns::bytes_in(&of, &read)
-        };
-        let in_pages = self.pages.first().map_or(0, |page| page.columns.len());
-        let in_chunks = chunks.first().map_or(0, |columns| columns.len());
-        (0..in_pages).map(of_pages).sum::<u64>() + (0..in_chunks).map(of_chunks).sum::<u64>()
     }
 
     /// The pages that these versions are in, and where in which of them each is; [`NONE`] is the first row of one behind the last.

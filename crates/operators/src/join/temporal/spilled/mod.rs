@@ -170,11 +170,6 @@ impl Spilled {
         in_files.min(self.held())
     }
 
-    /// Bytes of a version in files, on average.
-    pub fn mean_bytes(&self) -> u64 {
-        self.files().iter().map(|file| file.len).sum::<u64>() / self.rows().max(1)
-    }
-
     /// Whether a run is in memory, so that no other may be frozen.
     pub fn has_unwritten(&self) -> bool {
         self.runs.iter().any(|run| run.bytes.is_some())
