@@ -237,7 +237,7 @@ fn what_replays_and_purges_have_left_is_counted_by_a_look_and_by_a_sweep() {
         bench.push(0..10);
         bench.drain().await.expect("drains");
         for kind in ["purged", "replayed", "replays"] {
-            let key = Key::new(&format!("p/lane-0/{kind}/00000000000000000001")).expect("a valid key");
+            let key = Key::new(format!("p/lane-0/{kind}/00000000000000000001")).expect("a valid key");
             bench.store.put_if_absent(&key, vec![Bytes::from_static(b"abc")]).await.expect("puts");
         }
         bench.status = Arc::default();
