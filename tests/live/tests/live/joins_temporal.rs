@@ -15,8 +15,8 @@ const LIVES: u64 = 20;
 const BEGIN_MS: u64 = 1_700_000_000_000;
 /// Between two orders, and between two versions.
 const STEP_MS: u64 = 100;
-/// Bytes of a customer's text: with a version's key and times, nine hundred bytes in memory.
-const TEXT: usize = 850;
+/// Bytes of a customer's text: with a version's key and times, fourteen hundred bytes in memory.
+const TEXT: usize = 1_350;
 
 /// What each customer is called from when on; `None` from when it is no more.
 type Versions = Vec<BTreeMap<u64, Option<u64>>>;
@@ -39,7 +39,7 @@ fn versions_of_five_times_the_memory_are_right_to_the_last_one_whatever_is_kille
         )
         .step(
             "join: { left: orders, right: customers, on: [customer], as_of: orders, deleted: \"op = 'd'\", kind: left, lateness: 2s, \
-             columns: { at: orders.at }, memory: 2MiB }",
+             columns: { at: orders.at }, memory: 3MiB }",
         )
         .batch("{ rows: 2000, age: 100ms }");
     let feeds = topics.map(|topic| Feed::new(case.kafka(), topic));
