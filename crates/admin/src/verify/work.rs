@@ -210,7 +210,8 @@ impl Work<'_> {
     /// Opens a table as the pipeline does: records need not give columns that were added later.
     async fn open(&self, config: TableConfig, lane: &Lane) -> anyhow::Result<ClickHouseTable> {
         let name = config.name();
-        let refused = || format!("table `{name}` cannot be used now; `forebay check FILE --connect` says why");
+        let refused =
+            || format!("table `{name}` cannot be used now; `forebay check FILE --connect` says why");
         let table = sink::open_once(config.clone(), self.pipeline, &self.runtime).await?;
         let table = table.with_context(refused)?;
         let added = engine::layouts::added_to(lane, &table);
