@@ -65,6 +65,16 @@ impl Page {
         size_of::<Self>() + self.bytes + order + self.columns.capacity() * size_of::<ArrayRef>()
     }
 
+    /// Memory of the columns.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Memory of its released rows, by their share of the columns.
+    pub fn dead_bytes(&self) -> usize {
+        self.bytes / self.len.max(1) as usize * (self.len - self.live()) as usize
+    }
+
     /// The latest time of its rows.
     pub fn last_ms(&self) -> i64 {
         self.last_ms

@@ -11,8 +11,11 @@ use super::columns;
 use super::pages::{self, Page, ROWS_MAX};
 use super::plan::SidePlan;
 
-/// Released rows that are never worth moving the others for.
+/// Released rows that are never worth moving the others for, unless they are wide.
 const DEAD_MIN: u64 = 2 * ROWS_MAX as u64;
+
+/// Memory of released rows that is never worth it.
+const DEAD_BYTES_MIN: usize = 64 << 10;
 
 /// The rows.
 #[derive(Default)]
@@ -202,11 +205,11 @@ impl Side {
     }
 
     /// Drops pages without rows, and puts small ones together that came since the row `fresh`. True if the rows that are released take up more than those
-    /// that are held, so that the others should be [moved](Self::moved).
+    /// that are held, so that the others should be [moved](Self::moved), which walks an index of `index_bytes`.
     ///
     /// # Errors
     /// When columns of one form do not go together.
-    pub fn tidy(&mut self, fresh: u32) -> Result<bool, ArrowError> {
+    pub fn tidy(&mut self, fresh: u32, index_bytes: usize) -> Result<bool, ArrowError> {
         self.pages.retain(|page| page.live() > 0);
         let from = self.pages.partition_point(|page| page.first < fresh);
         for range in pages::groups(&self.pages, from).into_iter().rev() {
@@ -216,7 +219,12 @@ impl Side {
         let held = self.held();
         let in_pages: u64 = self.pages.iter().map(|page| u64::from(page.len)).sum();
         let dead = in_pages.max(self.arena.kept()).saturating_sub(held);
-        Ok(dead > held.max(DEAD_MIN) || self.arena.next() > NUMBERS_MAX)
+        // Of wide rows few are much: a page stays as long as one of a thousand is held. Each byte that was released pays for one that is moved, or walked in the index.
+        let bytes: usize = self.pages.iter().map(Page::bytes).sum();
+        let dead_bytes: usize = self.pages.iter().map(Page::dead_bytes).sum();
+        let moved = bytes - dead_bytes + held as usize * size_of::<Row>() + index_bytes;
+        let are_wide = dead_bytes > DEAD_BYTES_MIN.max(moved);
+        Ok(dead > held.max(DEAD_MIN) || are_wide || self.arena.next() > NUMBERS_MAX)
     }
 
     /// The held rows alone, in new memory and with new numbers in the order of the old ones. They are in no chain yet, but for those that never are in one.

@@ -188,7 +188,7 @@ impl Store {
             }
         }
         for side in JoinSide::BOTH {
-            if self.sides[side as usize].tidy(fresh[side as usize])? {
+            if self.sides[side as usize].tidy(fresh[side as usize], self.index.memory_bytes())? {
                 let moved = self.sides[side as usize].moved()?;
                 self.index.forget(side);
                 self.sides[side as usize] = moved;

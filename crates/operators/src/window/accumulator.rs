@@ -111,6 +111,11 @@ impl Accumulators {
         })
     }
 
+    /// Whether it takes a walk over what is kept of all groups to take some of them out.
+    pub fn are_scattered(&self) -> bool {
+        self.others.iter().any(|other| other.is_scattered())
+    }
+
     /// Memory held in bytes.
     pub fn memory_bytes(&self) -> usize {
         let others: usize = self.others.iter().map(|other| other.memory_bytes()).sum();
@@ -157,6 +162,11 @@ trait Accumulator: Any + Send + Sync {
     /// [have states](Function::state).
     fn state(&self, _bound: &Bound, _group: usize, _to: &mut Vec<u8>) -> bool {
         unreachable!("checked when the step was made")
+    }
+
+    /// Whether what is kept of one group lies among that of all others.
+    fn is_scattered(&self) -> bool {
+        false
     }
 
     /// Memory held in bytes.

@@ -277,7 +277,8 @@ impl TemporalJoin {
     fn settle(&mut self, floor_ms: i64, due: &[u32]) -> Result<u64, ArrowError> {
         due.iter().for_each(|id| self.left.arena.release(*id));
         let count = due.len() as u64 + self.right.settle(floor_ms, self.sealed[1])?;
-        if self.left.tidy(self.sealed[0])? {
+        // Left rows are in no index.
+        if self.left.tidy(self.sealed[0], 0)? {
             self.left = self.left.moved()?;
         }
         self.spilled.tidy();

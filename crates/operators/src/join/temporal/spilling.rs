@@ -175,13 +175,10 @@ impl TemporalJoin {
         let mut frozen = Vec::new();
         if self.is_over() {
             let over = self.in_memory_bytes() - self.open_max() / 3 * 2;
-            let each = (self.right.memory_bytes() as u64 / self.right.held().max(1)).max(1);
             let floor_ms = self.plan.floor_ms(self.watermark_ms);
-            let ids =
-                self.right.first_settled(floor_ms, usize::try_from(over / each + 1).unwrap_or(usize::MAX));
-            let of_run = usize::try_from(self.spilled.sizes.run_bytes / each + 1).unwrap_or(usize::MAX);
-            frozen.extend(ids.chunks(of_run).map(|ids| ids.len() as u32));
-            self.freeze(&ids, &frozen).map_err(not_gathered)?;
+            let (ids, counts) = self.right.first_of_bytes(floor_ms, over, self.spilled.sizes.run_bytes);
+            self.freeze(&ids, &counts).map_err(not_gathered)?;
+            frozen = counts;
         }
         self.check_memory()?;
         Ok(frozen)

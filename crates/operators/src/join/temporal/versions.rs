@@ -25,11 +25,17 @@ use super::super::state::Fresh;
 use super::DELETED_MS;
 use super::results::{Place, Version};
 
-/// Freed versions that are never worth moving the others for.
+/// Freed versions that are never worth moving the others for, unless they are wide.
 const DEAD_MIN: u64 = 2 * ROWS_MAX as u64;
 
-/// The table of keys is made smaller when it has room for this many times its keys.
+/// Memory of freed versions that is never worth it.
+const DEAD_BYTES_MIN: usize = 64 << 10;
+
+/// The table of keys is made smaller when it has room for this many times its keys, and the list of versions that are ahead likewise.
 const ROOM_MAX: usize = 8;
+
+/// Memory of a version beside its columns, at least.
+const BESIDE_BYTES: usize = size_of::<Row>() + size_of::<Entry>();
 
 /// The newest version of a key.
 struct Entry {
@@ -61,6 +67,11 @@ impl Page {
 
     fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.bytes + self.columns.capacity() * size_of::<ArrayRef>()
+    }
+
+    /// Memory of its freed versions, by their share.
+    fn dead_bytes(&self) -> usize {
+        self.bytes / self.len.max(1) as usize * (self.len - self.live) as usize
     }
 }
 
@@ -137,6 +148,30 @@ impl Versions {
             *time_ms <= floor_ms && *newer != UNLINKED
         };
         self.by_arrival().into_iter().filter(is_settled).take(count).collect()
+    }
+
+    /// The first settled ones, in the order of arrival, that hold about so many bytes, and how many of them go to each run of `run_bytes`. Each counts by its share of its page: those
+    /// that came together are alike, but the first ones may be far from the mean of all.
+    pub fn first_of_bytes(&self, floor_ms: i64, bytes: u64, run_bytes: u64) -> (Vec<u32>, Vec<u32>) {
+        let mut ids = self.first_settled(floor_ms, usize::MAX);
+        let (mut runs, mut all, mut of_run) = (Vec::<u32>::new(), 0, run_bytes);
+        for id in &ids {
+            if all > bytes {
+                break;
+            }
+            if of_run >= run_bytes {
+                runs.push(0);
+                of_run = 0;
+            }
+            let page = &self.pages[self.page_of(*id)];
+            let own = (page.bytes / page.len.max(1) as usize + BESIDE_BYTES) as u64;
+            (all, of_run) = (all + own, of_run + own);
+            if let Some(count) = runs.last_mut() {
+                *count += 1;
+            }
+        }
+        ids.truncate(runs.iter().map(|count| *count as usize).sum());
+        (ids, runs)
     }
 
     /// Drops settled versions, which are held elsewhere from now on. All are sealed.
@@ -382,7 +417,13 @@ impl Versions {
         let held = self.held();
         let in_pages: u64 = self.pages.iter().map(|page| u64::from(page.len)).sum();
         let dead = in_pages.max(self.arena.kept()).saturating_sub(held);
-        if dead > held.max(DEAD_MIN) || self.arena.next() > NUMBERS_MAX {
+        // Of wide versions few are much: a page stays as long as one of a thousand is held. Each byte that was freed pays for two that are moved, and for places and keys
+        // beside them, which are made anew: of a great many narrow versions these are most of it.
+        let bytes: usize = self.pages.iter().map(|page| page.bytes).sum();
+        let dead_bytes: usize = self.pages.iter().map(Page::dead_bytes).sum();
+        let beside = held as usize * BESIDE_BYTES;
+        let are_wide = dead_bytes > DEAD_BYTES_MIN.max((bytes - dead_bytes + beside) / 2);
+        if dead > held.max(DEAD_MIN) || are_wide || self.arena.next() > NUMBERS_MAX {
             let mut moved = self.moved()?;
             moved.keeps_deletions = self.keeps_deletions;
             moved.link_all(floor_ms);
@@ -390,6 +431,10 @@ impl Versions {
         }
         if self.keys.capacity() > ROOM_MAX * self.keys.len().max(1_024) {
             self.keys.shrink_to(2 * self.keys.len(), |entry| entry.hash);
+        }
+        // Of a side that is read from its beginning all versions are ahead for a while.
+        if self.ahead.capacity() > ROOM_MAX * self.ahead.len().max(1_024) {
+            self.ahead.shrink_to(2 * self.ahead.len());
         }
         Ok(())
     }

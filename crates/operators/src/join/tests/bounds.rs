@@ -80,6 +80,27 @@ fn stragglers_do_not_hold_the_memory_of_what_came_with_them() {
     assert_eq!(outputs.iter().map(|out| out.unmatched).sum::<u64>(), live - 100);
 }
 
+/// The same where rows are so wide that few of them are much.
+#[test]
+fn wide_stragglers_do_not_hold_the_memory_of_what_came_with_them() {
+    let mut step = join(JoinKind::Left);
+    let text: &str = "x".repeat(4_000).leak();
+    let mut most = 0;
+    for round in 0..100_i64 {
+        let time_ms = |n: i64| if n == 0 { 1 << 40 } else { round * 1_000 };
+        let rows: Vec<Row> = (0..100).map(|n| (Some(n), n, text, time_ms(n))).collect();
+        let out = put(&mut step, JoinSide::Left, batch(JoinSide::Left, &rows));
+        assert_eq!(out.absorbed, 100);
+        cut(&mut step, round * 1_000 + 500);
+        most = most.max(step.memory_bytes());
+    }
+    assert_eq!(step.held(), 100);
+    assert!(most < 4 << 20, "{most} bytes for a hundred rows of 4 KB");
+    // They have new places, and are found there.
+    let out = put(&mut step, JoinSide::Right, batch(JoinSide::Right, &[(Some(0), 7, "", 1 << 40)]));
+    assert_eq!(out.batch.len(), 100);
+}
+
 /// Seals of a few records each do not leave a page each.
 #[test]
 fn small_seals_take_little_memory_a_row() {

@@ -136,6 +136,10 @@ impl Accumulator for Arrays {
         (Arc::new(lists), Vec::new())
     }
 
+    fn is_scattered(&self) -> bool {
+        true
+    }
+
     fn memory_bytes(&self) -> usize {
         self.entries.memory_bytes() + self.counts.capacity() * 4
     }
@@ -222,6 +226,10 @@ impl Accumulator for Distinct {
         let of = Rows { rows: &rows, groups: &self.entries.groups, times_ms: &[] };
         inner.update(&input, of).expect("the values are of the column's type");
         inner.column(&bound)
+    }
+
+    fn is_scattered(&self) -> bool {
+        true
     }
 
     fn memory_bytes(&self) -> usize {

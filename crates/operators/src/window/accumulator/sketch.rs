@@ -130,6 +130,10 @@ impl Accumulator for Sketch {
         (Arc::new(ListArray::new(field, lengths, Arc::new(values), None)), Vec::new())
     }
 
+    fn is_scattered(&self) -> bool {
+        true
+    }
+
     fn memory_bytes(&self) -> usize {
         self.keys.capacity() * 8 + self.counts.capacity() * 8 + self.index.memory_bytes()
     }

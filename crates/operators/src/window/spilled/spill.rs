@@ -20,6 +20,11 @@ use crate::window::sessions::Sessions;
 /// Sessions that become groups at once: no more of them are in memory twice.
 const SESSIONS_AT_ONCE: usize = 1 << 14;
 
+/// Rows of the groups that are picked at once out of a generation whose values are scattered: each picking is a walk over all of them. There are at most so many, unless
+/// each has few rows.
+const STRETCHES: u64 = 256;
+const STRETCH_ROWS: u64 = 1 << 16;
+
 /// The pane of a generation, its number, and where it is now.
 pub(in crate::window) type Made = (i64, u64, Vec<Section>);
 
@@ -110,18 +115,36 @@ impl Frozen {
     /// Writes a block, or some, of the first of those that are left. How many it took.
     fn write(&self, plan: &Plan, sizes: Sizes, order: &[u32], builder: &mut Builder) -> usize {
         match self {
+            Self::Groups(groups) if groups.rows() > STRETCH_ROWS && groups.accumulators.are_scattered() => {
+                write_all(plan, &groups.picked(plan, stretch(groups, order)), sizes, builder)
+            }
             Self::Groups(groups) => builder.block(plan, groups, order, sizes.block_bytes),
             Self::Sessions(sessions) => {
                 let few = &order[..order.len().min(SESSIONS_AT_ONCE)];
-                let groups = sessions.entries(plan, few);
-                let (all, mut taken): (Vec<u32>, usize) = ((0..few.len() as u32).collect(), 0);
-                while taken < few.len() && builder.len() < sizes.file_bytes {
-                    taken += builder.block(plan, &groups, &all[taken..], sizes.block_bytes);
-                }
-                taken
+                write_all(plan, &sessions.entries(plan, few), sizes, builder)
             }
         }
     }
+}
+
+/// The first of these groups, which are picked at once.
+fn stretch<'a>(groups: &Groups, order: &'a [u32]) -> &'a [u32] {
+    let most = (groups.rows() / STRETCHES).max(STRETCH_ROWS);
+    let mut rows = 0;
+    let last = order.iter().position(|group| {
+        rows += groups.counts[*group as usize];
+        rows >= most
+    });
+    last.map_or(order, |last| &order[..=last])
+}
+
+/// Writes groups that are sorted by key, all of them or as many as the file takes. How many it took.
+fn write_all(plan: &Plan, groups: &Groups, sizes: Sizes, builder: &mut Builder) -> usize {
+    let (all, mut taken): (Vec<u32>, usize) = ((0..groups.len() as u32).collect(), 0);
+    while taken < all.len() && builder.len() < sizes.file_bytes {
+        taken += builder.block(plan, groups, &all[taken..], sizes.block_bytes);
+    }
+    taken
 }
 
 /// The numbers of groups by key.

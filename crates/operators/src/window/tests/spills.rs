@@ -403,6 +403,61 @@ fn sessions_in_files_leave_when_no_records_come() {
     assert_eq!((bench.step.entries(), bench.files.len()), (1, 1));
 }
 
+/// By the amount: how many heats differ, the first of them, and the middle.
+fn heats(outputs: &[Output]) -> BTreeMap<i64, (u64, Vec<f64>, f64)> {
+    let mut found = BTreeMap::new();
+    for rows in outputs.iter().map(|output| &output.batch.rows) {
+        let of = |name: &str| rows.column_by_name(name).unwrap();
+        let (keys, counts) = (of("amount").as_primitive::<Int64Type>(), of("heats"));
+        let (lists, middles) = (of("values").as_list::<i32>(), of("middle").as_primitive::<Float64Type>());
+        for row in 0..rows.num_rows() {
+            let count = counts.as_primitive::<UInt64Type>().value(row);
+            let values = lists.value(row).as_primitive::<Float64Type>().values().to_vec();
+            let before = found.insert(keys.value(row), (count, values, middles.value(row)));
+            assert!(before.is_none(), "one result of each key");
+        }
+    }
+    found
+}
+
+/// Values of one group that lie among those of all are picked out of them for many groups at once, and not for each block anew.
+#[test]
+fn groups_whose_values_are_scattered_go_to_files_as_they_are() {
+    const KEYS: i64 = 45_000;
+    let of = |name: &str, function, numbers: &[u64]| Aggregate {
+        numbers: numbers.to_vec(),
+        ..aggregate(name, function, "heat")
+    };
+    let config = WindowConfig {
+        key: vec!["amount".to_owned()],
+        aggregates: vec![
+            of("heats", Function::CountDistinct, &[]),
+            of("values", Function::GroupArray, &[5]),
+            of("middle", Function::Quantile, &[500_000]),
+        ],
+        ..config(0)
+    };
+    let rows: Vec<Row> = (0..2 * KEYS).map(|n| (None, Some(n % KEYS), n as f64, 10)).collect();
+    let mut memory = Window::new(&schema(), &config).unwrap();
+    put(&mut memory, batch(&rows));
+    let wanted = heats(&cut(&mut memory, 2_000).0);
+    assert_eq!(wanted.len(), KEYS as usize);
+    assert_eq!(wanted[&7].1, [7.0, 45_007.0]);
+    let sizes = Sizes { open_bytes: 1, ..Sizes::new(64 << 20, 1) };
+    let mut bench = Bench::begin(config, sizes);
+    bench.put(batch(&rows));
+    bench.cut(500);
+    bench.work(1_000);
+    assert_eq!(bench.step.spilled_entries(), KEYS as u64);
+    let mut outputs = bench.cut(2_000);
+    while bench.step.is_releasing() {
+        bench.work(1_000);
+        outputs.extend(bench.cut(2_000));
+    }
+    assert!(heats(&outputs) == wanted, "the results are those of a window in memory");
+    assert_eq!(bench.step.held(), 0);
+}
+
 #[test]
 fn a_step_that_has_spilled_nothing_writes_what_an_earlier_program_reads() {
     let mut bench = Bench::begin(others(300), Sizes::new(1 << 30, 1));

@@ -38,6 +38,53 @@ fn memory_follows_the_versions_that_are_held() {
     assert_eq!(found(&cut(&mut step, 9_000).0), [(1, Some(1), 5_000), (2, Some(5 * 7 + 1 + 299 % 4), 5_000)]);
 }
 
+/// Of each batch one version stays, and all others are replaced by the next.
+#[test]
+fn memory_follows_the_versions_that_are_held_where_few_are_much() {
+    let mut step = join(true);
+    let text: &'static str = Box::leak("x".repeat(4_000).into_boxed_str());
+    let mut most = 0;
+    for round in 0..100_i64 {
+        let keys = (0..99).chain([1_000 + round]);
+        let rows: Vec<Row> = keys.map(|key| (Some(key), 5 * key + 1, text, round * 10)).collect();
+        put_rows(&mut step, RIGHT, &rows);
+        cut(&mut step, round * 10 + 20);
+        most = most.max(step.memory_bytes());
+    }
+    assert_eq!(step.held(), 199);
+    assert!(most < 2 << 20, "{most} bytes for two hundred versions of 4 KB");
+}
+
+/// The same of rows that wait: of each batch one is far ahead, and all others are released by the next seal.
+#[test]
+fn memory_follows_the_rows_that_wait_where_few_are_much() {
+    let mut step = join(true);
+    let text: &str = "x".repeat(4_000).leak();
+    let mut most = 0;
+    for round in 0..100_i64 {
+        let time_ms = |n: i64| if n == 0 { 1 << 40 } else { round * 1_000 };
+        let rows: Vec<Row> = (0..100).map(|n| (Some(n), n, text, time_ms(n))).collect();
+        put_rows(&mut step, LEFT, &rows);
+        cut(&mut step, round * 1_000 + 500);
+        most = most.max(step.memory_bytes());
+    }
+    assert_eq!(step.held(), 100);
+    assert!(most < 4 << 20, "{most} bytes for a hundred rows of 4 KB");
+}
+
+#[test]
+fn what_versions_ahead_took_is_given_back_once_they_are_settled() {
+    let mut step = join(true);
+    let rows: Vec<Row> = (0..200_000).map(|n| (Some(n), 5 * n + 1, "", 1_000)).collect();
+    put_rows(&mut step, RIGHT, &rows);
+    cut(&mut step, 500);
+    let before = step.memory_bytes();
+    cut(&mut step, 2_000);
+    let after = step.memory_bytes();
+    assert_eq!(step.held(), 200_000);
+    assert!(before - after > 2 << 20, "{before} bytes before, {after} after");
+}
+
 /// Seals of a few versions each do not leave a page each.
 #[test]
 fn small_seals_take_little_memory_a_version() {

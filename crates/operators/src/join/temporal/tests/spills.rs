@@ -399,6 +399,28 @@ fn memory_stays_in_its_bound_while_versions_go_to_files() {
     assert_eq!(found(&outputs).len(), keys.len());
 }
 
+/// What leaves is counted by what it takes: narrow versions that came first would make no room for wide ones.
+#[test]
+fn wide_versions_behind_narrow_ones_go_to_files_in_time() {
+    let new = || TemporalJoin::new(&left(), &right(), &config(true)).unwrap().with_memory(4 << 20);
+    let mut bench = Bench { stored: Stored::new(new, verify), for_batches: 0, for_seals: 0 };
+    let text: &str = "x".repeat(8_000).leak();
+    bench.put(RIGHT, versions(0..10_000, 11, 0));
+    bench.cut(50);
+    for round in 1..=20 {
+        let keys = 10_000 + round * 100..10_100 + round * 100;
+        let rows: Vec<Row> = keys.map(|key| (Some(key), 16, text, round * 100)).collect();
+        bench.put(RIGHT, batch(RIGHT, &rows));
+        // With more than its memory the step would end the run here.
+        bench.cut(round * 100 + 50);
+        bench.work(1_000);
+    }
+    assert_eq!(bench.step.held(), 12_000);
+    assert!(bench.step.spilled_entries() > 11_000, "{}", bench.step.spilled_entries());
+    assert_eq!(got(&mut bench, 9_999..10_000, 2_200), [Some(11)]);
+    assert_eq!(got(&mut bench, 10_100..10_101, 2_400), [Some(16)]);
+}
+
 #[test]
 fn the_lane_waits_for_a_run_while_as_much_again_is_in_memory() {
     let mut bench = Bench::new(&config(true), TINY);
