@@ -5,7 +5,7 @@
 //!
 //! | task                                                                 | what it does                                        |
 //! |----------------------------------------------------------------------|-----------------------------------------------------|
-//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--emitted] [--sessions] [--spilled] [--joined] [--temporal] [--moved] [--ended] [--rolled] [--altered] [--untimed] [--replayed] [--released] [--pushed] [--unnested] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
+//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--emitted] [--sessions] [--spilled] [--joined] [--temporal] [--moved] [--ended] [--rolled] [--chained] [--altered] [--untimed] [--replayed] [--released] [--pushed] [--unnested] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
 //! | `cargo xtask guards [--bless]`                                       | counts the instructions of the hot path's steps     |
 //! | `cargo xtask profile [--out FILE] [--pid PID] [-- COMMAND]`          | draws a flame graph of a run                        |
 //! | `cargo xtask advisories`                                              | compares Cargo.lock with scripts/advisories.txt     |
@@ -80,6 +80,9 @@ struct Sim {
     /// With a window over the results of a window.
     #[arg(long)]
     rolled: bool,
+    /// With a window over the rows of a join of two inputs.
+    #[arg(long)]
+    chained: bool,
     /// With a person who drops a column and gives it back.
     #[arg(long)]
     altered: bool,
@@ -177,6 +180,7 @@ fn plan(args: &Sim, seed: u64, variant: Option<Variant>) -> Plan {
         _ if args.moved => Plan::moved(seed),
         _ if args.ended => Plan::ended(seed),
         _ if args.rolled => Plan::rolled(seed),
+        _ if args.chained => Plan::chained(seed),
         _ if args.altered => Plan::altered(seed),
         _ if args.untimed => Plan::untimed(seed),
         _ if args.replayed => Plan::replayed(seed),

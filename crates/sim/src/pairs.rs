@@ -15,6 +15,7 @@ use operators::join::{spilled, temporal};
 use operators::{Join, JoinColumn, JoinConfig, JoinKind, JoinSide, TemporalConfig, TemporalJoin};
 
 use crate::records::{Row, schema, to_columns};
+use crate::results::Aggregates;
 
 /// A join of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct Joins {
     pub closes: bool,
     /// Bytes of rows without a match that a seal lets out of files, about: others come later.
     pub hand_bytes: u64,
+    /// The window over its rows, if there is one. It closes when the join does.
+    pub window: Option<Aggregates>,
 }
 
 /// More than any run has.
@@ -91,13 +94,18 @@ impl Pair {
 }
 
 impl Joins {
-    /// The steps of a pipeline; with most rows of the join in files, if that is asked for.
+    /// The steps of a pipeline; with most rows of the join, and most windows behind it, in files, if that is asked for.
     pub fn steps(self, is_in_files: bool) -> Vec<Box<dyn Operator>> {
         let join: Box<dyn Operator> = match self.is_temporal {
             true => Box::new(self.temporal(is_in_files)),
             false => Box::new(self.interval(is_in_files)),
         };
-        vec![join, Box::new(Pairs)]
+        let mut steps: Vec<Box<dyn Operator>> = vec![join, Box::new(Pairs)];
+        if let Some(window) = self.window {
+            let window = Aggregates { closes: self.closes, ..window };
+            steps.extend(window.steps_of_pairs(is_in_files));
+        }
+        steps
     }
 
     fn columns() -> Vec<JoinColumn> {

@@ -6,6 +6,7 @@
 
 pub mod altered;
 mod arrivals;
+mod chained;
 mod drawn;
 pub mod ended;
 mod fault;

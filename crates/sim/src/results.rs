@@ -167,6 +167,13 @@ impl Result {
         // Keys are below 2^10; of some hundred records all numbers are small.
         [(self.end_ms as u64) << 10 | self.key, second, self.count << 48 | sum << 24 | least << 12 | greatest]
     }
+
+    /// The same where the records are rows of a join. Their ids are too large to stand beside each other, and are mixed.
+    pub fn row_of_pairs(&self) -> Row {
+        let mix = |mixed: u64, id: &u64| (mixed ^ *id).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        let mixed = self.ids.iter().fold(0, mix);
+        [(self.end_ms as u64) << 10 | self.key, self.key, self.count << 48 | mixed >> 16]
+    }
 }
 
 impl Aggregates {
@@ -176,8 +183,14 @@ impl Aggregates {
         let second = self.behind.map(|behind| behind.window(first.output(), self.closes, is_in_files));
         let mut steps: Vec<Box<dyn Operator>> = vec![Box::new(first)];
         steps.extend(second.map(|second| -> Box<dyn Operator> { Box::new(second) }));
-        steps.push(Box::new(Results { windows: self.last_windows() }));
+        steps.push(Box::new(Results { windows: self.last_windows(), is_of_pairs: false }));
         steps
+    }
+
+    /// The steps behind those that make rows of the pairs of a join, which have the columns of a record.
+    pub fn steps_of_pairs(self, is_in_files: bool) -> Vec<Box<dyn Operator>> {
+        let results = Results { windows: self.windows, is_of_pairs: true };
+        vec![Box::new(self.window(is_in_files)), Box::new(results)]
     }
 
     /// The first of them.
@@ -274,6 +287,8 @@ impl Transform for AsItCame {
 /// The step behind the window.
 struct Results {
     windows: Kind,
+    /// Whether they are of rows of a join.
+    is_of_pairs: bool,
 }
 
 impl Operator for Results {
@@ -302,8 +317,11 @@ impl Operator for Results {
             ids: [sums.value(row), least.value(row), greatest.value(row)],
         };
         let version = |row| versions.map(|versions| versions.value(row));
-        let made: Vec<Row> =
-            (0..rows.num_rows()).map(|row| result(row).row(self.windows, version(row))).collect();
+        let made = |row| match self.is_of_pairs {
+            true => result(row).row_of_pairs(),
+            false => result(row).row(self.windows, version(row)),
+        };
+        let made: Vec<Row> = (0..rows.num_rows()).map(made).collect();
         Ok(Output::all(Batch { rows: to_columns(&made), ..probed.batch }))
     }
 

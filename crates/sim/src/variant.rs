@@ -117,11 +117,13 @@ pub enum Variant {
     EndForgotten,
     BehindNotHeldBack,
     ClosedBehindTooEarly,
+    JoinNotHeldBack,
+    OuterRowsNotAwaited,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 103] = [
+    pub const ALL: [Self; 105] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -225,6 +227,8 @@ impl Variant {
         Self::EndForgotten,
         Self::BehindNotHeldBack,
         Self::ClosedBehindTooEarly,
+        Self::JoinNotHeldBack,
+        Self::OuterRowsNotAwaited,
     ];
 
     /// The variant of this name.
@@ -259,6 +263,8 @@ impl Variant {
                 | Self::VersionsInFilesForgotten
                 | Self::BehindNotHeldBack
                 | Self::ClosedBehindTooEarly
+                | Self::JoinNotHeldBack
+                | Self::OuterRowsNotAwaited
         )
     }
 
@@ -309,6 +315,7 @@ impl Variant {
             | Self::EndUnsealed
             | Self::EndForgotten => Plan::ended(seed),
             Self::BehindNotHeldBack | Self::ClosedBehindTooEarly => Plan::rolled(seed),
+            Self::JoinNotHeldBack | Self::OuterRowsNotAwaited => Plan::chained(seed),
             Self::MovedWhilePending => Plan::moved(seed),
             Self::PutWhereNobodyReads => Plan::replayed(seed),
             // Where commands die.

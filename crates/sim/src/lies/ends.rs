@@ -1,7 +1,7 @@
 //! A step that closes what is open when it should not.
 //!
-//! Owns the lies about when every input has ended. Does not own those about what is then sealed ([`super::step`]), nor a source that forgets that it has
-//! ended (`broker`).
+//! Owns the lies about when every input has ended, and about the watermark behind a step. Does not own those about what is then sealed
+//! ([`super::step`]), nor a source that forgets that it has ended (`broker`).
 
 use std::any::Any;
 use std::sync::Arc;
@@ -30,7 +30,10 @@ impl LyingEnd {
         let state = self.world.state();
         match self.variant {
             Variant::ClosedByADrain => state.oracle.is_drain(self.pid),
-            Variant::BehindNotHeldBack | Variant::ClosedBehindTooEarly => false,
+            Variant::BehindNotHeldBack
+            | Variant::ClosedBehindTooEarly
+            | Variant::JoinNotHeldBack
+            | Variant::OuterRowsNotAwaited => false,
             _ => state.broker.has_told_an_end(self.pid),
         }
     }
@@ -92,8 +95,11 @@ impl Operator for LyingEnd {
     }
 
     fn watermark_behind(&self, watermark_ms: i64) -> i64 {
-        match self.variant {
-            Variant::BehindNotHeldBack => watermark_ms,
+        match (self.variant, self.world.plan.joins) {
+            (Variant::BehindNotHeldBack | Variant::JoinNotHeldBack, _) => watermark_ms,
+            (Variant::OuterRowsNotAwaited, Some(joins)) if self.inner.inputs() == 2 => {
+                watermark_ms.saturating_sub(joins.lateness_ms)
+            }
             _ => self.inner.watermark_behind(watermark_ms),
         }
     }

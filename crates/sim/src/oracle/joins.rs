@@ -1,7 +1,10 @@
 //! The rules of joins, computed from the records alone: of rows near in time, and of each row with the version at its time.
 //!
 //! Owns an account of its own of the published rule: which pairs a seal must hold, and what becomes of each record. Does not own which
-//! joins are drawn (`plan::joined`), nor the join in the simulated pipeline (`sim::pairs`). Does not use the operator, nor its arithmetic.
+//! joins are drawn (`plan::joined`), the join in the simulated pipeline (`sim::pairs`), nor what a window over its rows makes of them ([`behind`]). Does not use
+//! the operator, nor its arithmetic.
+
+mod behind;
 
 use protocol::record::Seal;
 
@@ -12,6 +15,7 @@ use super::{Broken, Fate};
 use crate::pairs::{HAND_BYTES_ALL, Joins, Pair};
 use crate::plan::Plan;
 use crate::records::{Record, Row, reason_code};
+use behind::{Behind, Done};
 
 /// A record that waits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,10 +52,13 @@ pub struct Model {
     is_late: bool,
     /// Those that are due: the place of their table, and whether that is one of those without a match of a side.
     due: Vec<(Option<usize>, Row)>,
+    /// The window over its rows.
+    behind: Option<Behind>,
 }
 
-/// Of a seal's ledger, what rows say in any case.
+/// Of a seal's ledger, what rows say in any case, and what records do.
 const LEDGER_SEEN: usize = 4;
+const LEDGER_OF_RECORDS: usize = 3;
 
 /// What a row of the result may be.
 type Allowed = Vec<Row>;
@@ -67,6 +74,7 @@ impl Model {
         let is_late = plan.is_in_files() && !joins.is_temporal && joins.hand_bytes < HAND_BYTES_ALL;
         let is_in_files = joins.is_temporal && plan.is_in_files();
         let (watermark_ms, due) = (i64::MIN, Vec::new());
+        let behind = Behind::new(joins, plan.is_in_files());
         Some(Self {
             joins,
             watermark_ms,
@@ -78,12 +86,14 @@ impl Model {
             is_in_files,
             is_late,
             due,
+            behind,
         })
     }
 
     fn held_now(&self) -> u64 {
         let waiting: u64 = self.held.iter().map(|side| side.len() as u64).sum();
-        waiting + self.versions.iter().map(|versions| versions.held).sum::<u64>()
+        let versions: u64 = self.versions.iter().map(|versions| versions.held).sum();
+        waiting + versions + self.behind.as_ref().map_or(0, Behind::held)
     }
 
     fn floor_ms(&self) -> i64 {
@@ -172,7 +182,7 @@ impl Model {
 
     /// Whether no row is still to come that is due.
     pub fn is_out(&self) -> bool {
-        self.due.is_empty()
+        self.due.is_empty() && self.behind.as_ref().is_none_or(Behind::is_out)
     }
 
     /// Rows without a match come that are due, or wait for a later seal.
@@ -211,6 +221,8 @@ impl Model {
                 let lonely = Pair::lonely(side, id, key, time_ms);
                 match self.joins.keeps[side] {
                     _ if held.is_matched => {}
+                    // To a window it does not matter in which seal they come.
+                    true if self.behind.is_some() => pairs.push(lonely),
                     true if self.is_late => self.due.push((None, lonely.row())),
                     false if self.is_late => self.due.push((Some(side), lonely.row())),
                     true => pairs.push(lonely),
@@ -277,12 +289,13 @@ impl Account for Model {
         self.let_out(&mut made, &mut beside, of_tables);
         let lonely = self.check_beside(beside, of_tables)?;
         made.extend(pairs.iter().map(|pair| vec![pair.row()]));
+        let done = self.go_behind(&mut made, sealed.watermark_ms, closes > 1, of_tables);
         for place in &self.tables {
             let rows = of_tables.iter().filter(|(of, _)| of == place).map(|(_, row)| *row);
             let found = sorted(rows.collect());
             let expected = sorted(likeliest(&made, &found));
             if found != expected {
-                let what = format!("table {place} gets the pairs {found:?}, and should get {expected:?}");
+                let what = format!("table {place} gets the rows {found:?}, and should get {expected:?}");
                 return Err(("C6", what));
             }
         }
@@ -295,37 +308,41 @@ impl Account for Model {
         let held = self.held_now();
         let said = seal.absorbed.unwrap_or_default();
         let replaced = if self.is_in_files { said.held.saturating_sub(held) } else { 0 };
-        let released = (released + self.replaced).saturating_sub(replaced);
+        let released = (released + self.replaced).saturating_sub(replaced) + done.released;
         let held = held + replaced;
         self.replaced = replaced;
-        let mut found =
-            vec![counts.passed, counts.late, counts.absorbed, derived.rows, said.released, said.held];
-        let mut expected =
-            vec![0, late, absorbed, (made.len() * self.tables.len()) as u64 + lonely, released, held];
+        let of_records = [counts.passed, counts.late, counts.absorbed];
+        let of_rows = [derived.rows, said.released, said.held, derived.absorbed, derived.dropped];
+        let mut found = [of_records.as_slice(), &of_rows].concat();
+        let rows = (made.len() * self.tables.len()) as u64 + lonely + done.taken + done.late;
+        let mut expected = vec![0, late, absorbed, rows, released, held, done.taken, done.late];
         if self.is_late {
-            // How far they are released that have a match no row says.
-            found.truncate(LEDGER_SEEN);
-            expected.truncate(LEDGER_SEEN);
+            // How far they are released that have a match no row says; nor does any how many that have none are in the window behind.
+            let seen = if self.behind.is_some() { LEDGER_OF_RECORDS } else { LEDGER_SEEN };
+            found.truncate(seen);
+            expected.truncate(seen);
         }
         if found != expected {
-            let names = "passed, late, absorbed, derived rows, released and held";
+            let names = "passed, late, absorbed, derived rows, released, held, and rows of the join absorbed and dropped";
             return Err(("C9", format!("{names} are {found:?}, and should be {expected:?}")));
         }
         Ok(fates)
     }
 
     fn waiting(&self) -> u64 {
-        self.held.iter().map(|side| side.len() as u64).sum::<u64>() + self.due.len() as u64
+        let held: u64 = self.held.iter().map(|side| side.len() as u64).sum();
+        held + self.due.len() as u64 + self.behind.as_ref().map_or(0, Behind::held)
     }
 
     fn steps(&self) -> usize {
-        1
+        1 + usize::from(self.behind.is_some())
     }
 
     fn begin_again(&mut self, said: u64) -> u64 {
         let replaced = std::mem::take(&mut self.replaced);
         let held = if self.is_late { said } else { self.held_now() + replaced };
         self.due.clear();
+        self.behind.iter_mut().for_each(Behind::begin_again);
         self.watermark_ms = i64::MIN;
         self.held = Default::default();
         self.versions.clear();
@@ -334,6 +351,21 @@ impl Account for Model {
 }
 
 impl Model {
+    /// The rows go into the window behind, if there is one, and its results are made in their place. There each row has one form.
+    fn go_behind(
+        &mut self,
+        made: &mut Vec<Allowed>,
+        lane_ms: i64,
+        closes: bool,
+        of_tables: &[(usize, Row)],
+    ) -> Done {
+        let Some(behind) = &mut self.behind else { return Done::default() };
+        let rows: Vec<Row> = made.drain(..).filter_map(|allowed| allowed.first().copied()).collect();
+        let (done, results) = behind.seal(&rows, lane_ms, closes, of_tables);
+        made.extend(results.into_iter().map(|row| vec![row]));
+        done
+    }
+
     /// Whether the tables of rows without a match get theirs; how many there are.
     fn check_beside(&self, beside: Beside, of_tables: &[(usize, Row)]) -> Result<u64, Broken> {
         let mut lonely = 0;

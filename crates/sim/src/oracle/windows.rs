@@ -16,7 +16,7 @@
 
 mod behind;
 mod early;
-mod panes;
+pub(super) mod panes;
 mod sessions;
 
 use std::collections::BTreeMap;

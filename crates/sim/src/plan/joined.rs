@@ -52,6 +52,7 @@ impl Plan {
             is_temporal: false,
             closes: false,
             hand_bytes: HAND_BYTES_ALL,
+            window: None,
         };
         plan.joins = Some(joins);
         // Its event time is the column's.

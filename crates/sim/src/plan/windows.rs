@@ -177,7 +177,7 @@ impl Plan {
 }
 
 /// Windows of one of these sizes: one after the other, overlapping or growing.
-fn growing_or_not(r: &mut Random, sizes_ms: &[i64]) -> Kind {
+pub(super) fn growing_or_not(r: &mut Random, sizes_ms: &[i64]) -> Kind {
     let size_ms = r.one_of(sizes_ms);
     let part_ms = size_ms / r.one_of(&[1, 2, 4]);
     match r.percent(30) {

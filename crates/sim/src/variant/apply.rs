@@ -149,7 +149,9 @@ impl Variant {
             Self::ClosedBeforeAllEnded
             | Self::ClosedByADrain
             | Self::BehindNotHeldBack
-            | Self::ClosedBehindTooEarly => {
+            | Self::ClosedBehindTooEarly
+            | Self::JoinNotHeldBack
+            | Self::OuterRowsNotAwaited => {
                 let lying =
                     |inner| -> Box<dyn Operator> { Box::new(LyingEnd::new(inner, world.clone(), pid, self)) };
                 // The step with state.

@@ -341,6 +341,16 @@ impl Variant {
                 "a window closes at the end while results for it are on their way",
                 60,
             ),
+            Self::JoinNotHeldBack => (
+                "join-not-held-back",
+                "a join does not hold the watermark of the window over its rows back",
+                20,
+            ),
+            Self::OuterRowsNotAwaited => (
+                "outer-rows-not-awaited",
+                "a join holds that watermark back by its lateness alone, and not for rows of an outer side without a match",
+                20,
+            ),
         }
     }
 }
