@@ -91,8 +91,7 @@ impl Gate {
             return Err(Refusal::new(Kind::Forbidden, refusal.message()));
         }
         let client = self.0.auth.check(headers)?;
-        let asked = self.0.tenant_header.as_ref().and_then(|name| headers.get(name));
-        let asked = asked.map(|value| tenant(value.to_str().ok())).transpose()?;
+        let asked = self.0.tenant_header.as_ref().map(|name| asked(headers, name)).transpose()?.flatten();
         let own = client.as_ref().and_then(|client| client.tenant.clone());
         if let (Some(own), Some(asked)) = (&own, &asked)
             && own != asked
@@ -232,6 +231,17 @@ pub(crate) fn count(stream: Option<&Stream>, code: &'static str) {
 /// The word for what a request was answered.
 pub(crate) fn word<T>(taken: &Result<T, Refusal>) -> &'static str {
     taken.as_ref().map_or_else(|refusal| refusal.kind.word(), |_| "ok")
+}
+
+/// The tenant that a request names. Of two names, one may be its sender's and the other that of a proxy that knows who sends.
+fn asked(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refusal> {
+    let mut values = headers.get_all(name).iter();
+    let Some(first) = values.next() else { return Ok(None) };
+    if values.any(|other| other != first) {
+        let message = format!("the request has more than one `{name}`, with different tenants");
+        return Err(Refusal::new(Kind::Malformed, message));
+    }
+    tenant(first.to_str().ok()).map(Some)
 }
 
 fn tenant(text: Option<&str>) -> Result<String, Refusal> {

@@ -24,6 +24,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Swaps that may be refused in a row before a claim or a look gives up: each is another process that was quicker.
 const SWAPS_MAX: u32 = 200;
 
+/// Swaps that may be refused in a row although the value that they name still stands there, some two minutes. An honest store refuses only what another
+/// writer has replaced, and then the next read finds another tag. Azure refuses whatever is under a lease, which lasts a minute if it ends at all.
+const UNFOUNDED_MAX: u32 = 64;
+
 /// Times that an object of our own is put before one that is there at every put, and at no get, is called missing.
 const OWN_PUTS_MAX: u32 = 3;
 
@@ -158,6 +162,7 @@ impl LogPartition {
         let queue = QueueId(self.runtime.random());
         let mut seen = self.look().await?;
         let (mut pause, mut refused, mut doubts) = (PAUSE_MIN, 0, 0);
+        let mut refusals = Refusals::default();
         while refused < SWAPS_MAX {
             let (next, tag) = match &seen {
                 None => (Root::created(queue, run, owner, self.clock.now_ms()), None),
@@ -176,6 +181,7 @@ impl LogPartition {
                     self.clock.behind(next.stamp_ms);
                     return Ok(Seen { root: next, tag });
                 }
+                Ok(Swap::Refused) if refusals.are_unfounded(tag) => return Err(self.refuses_all()),
                 Ok(Swap::Refused) => {
                     refused += 1;
                     self.pause(&mut pause).await;
@@ -194,7 +200,8 @@ impl LogPartition {
     /// has them, or another owner has it.
     ///
     /// # Errors
-    /// [`LogError::Fenced`] and [`LogError::Recreated`] when the partition is no longer ours; others when the store fails for good.
+    /// [`LogError::Fenced`] and [`LogError::Recreated`] when the partition is no longer ours; others when the store fails for good, or refuses every change
+    /// although nobody else makes any.
     pub async fn commit(
         &self,
         mut seen: Seen,
@@ -203,7 +210,7 @@ impl LogPartition {
         drafts: &[Draft],
     ) -> Result<Seen, LostOwner> {
         let queue = seen.root.queue_id();
-        let mut pause = PAUSE_MIN;
+        let (mut pause, mut refusals) = (PAUSE_MIN, Refusals::default());
         loop {
             if drafts.first().is_some_and(|draft| draft.entry.number > seen.root.committed) {
                 let error = LogError::Refused(format!(
@@ -214,8 +221,13 @@ impl LogPartition {
             }
             let next = edited(&seen.root, edits, drafts, self.clock.behind(seen.root.stamp_ms));
             let Some(next) = next else { return Ok(seen) };
-            if let Ok(Swap::Done(tag)) = self.try_swap(&next, Some(&seen.tag)).await? {
-                return Ok(Seen { root: next, tag });
+            match self.try_swap(&next, Some(&seen.tag)).await? {
+                Ok(Swap::Done(tag)) => return Ok(Seen { root: next, tag }),
+                // A request whose answer was lost may come through yet, so nobody knows what becomes of the objects.
+                Ok(Swap::Refused) if refusals.are_unfounded(Some(&seen.tag)) => {
+                    return Err(self.refuses_all().into());
+                }
+                Ok(Swap::Refused) | Err(_) => {}
             }
             self.pause(&mut pause).await;
             let found = self.look().await?;
@@ -233,18 +245,37 @@ impl LogPartition {
         }
     }
 
+    /// Reads whether `claim` owns the partition.
+    ///
+    /// # Errors
+    /// [`LogError::Fenced`] and [`LogError::Recreated`] when it does not; others when the store fails for good.
+    pub async fn check_owner(&self, queue: QueueId, claim: Claim) -> Result<(), LogError> {
+        let found = self.look().await?;
+        match (decide::standing(queue, claim, found.as_ref().map(|seen| &seen.root)), found) {
+            (Standing::Ours, _) => Ok(()),
+            (Standing::Fenced { .. }, Some(found)) => {
+                Err(LogError::Fenced { place: self.place(), epoch: found.root.epoch })
+            }
+            (_, found) => Err(self.recreated(queue, found.map(|seen| seen.root.queue_id()))),
+        }
+    }
+
     /// Applies an edit that does not need ownership. Fences no owner.
     ///
     /// # Errors
     /// When there is no such partition, or the store fails for good.
     pub async fn edit(&self, edit: Edit) -> Result<Seen, LogError> {
         let (mut pause, mut refused, mut doubts) = (PAUSE_MIN, 0, 0);
+        let mut refusals = Refusals::default();
         while refused < SWAPS_MAX {
             let seen = self.root().await?;
             let next = edited(&seen.root, std::slice::from_ref(&edit), &[], seen.root.stamp_ms);
             let Some(next) = next else { return Ok(seen) };
             match self.try_swap(&next, Some(&seen.tag)).await? {
                 Ok(Swap::Done(tag)) => return Ok(Seen { root: next, tag }),
+                Ok(Swap::Refused) if refusals.are_unfounded(Some(&seen.tag)) => {
+                    return Err(self.refuses_all());
+                }
                 Ok(Swap::Refused) => {
                     refused += 1;
                     self.pause(&mut pause).await;
@@ -363,6 +394,16 @@ impl LogPartition {
         LogError::Recreated { place: self.place(), was: was.to_string(), is }
     }
 
+    /// The store is of no use for this log as it is.
+    fn refuses_all(&self) -> LogError {
+        LogError::Refused(format!(
+            "the store refuses every change of the root of `{}` under its condition, although nobody else has changed it meanwhile; nothing of the log is \
+             lost. Look for a proxy before the store that alters ETags or answers in its place, and for a lease on the object `{}`; then start again",
+            self.place(),
+            self.names.root()
+        ))
+    }
+
     /// Waits behind a swap whose answer was lost, longer with each of them. That is a store in trouble and no other writer, so it counts for none.
     ///
     /// # Errors
@@ -426,6 +467,24 @@ impl LogPartition {
                 }
             }
         }
+    }
+}
+
+/// Refusals in a row of one tag. The root is read behind each refusal, so a tag that is named again still stood there: nobody has replaced it.
+#[derive(Default)]
+struct Refusals {
+    tag: Option<Tag>,
+    count: u32,
+}
+
+impl Refusals {
+    /// Counts one more; whether these are more than an honest store gives.
+    fn are_unfounded(&mut self, tag: Option<&Tag>) -> bool {
+        if self.tag.as_ref() != tag {
+            *self = Self { tag: tag.cloned(), count: 0 };
+        }
+        self.count += 1;
+        self.count > UNFOUNDED_MAX
     }
 }
 

@@ -21,7 +21,7 @@ use crate::object::Append;
 use crate::owner::{Owner, Settings};
 use crate::partition::LogPartition;
 use crate::reader::{LogReader, Read};
-use crate::root::{Claim, Draft, Newest, Root};
+use crate::root::{Claim, Draft, Newest, ROOT_BYTES_MAX, Root};
 
 /// tokio's clock and threads, and a wall clock that a test moves.
 pub(crate) struct TestRuntime {
@@ -99,6 +99,7 @@ pub(crate) fn quick() -> Settings {
         linger_max: Duration::from_millis(2),
         retention: Retention::default(),
         collect_every: Duration::from_secs(3_600),
+        look_every: Duration::from_secs(3_600),
         ..Settings::default()
     }
 }
@@ -174,6 +175,10 @@ pub(crate) struct Gated {
     pub gone: AtomicUsize,
     /// So many swaps are not done, and their answers are lost.
     pub doubts: AtomicUsize,
+    /// Every swap is refused, whatever tag it names.
+    pub refuses_swaps: AtomicBool,
+    /// So many swaps come behind one of somebody else.
+    pub rivals: AtomicUsize,
     /// What the next gets answer, whatever is stored.
     pub gets: Mutex<VecDeque<Got>>,
 }
@@ -189,6 +194,8 @@ impl Gated {
             refuses_deletes: AtomicBool::new(false),
             gone: AtomicUsize::new(0),
             doubts: AtomicUsize::new(0),
+            refuses_swaps: AtomicBool::new(false),
+            rivals: AtomicUsize::new(0),
             gets: Mutex::default(),
         })
     }
@@ -252,6 +259,16 @@ impl Store for Gated {
         if is_one_of(&self.doubts) {
             let error = StoreError::new(ErrorKind::Io, Operation::Put, key, "it answered 503 `SlowDown`");
             return Err(error.with_effect(Effect::Unknown));
+        }
+        if self.refuses_swaps.load(Ordering::Relaxed) {
+            return Ok(Swap::Refused);
+        }
+        if is_one_of(&self.rivals) {
+            let found = self.inner.read_register(key, ROOT_BYTES_MAX).await?;
+            let (bytes, tag) = found.expect("a test has created the root");
+            let mut root = Root::from_bytes(&bytes).expect("it is whole");
+            root.revision += 1;
+            self.inner.compare_and_set(key, Some(&tag), Bytes::from(root.to_bytes())).await?;
         }
         self.inner.compare_and_set(key, expected, body).await
     }

@@ -244,6 +244,11 @@ async fn the_probe_refuses_a_service_that_replaces_whatever_stands_there_and_nam
     proxy.add(Rule::next(1, Fault::Answer(refuses())).method("PUT").skip(1));
     let error = store.probe_registers(8).await.expect_err("nothing could be committed");
     assert!(error.to_string().contains("refuses to replace"), "{error}");
+    // Nor is one behind something that alters the ETag of what is read: a claim names that one.
+    let altered = Answer::new(200, "first").header("ETag", "W/\"x\"");
+    proxy.add(Rule::next(1, Fault::Answer(altered)).method("GET"));
+    let error = store.probe_registers(9).await.expect_err("no log could be taken over");
+    assert!(error.to_string().contains("refuses to replace"), "{error}");
     assert!(walk(&s3.bucket_dir()).is_empty(), "the probing object is gone all the same");
 }
 

@@ -19,6 +19,23 @@ fn a_tenants_name_is_a_word() {
     assert_eq!(tenant(None).unwrap_err().kind, Kind::Malformed);
 }
 
+#[test]
+fn a_request_that_names_two_tenants_is_of_neither() {
+    let name = HeaderName::from_static("x-scope-orgid");
+    let of = |tenants: &[&'static str]| {
+        let mut headers = HeaderMap::new();
+        for tenant in tenants {
+            headers.append(name.clone(), axum::http::HeaderValue::from_static(tenant));
+        }
+        asked(&headers, &name)
+    };
+    assert_eq!(of(&[]), Ok(None));
+    assert_eq!(of(&["acme"]), Ok(Some("acme".to_owned())));
+    assert_eq!(of(&["acme", "acme"]), Ok(Some("acme".to_owned())));
+    let refused = of(&["other", "acme"]).unwrap_err();
+    assert!(refused.kind == Kind::Malformed && refused.message.contains("x-scope-orgid"), "{refused:?}");
+}
+
 /// On one thread, which is that of the recorder.
 #[tokio::test]
 async fn requests_of_every_protocol_are_counted_for_the_stream_that_they_meant() {

@@ -37,6 +37,10 @@ const REFUSED_MAX: u64 = 1_000;
 /// Families of one request whose metadata is written once in 2.0, where every series carries it.
 const FAMILIES_MAX: usize = 10_000;
 
+/// Bytes of a family's name that is compared with others. One that is longer is written each time that it comes, which the bounds on records end: a series
+/// of ten bytes may name it, and comparing it a million times would take minutes.
+const FAMILY_BYTES_MAX: usize = 1 << 10;
+
 /// Bytes of a record beside its labels.
 const RECORD_BYTES: usize = 200;
 

@@ -5,7 +5,7 @@
 //!
 //! | a message begins with        | ends                                                      |
 //! |------------------------------|-----------------------------------------------------------|
-//! | a number, a blank and `<`    | after so many bytes from the `<` on                       |
+//! | a number, a blank, `<` and a digit | after so many bytes from the `<` on                 |
 //! | anything else                | at a line break or a zero byte (which Python's handler sends) |
 //!
 //! What is longer than the bound is cut there, and the rest of it is stepped over without being kept.
@@ -154,8 +154,9 @@ fn begins(rest: &[u8]) -> Begin {
     }
     let digits = rest.iter().take(DIGITS_MAX + 1).take_while(|byte| byte.is_ascii_digit()).count();
     match (digits, &rest[digits..]) {
-        (0..=DIGITS_MAX, [] | [b' ']) => Begin::Unknown,
-        (0..=DIGITS_MAX, [b' ', b'<', ..]) => {
+        (0..=DIGITS_MAX, [] | [b' '] | [b' ', b'<']) => Begin::Unknown,
+        // Of a priority: `404 <html>` is a line.
+        (0..=DIGITS_MAX, [b' ', b'<', b'0'..=b'9', ..]) => {
             let length = rest[..digits].iter().fold(0, |length, digit| length * 10 + u64::from(digit - b'0'));
             Begin::Counted { head: digits + 1, length }
         }

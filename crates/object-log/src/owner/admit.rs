@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 use super::run::{Run, Waiting};
 use super::{Answer, Appended, Message, stopped};
 use crate::decide;
-use crate::decide::{Admit, Standing};
-use crate::error::{AppendError, AppendFault, LogError};
+use crate::decide::Admit;
+use crate::error::{AppendError, AppendFault};
 use crate::labels::LABELS;
 use crate::object::ROW_BYTES;
 
@@ -77,18 +77,10 @@ impl Run {
     fn refuse_if_owner(&mut self, answer: oneshot::Sender<Answer>, refusal: Answer) {
         let (partition, claim, queue) = (self.partition.clone(), self.claim, self.root().queue_id());
         self.refusals.push(Box::pin(async move {
-            let found = partition.look().await?;
-            match (decide::standing(queue, claim, found.as_ref().map(|seen| &seen.root)), found) {
-                (Standing::Ours, _) => {
-                    // The sender may have given up.
-                    let _ = answer.send(refusal);
-                    Ok(())
-                }
-                (Standing::Fenced { .. }, Some(found)) => {
-                    Err(LogError::Fenced { place: partition.place(), epoch: found.root.epoch })
-                }
-                (_, found) => Err(partition.recreated(queue, found.map(|seen| seen.root.queue_id()))),
-            }
+            partition.check_owner(queue, claim).await?;
+            // The sender may have given up.
+            let _ = answer.send(refusal);
+            Ok(())
         }));
     }
 

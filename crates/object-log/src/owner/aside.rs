@@ -26,6 +26,8 @@ use crate::root::TAIL_MAX;
 use crate::segment::Reference;
 use crate::{collect, decide};
 
+const NOTHING_DELETED: &str = "nothing was deleted from the log this time";
+
 impl Run {
     /// What the last thing aside has found must be in the root before the next one looks at it.
     pub(super) fn is_free_for_aside(&self) -> bool {
@@ -54,7 +56,7 @@ impl Run {
         self.edits.push(Edit::Seal(reference));
     }
 
-    /// What is done beside appends and segments, one thing at a time: retention, a sweep. No segment is being written.
+    /// What is done beside appends and segments, one thing at a time: retention, a sweep, a look. No segment is being written.
     pub(super) fn begin_aside(&mut self) -> Option<BoxFuture<'static, Result<Collected, LogError>>> {
         if !self.is_free_for_aside() {
             return None;
@@ -75,14 +77,24 @@ impl Run {
         if now >= self.sweep_at {
             self.sweep_at = now + self.settings.sweep_every;
             let claim = self.claim;
-            return Some(Box::pin(async move { unless_lost(collect::sweep(&partition, claim).await) }));
+            return Some(Box::pin(async move {
+                unless_lost(collect::sweep(&partition, claim).await, NOTHING_DELETED)
+            }));
         }
         if now >= self.collect_at {
             self.collect_at = now + self.settings.collect_every;
             self.collects_below = root.low;
             let (retention, pinned) = (self.settings.retention, self.pinned.position());
             return Some(Box::pin(async move {
-                unless_lost(collect::collect(&partition, &root, &retention, pinned).await)
+                unless_lost(collect::collect(&partition, &root, &retention, pinned).await, NOTHING_DELETED)
+            }));
+        }
+        if now >= self.look_at {
+            self.look_at = now + self.settings.look_every;
+            let (claim, queue) = (self.claim, root.queue_id());
+            return Some(Box::pin(async move {
+                let looked = partition.check_owner(queue, claim).await.map(|()| Collected::default());
+                unless_lost(looked, "it cannot be read whether this process still owns the log")
             }));
         }
         None
@@ -99,8 +111,9 @@ impl Run {
     }
 }
 
-/// What retention cannot do now it may do later, and appends continue meanwhile. Only an owner that was fenced ends.
-fn unless_lost(collected: Result<Collected, LogError>) -> Result<Collected, LogError> {
+/// What retention cannot do now it may do later, and appends continue meanwhile. Only an owner that was fenced ends. `failed` says what
+/// was not done.
+fn unless_lost(collected: Result<Collected, LogError>, failed: &'static str) -> Result<Collected, LogError> {
     match collected {
         Err(error @ (LogError::Fenced { .. } | LogError::Recreated { .. })) => Err(error),
         // A command that is done ends in the middle of a sweep: the next owner begins with one.
@@ -109,7 +122,7 @@ fn unless_lost(collected: Result<Collected, LogError>) -> Result<Collected, LogE
             Ok(Collected::default())
         }
         Err(error) => {
-            tracing::error!(%error, "nothing was deleted from the log this time");
+            tracing::error!(%error, "{failed}");
             Ok(Collected::default())
         }
         Ok(collected) => Ok(collected),

@@ -76,6 +76,7 @@ pub(super) struct Run {
     pub(super) collects_below: u64,
     pub(super) collect_at: Duration,
     pub(super) sweep_at: Duration,
+    pub(super) look_at: Duration,
 }
 
 impl Run {
@@ -115,6 +116,7 @@ impl Run {
             collects_below: 0,
             collect_at: now + settings.collect_every,
             sweep_at: now,
+            look_at: now + settings.look_every,
         }
     }
 
@@ -153,7 +155,8 @@ impl Run {
                 return Ok(());
             }
             let wait = [cut, swap_in].into_iter().flatten().min();
-            let housekeeping = self.collect_at.min(self.sweep_at).saturating_sub(self.runtime.elapsed());
+            let housekeeping = self.collect_at.min(self.sweep_at).min(self.look_at);
+            let housekeeping = housekeeping.saturating_sub(self.runtime.elapsed());
             let is_idle = seal.is_none() && aside.is_none();
             let wait = match is_idle && self.is_free_for_aside() && !self.is_closed {
                 true => Some(wait.map_or(housekeeping, |wait| wait.min(housekeeping))),
@@ -278,6 +281,7 @@ impl Run {
 
     /// Answers what the new root has.
     fn swapped(&mut self, seen: Seen) {
+        self.look_at = self.runtime.elapsed() + self.settings.look_every;
         // Before the answers, so that whoever has one sees the root that it rests on.
         self.published.send_replace(seen.root.clone());
         let root = &seen.root;

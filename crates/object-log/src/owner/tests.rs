@@ -4,7 +4,9 @@ use super::*;
 use crate::object;
 use crate::partition::Edit;
 use crate::root::TAIL_MAX;
-use crate::support::{Gated, TestRuntime, append, block, owner, partition, partition_in, quick, read_from};
+use crate::support::{
+    Gated, TestRuntime, append, block, draft, owner, partition, partition_in, quick, read_from,
+};
 
 #[tokio::test]
 async fn what_is_answered_is_in_the_log_in_order_and_a_repeat_is_known() {
@@ -101,6 +103,22 @@ async fn a_fenced_owner_says_what_is_not_in_the_log_and_a_repeat_at_the_next_one
     let error = first.close().await.expect_err("fenced");
     assert!(matches!(error, LogError::Fenced { epoch: 2, .. }), "{error}");
     assert_eq!(read_from(&partition, 0).await.len(), 2);
+}
+
+/// A process that slept while another took its partition gets no requests any more.
+#[tokio::test]
+async fn an_owner_without_appends_finds_that_it_is_fenced() {
+    let partition = partition();
+    let settings = Settings { look_every: Duration::from_millis(10), ..quick() };
+    let mut first = Owner::start(partition.clone(), "test", settings).await.expect("claims");
+    tokio::select! {
+        lost = first.lost() => panic!("it is the owner: {lost:?}"),
+        () = partition.runtime().sleep(Duration::from_millis(100)) => {}
+    }
+    let second = Owner::start(partition.clone(), "test", settings).await.expect("claims");
+    let error = soon(first.lost()).await.expect_err("fenced");
+    assert!(matches!(error, LogError::Fenced { epoch: 2, .. }), "{error}");
+    second.close().await.expect("ends");
 }
 
 /// More objects than the root holds, and a reader over all levels of the manifest.
@@ -228,6 +246,38 @@ async fn a_claim_waits_for_a_store_that_loses_many_answers_and_blames_no_other_p
     let claimed = partition.clone().with_tries(4).claim("other").await;
     let error = claimed.expect_err("the store is away");
     assert!(error.is_transient() && error.to_string().contains("SlowDown"), "{error}");
+}
+
+/// A proxy before the store, or a lease on the root. Other writers would have left another tag.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_refuses_the_tag_that_stands_there_ends_a_commit_whose_effect_is_unknown() {
+    let store = Gated::new(0);
+    let partition = partition_in(store.clone(), TestRuntime::new());
+    let seen = partition.claim("test").await.expect("claims");
+    let claim = seen.root.claim();
+    store.refuses_swaps.store(true, Ordering::Relaxed);
+    let lost = partition.commit(seen, claim, &[], &[draft(claim, 0, &[])]).await.expect_err("it ends");
+    assert_eq!(lost.fate(0), Some(Effect::Unknown));
+    let joined = partition.edit(Edit::Consumer("reader".to_owned(), true)).await.expect_err("it ends");
+    let claimed = partition.claim("other").await.expect_err("it ends");
+    for error in [lost.error, joined, claimed] {
+        let text = error.to_string();
+        assert!(!error.is_transient() && text.contains("nobody else has changed it"), "{text}");
+        assert!(text.contains("a lease on the object `log/") && !text.contains("stop all but one"), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_waits_for_other_writers_and_lost_answers_however_many_there_are() {
+    let store = Gated::new(0);
+    let partition = partition_in(store.clone(), TestRuntime::new());
+    let seen = partition.claim("test").await.expect("claims");
+    let claim = seen.root.claim();
+    store.doubts.store(150, Ordering::Relaxed);
+    store.rivals.store(150, Ordering::Relaxed);
+    let seen = partition.commit(seen, claim, &[], &[draft(claim, 0, &[])]).await.expect("commits");
+    assert_eq!((seen.root.committed, seen.root.next, seen.root.tail.len()), (1, 2, 1));
+    assert_eq!(store.rivals.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]

@@ -125,6 +125,7 @@ impl Plan {
             lines: named.between(1, 30),
         });
         let files = files.collect();
+        settings.look_every = Duration::from_millis(Random::new(seed, 13).between(1_000, 40_000));
         settings.retention.bytes_max = named.percent(20).then(|| named.between(300, 20_000));
         Self {
             clients,

@@ -9,10 +9,11 @@
 //! | 409 `ConditionalRequestConflict`, `OperationAborted`  | [`ErrorKind::Io`] | none             |
 //! | other 409                                             | [`ErrorKind::Conflict`] | none       |
 //! | 401, 403, 400 with an expired token                   | [`ErrorKind::Permission`] | none     |
-//! | 403 `RequestTimeTooSkewed`                            | [`ErrorKind::Io`] | none             |
+//! | 403 `RequestTimeTooSkewed`, or Azure's of a date header | [`ErrorKind::Io`] | none           |
 //! | 404 with a missing bucket; 409 `ContainerBeingDeleted` | [`ErrorKind::Missing`] | none       |
-//! | 404 with a text of no store                           | [`ErrorKind::Io`] | **unknown**      |
-//! | 3xx; 400 with a wrong region, or a name that no bucket has | [`ErrorKind::Url`] | none       |
+//! | 404 with a text of no store; 302, 303, 307 without a code | [`ErrorKind::Io`] | **unknown**  |
+//! | 307 with a code                                       | [`ErrorKind::Io`] | none             |
+//! | other 3xx; 400 with a wrong region, or a name that no bucket has | [`ErrorKind::Url`] | none       |
 //! | 413, 507, 501                                         | too large, full, not supported | none |
 //! | 429, other 4xx                                        | [`ErrorKind::Io`] | none             |
 //! | 408, 5xx                                              | [`ErrorKind::Io`] | **unknown**      |
@@ -32,6 +33,9 @@ use dataflow::Effect;
 
 /// S3's code for a request whose time is too far from the store's.
 const SKEWED: &str = "RequestTimeTooSkewed";
+
+/// Azure's code for whatever it cannot prove; only a detail beside it tells a wrong time from a wrong key.
+const UNPROVEN: &str = "AuthenticationFailed";
 
 /// Characters of a provider's own words that go into a message.
 const WORDS_MAX: usize = 300;
@@ -76,7 +80,8 @@ impl Answer {
     pub(super) fn status(status: u16, body: &str) -> Self {
         // S3 and Azure answer in XML; Google does too on the interface that is used here.
         let code = element(body, "Code").unwrap_or_default();
-        let words = element(body, "Message").unwrap_or(body);
+        let of_date = element(body, "AuthenticationErrorDetail").filter(|detail| says_date(detail));
+        let words = of_date.or_else(|| element(body, "Message")).unwrap_or(body);
         let words: String =
             words.chars().take(WORDS_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
         Self::Status { status, code: code.to_owned(), words: words.trim().to_owned() }
@@ -97,21 +102,30 @@ impl Answer {
             && !self.is_foreign()
     }
 
-    /// Whether a 404 is that of something before the store, such as a proxy that has lost its way to it. Every store says what is missing by a code, or
-    /// nothing at all, as to a HEAD; an emulator of Google's says these two words.
+    /// Whether an answer is that of something before the store: a 404 of a proxy that has lost its way to it, or a page to log in at. Every store says what is
+    /// missing by a code, or nothing at all, as to a HEAD; an emulator of Google's says these two words. None sends elsewhere for a while without a code.
     fn is_foreign(&self) -> bool {
-        matches!(self, Self::Status { status: 404, code, words }
-            if code.is_empty() && !words.is_empty() && words != "Not Found")
+        let Self::Status { status, code, words } = self else { return false };
+        match *status {
+            404 => code.is_empty() && !words.is_empty() && words != "Not Found",
+            302 | 303 | 307 => code.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Whether the request's time is too far from the store's. No access was refused then: a clock is wrong, perhaps only until it has been set at the
+    /// machine's start.
+    fn is_skewed(&self) -> bool {
+        matches!(self, Self::Status { status: 403, code, words }
+            if code == SKEWED || (code == UNPROVEN && says_date(words)))
     }
 
     fn kind(&self) -> ErrorKind {
         let Self::Status { status, code, .. } = self else { return ErrorKind::Io };
-        if self.is_foreign() {
+        if self.is_foreign() || self.is_skewed() {
             return ErrorKind::Io;
         }
         match (*status, code.as_str()) {
-            // No access was refused: a clock is wrong, perhaps only until it has been set at the machine's start.
-            (403, SKEWED) => ErrorKind::Io,
             (400, "ExpiredToken" | "InvalidToken" | "TokenRefreshRequired") | (401 | 403, _) => {
                 ErrorKind::Permission
             }
@@ -123,6 +137,8 @@ impl Answer {
             (416, _) => ErrorKind::OutOfRange,
             (501, _) => ErrorKind::NotSupported,
             (507, _) | (_, "QuotaExceeded") => ErrorKind::Full,
+            // S3 says so of a new bucket until its name is known everywhere.
+            (307, _) => ErrorKind::Io,
             (300..=399, _)
             | (
                 400,
@@ -162,7 +178,7 @@ impl Answer {
             Self::Status { status, words, .. } if self.is_foreign() => {
                 format!("something before the store answered {status}: {words}")
             }
-            Self::Status { status, code, words } if code == SKEWED => {
+            Self::Status { status, code, words } if self.is_skewed() => {
                 format!("it answered {status} `{code}`: {words}; set this machine's clock")
             }
             Self::Status { status, code, words } if code.is_empty() => {
@@ -178,6 +194,11 @@ impl Answer {
 
 fn is_bucket_missing(code: &str) -> bool {
     matches!(code, "NoSuchBucket" | "ContainerNotFound" | "ResourceNotFound")
+}
+
+/// Whether Azure says that a request is too old, or of a time to come: `Request date header too old: …`, `The Date header in the request is incorrect.`
+fn says_date(words: &str) -> bool {
+    words.to_ascii_lowercase().contains("date header")
 }
 
 /// The text of the first element of that name.

@@ -59,6 +59,11 @@ struct Late(Duration);
 #[error("the answer has more than {0} bytes: {1}")]
 struct TooLong(usize, String);
 
+/// An answer of 200 that is no object: a page to log in at, or of maintenance. As one it would be damaged.
+#[derive(Debug, thiserror::Error)]
+#[error("a page in HTML came in place of an object, so something before the store has answered")]
+struct Page;
+
 /// Marks the requests for objects. Those for credentials are left to `object_store`, which knows their answers.
 #[derive(Clone, Copy, Debug)]
 struct Told;
@@ -179,6 +184,18 @@ fn is_empty_range(answer: &HttpResponse) -> bool {
     })
 }
 
+/// Whether an answer is a page for people. Objects are put without a type, and no service takes one for HTML.
+fn is_page(answer: &HttpResponse) -> bool {
+    let kind = answer.headers().get("content-type").and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/html"))
+}
+
+/// Whether the query of a request leaves it one for a single object, as opposed to a list or a batch. A key of Azure that is part of the address (SAS) is a query too.
+fn is_of_object(query: Option<&str>) -> bool {
+    let is_of_others = |part: &str| part.starts_with("list-type=") || part.starts_with("comp=");
+    query.is_none_or(|query| !query.split('&').any(is_of_others))
+}
+
 /// The first bytes of a body. What cannot be read is left out: the status is what counts.
 async fn beginning(body: HttpResponseBody, bytes_max: usize) -> Vec<u8> {
     let (mut pieces, mut read) = (body.bytes_stream(), Vec::new());
@@ -201,7 +218,8 @@ impl HttpService for Wire {
         let deadline = ANSWER_MAX + Duration::from_millis(body_bytes * 1_000 / RATE_BYTES_MIN);
         let late = || HttpError::new(HttpErrorKind::Timeout, Late(deadline));
         // Objects are asked for by their path alone, and whoever reads one knows its length.
-        let is_object = is_told && request.uri().query().is_none();
+        let is_object = is_told && is_of_object(request.uri().query());
+        let reads = request.method().as_str() == "GET";
         let answered = tokio::time::timeout(deadline, self.send(request)).await;
         let answer = answered.map_err(|_| late())??;
         let status = answer.status();
@@ -209,6 +227,9 @@ impl HttpService for Wire {
             if is_empty_range(&answer) {
                 let body = "an empty range, for one that begins at the end of the object".to_owned();
                 return Err(HttpError::new(HttpErrorKind::Unknown, Refusal { status: 416, body }));
+            }
+            if reads && is_page(&answer) {
+                return Err(HttpError::new(HttpErrorKind::Decode, Page));
             }
             return Ok(answer);
         }

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use super::{FAMILIES_MAX, METADATA_BYTES_MAX, Out, RECORD_BYTES};
+use super::{FAMILIES_MAX, FAMILY_BYTES_MAX, METADATA_BYTES_MAX, Out, RECORD_BYTES};
 use crate::prometheus::labels::NO_SYMBOL;
 use crate::quoting::{quote, quoted_bytes};
 use crate::refusal::Refusal;
@@ -52,12 +52,13 @@ impl<'a> Out<'a> {
             return self.refuse(TOO_LONG);
         }
         let family = (name, kind, help, unit);
-        if self.families.contains(&family) {
+        let is_compared = name.len() <= FAMILY_BYTES_MAX;
+        if is_compared && self.families.contains(&family) {
             return Ok(());
         }
         let text = |number: u32| symbols.get(number as usize).copied();
         let (Some(help), Some(unit)) = (text(help), text(unit)) else { return self.refuse(NO_SYMBOL) };
-        if self.families.len() < FAMILIES_MAX {
+        if is_compared && self.families.len() < FAMILIES_MAX {
             self.families.insert(family);
         }
         self.metadata(kind, name, help, unit)

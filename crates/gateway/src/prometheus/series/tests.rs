@@ -238,6 +238,15 @@ fn long_texts_that_every_label_names_are_not_compared() {
 }
 
 #[test]
+fn a_family_with_a_long_name_is_compared_with_no_other_one() {
+    let long = "a".repeat(FAMILY_BYTES_MAX + 1);
+    let symbols: Vec<u8> = ["", "__name__", "hits", &long].iter().flat_map(|text| sized(4, text)).collect();
+    let family = |name: u64| sized(5, [packed(1, &[1, name]), sized(5, number(1, 1))].concat());
+    let found = of_two(&[symbols, family(2), family(3), family(2), family(3)].concat()).unwrap();
+    assert_eq!((found.written.metadata, found.refused.count), (3, 0));
+}
+
+#[test]
 fn fuzz_remote_write() {
     let bodies = [
         [sized(1, series_of_one()), sized(3, metadata_of_one())].concat(),

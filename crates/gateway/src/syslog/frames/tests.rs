@@ -35,6 +35,14 @@ fn messages_are_counted_or_end_with_a_line() {
 }
 
 #[test]
+fn a_line_that_begins_as_a_length_does_is_one_unless_a_priority_follows() {
+    let bytes = b"404 <html>not found</html>\n<1>a\n200 <\n3 <2>";
+    let expected = whole(&["404 <html>not found</html>", "<1>a", "200 <", "<2>"]);
+    assert_eq!(all(&[bytes], 100), expected);
+    assert_eq!(all(&bytes.chunks(1).collect::<Vec<_>>(), 100), expected, "byte by byte");
+}
+
+#[test]
 fn what_is_longer_than_the_bound_is_cut_and_the_next_one_is_whole() {
     let bytes = [&b"30 <1>"[..], &[b'x'; 27], b"4 <2>a<3>", &[b'y'; 40], b"\n<4>b\n"].concat();
     let cut = |text: &str, is_cut| (text.to_owned(), is_cut);

@@ -73,6 +73,27 @@ fn a_404_of_something_before_the_store_says_nothing_of_an_object() {
     }
 }
 
+/// A page to log in at, for instance, which is there until somebody has.
+#[test]
+fn a_redirect_for_a_while_passes_and_one_for_good_is_a_wrong_url() {
+    for (status, body) in [(302, "<html>log in</html>"), (303, ""), (307, "")] {
+        let answer = Answer::status(status, body);
+        assert_eq!(
+            (answer.kind(), answer.effect(Operation::Put)),
+            (ErrorKind::Io, Effect::Unknown),
+            "{status}"
+        );
+        let error = answer.into_error(Operation::Get, "lane/7", carried(status, body.to_owned()));
+        let told = format!("something before the store answered {status}");
+        assert!(error.to_string().contains(&told) && error.effect == Effect::None, "{error}");
+    }
+    let answer = Answer::status(307, &xml("TemporaryRedirect"));
+    assert_eq!((answer.kind(), answer.effect(Operation::Put)), (ErrorKind::Io, Effect::None));
+    for status in [301, 308] {
+        assert_eq!(Answer::status(status, "<html></html>").kind(), ErrorKind::Url, "{status}");
+    }
+}
+
 #[test]
 fn a_clock_that_is_wrong_is_told_as_one_and_not_as_a_lack_of_access() {
     let error = carried(403, xml("RequestTimeTooSkewed"));
@@ -81,6 +102,32 @@ fn a_clock_that_is_wrong_is_told_as_one_and_not_as_a_lack_of_access() {
     assert!(error.kind.may_pass_at_start(), "the clock may be set a moment later");
     let text = error.to_string();
     assert!(text.contains("set this machine's clock") && !text.contains("access"), "{text}");
+}
+
+#[test]
+fn azures_refusal_of_a_wrong_clock_is_told_from_that_of_a_wrong_key() {
+    let of = |detail: &str| {
+        let words = "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly";
+        let body = format!(
+            "<Error><Code>AuthenticationFailed</Code><Message>{words}</Message><AuthenticationErrorDetail>{detail}</AuthenticationErrorDetail></Error>"
+        );
+        let error = carried(403, body);
+        Answer::of(&error).into_error(Operation::Put, "lane/7", error)
+    };
+    for detail in [
+        "Request date header too old: 'Fri, 04 Oct 2019 18:02:12 GMT'",
+        "The Date header in the request is incorrect.",
+    ] {
+        let error = of(detail);
+        let text = error.to_string();
+        assert_eq!((error.kind, error.effect), (ErrorKind::Io, Effect::None), "{text}");
+        assert!(text.contains(detail) && text.contains("set this machine's clock"), "{text}");
+    }
+    let error =
+        of("The MAC signature found in the HTTP request 'c2VjcmV0' is not the same as any computed one.");
+    let text = error.to_string();
+    assert_eq!(error.kind, ErrorKind::Permission, "{text}");
+    assert!(!text.contains("c2VjcmV0") && !text.contains("clock"), "{text}");
 }
 
 #[test]

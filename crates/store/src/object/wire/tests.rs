@@ -139,3 +139,33 @@ async fn a_listing_or_credentials_without_an_end_are_refused() {
         assert!(told.contains("TooLong"), "{told}");
     }
 }
+
+/// A shared access signature of Azure is part of every address.
+#[tokio::test]
+async fn an_object_that_is_asked_for_by_a_signed_address_may_be_longer_than_a_listing() {
+    let signed = "sv=2024-08-04&sr=c&sp=rwdl&sig=abc%3D";
+    let address = endless_server("HTTP/1.1 200 OK\r\ncontent-length: 17825792\r\n\r\n");
+    let client = client();
+    let object = told_request(&format!("http://{address}/container/object?{signed}"));
+    let answer = client.execute(object).await.expect("a head");
+    assert_eq!(answer.into_body().bytes().await.expect("all of it").len(), 17 << 20);
+    let listing = told_request(&format!("http://{address}/container?restype=container&comp=list&{signed}"));
+    let answer = client.execute(listing).await.expect("a head");
+    let told = format!("{:?}", answer.into_body().bytes().await.expect_err("it is too long"));
+    assert!(told.contains("TooLong"), "{told}");
+}
+
+#[tokio::test]
+async fn a_page_in_html_is_no_object() {
+    let address = endless_server(
+        "HTTP/1.1 200 OK\r\ncontent-type: Text/HTML; charset=utf-8\r\ncontent-length: 9\r\n\r\n",
+    );
+    let answer = client().execute(told_request(&format!("http://{address}/bucket/object"))).await;
+    let error = answer.expect_err("it is a page");
+    let text = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+    assert!(text.contains("something before the store has answered"), "{text}");
+    let error = object_store::Error::Generic { store: "S3", source: Box::new(error) };
+    let answer = crate::object::answer::Answer::of(&error);
+    let error = answer.into_error(crate::Operation::Get, "lane/7", error);
+    assert!(error.kind.is_transient() && error.to_string().contains("in HTML"), "{error}");
+}
