@@ -120,6 +120,7 @@ fn typed(tree: Written, scope: &Scope) -> Result<Expr, String> {
     exact::refuse_bad_patterns(&expr, &scope.schema)?;
     let expr = exact::keep_backslashes(expr)?;
     let expr = exact::nest_branches(expr, &scope.schema)?;
+    let expr = exact::keep_guards(expr, &scope.schema)?;
     let expr = simplifier.simplify(expr).map_err(said)?;
     exact::refuse_bad_patterns(&expr, &scope.schema)?;
     exact::refuse_failing_constants(&expr)?;

@@ -56,15 +56,20 @@ pub(crate) fn fold_arithmetic(expr: Expr) -> Result<Expr, String> {
         let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &node else {
             return Ok(Transformed::no(node));
         };
-        if !(is_arithmetic(*op) || is_shift(*op)) || !is_constant(left) || !is_constant(right) {
+        if !(is_arithmetic(*op) || is_shift(*op)) || !is_constant(right) {
             return Ok(Transformed::no(node));
         }
-        let value = physical(&node, &DFSchema::empty()).and_then(|expr| expr.evaluate(&ONE_ROW));
-        let value = value.and_then(|value| match value {
-            ColumnarValue::Scalar(value) => Ok(value),
-            ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0),
-        });
-        match value {
+        if !is_constant(left) {
+            let minus_one = if *op == Operator::Modulo { minus_one(right) } else { None };
+            return Ok(match minus_one {
+                Some(right) => {
+                    let left = left.clone();
+                    Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(left, *op, Box::new(right))))
+                }
+                None => Transformed::no(node),
+            });
+        }
+        match evaluated(&node) {
             Ok(value) => Ok(Transformed::yes(Expr::Literal(value, None))),
             Err(error) => {
                 fault = Some(no_value(&node, &error));
@@ -75,6 +80,21 @@ pub(crate) fn fold_arithmetic(expr: Expr) -> Result<Expr, String> {
     match fault {
         Some(message) => Err(message),
         None => folded.map(|folded| folded.data).map_err(|error| reworded(&error)),
+    }
+}
+
+/// -1 in place of a Decimal that is 1. A remainder by it is the same, and DataFusion makes 0 of one by 1, which is wrong of a number with digits behind the point.
+fn minus_one(right: &Expr) -> Option<Expr> {
+    let value = evaluated(right).ok()?;
+    let ScalarValue::Decimal128(Some(one), digits, scale) = value else { return None };
+    let is_one = ScalarValue::new_one(&value.data_type()).is_ok_and(|unit| unit == value);
+    is_one.then(|| Expr::Literal(ScalarValue::Decimal128(Some(-one), digits, scale), None))
+}
+
+fn evaluated(constant: &Expr) -> Result<ScalarValue, DataFusionError> {
+    match physical(constant, &DFSchema::empty())?.evaluate(&ONE_ROW)? {
+        ColumnarValue::Scalar(value) => Ok(value),
+        ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0),
     }
 }
 

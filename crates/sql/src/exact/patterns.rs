@@ -50,6 +50,7 @@ pub(crate) fn refuse_bad_patterns(expr: &Expr, schema: &DFSchema) -> Result<(), 
 }
 
 /// Puts patterns that may have a backslash as a character into a group. Of others DataFusion may make a LIKE, in which a backslash is none: of `C:\\Users` one that finds `C:Users`.
+/// So does it with `.*`, of which DataFusion would make `IS NOT NULL`, which is false where the text is NULL.
 pub(crate) fn keep_backslashes(expr: Expr) -> Result<Expr, String> {
     let kept = expr.transform_up(|node| {
         Ok(match node {
@@ -79,10 +80,10 @@ fn is_match(op: Operator) -> bool {
 /// The pattern as a group; `None` if it need not be one.
 fn in_group(pattern: &Expr) -> Option<Expr> {
     let (text, value) = (text(pattern)?, constant(pattern)?);
-    let may_have_one = [r"\\", r"\x", r"\u", r"\U"].iter().any(|one| text.contains(one));
+    let needs_one = text == ".*" || [r"\\", r"\x", r"\u", r"\U"].iter().any(|one| text.contains(one));
     let grouped = format!("({text})");
     // A comment at the end would take the parenthesis.
-    if !may_have_one || Regex::new(&grouped).is_err() {
+    if !needs_one || Regex::new(&grouped).is_err() {
         return None;
     }
     let grouped = match value {

@@ -74,6 +74,16 @@ pub(super) fn saturating(time: Expr, to: DataType) -> Expr {
     call(time, to, Otherwise::Nearest)
 }
 
+/// A value of the type `own` as it is: DataFusion does not simplify what stands around a function together with what stands within.
+pub(super) fn apart(value: Expr, own: DataType) -> Expr {
+    call(value, own, Otherwise::Fault)
+}
+
+/// A value of the type `own` as it is, of which DataFusion does not know that it is never NULL: where it knew, it would not evaluate it.
+pub(super) fn evaluated(value: Expr, own: DataType) -> Expr {
+    call(value, own, Otherwise::Kept)
+}
+
 fn call(inner: Expr, to: DataType, otherwise: Otherwise) -> Expr {
     let signature = Signature::user_defined(Volatility::Immutable);
     let cast = Arc::new(ScalarUDF::from(Written { to, otherwise, signature }));
@@ -113,11 +123,16 @@ fn may_be_left_out(expr: &Expr, from: &DataType, to: &DataType) -> bool {
     let is_exact = |t: &DataType| t.is_integer() || matches!(t, DataType::Date32 | DataType::Decimal128(..));
     let varies = || expr.exists(|node| Ok(matches!(node, Expr::Column(_) | Expr::LambdaVariable(_))));
     let changes = is_exact(from) && is_exact(to) && !lossless(from, to);
+    // As a number a time is one of 64 bits.
+    let is_too_wide = || {
+        let is_number = to.is_integer() || matches!(to, DataType::Decimal128(..));
+        matches!(from, DataType::Timestamp(..)) && is_number && !lossless(&DataType::Int64, to)
+    };
     let is_other_unit = || match (from, to) {
         (DataType::Timestamp(_, own), DataType::Timestamp(_, other)) => own == other && is_finer(from, to),
         _ => false,
     };
-    (changes || is_other_unit()) && matches!(varies(), Ok(true))
+    (changes || is_too_wide() || is_other_unit()) && matches!(varies(), Ok(true))
 }
 
 /// What becomes of a value that does not fit.
@@ -127,6 +142,8 @@ enum Otherwise {
     Null,
     /// The nearest one, of times alone.
     Nearest,
+    /// Nothing: each has the type already.
+    Kept,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -140,7 +157,7 @@ impl ScalarUDFImpl for Written {
     fn name(&self) -> &str {
         match self.otherwise {
             Otherwise::Null => TRY_CAST,
-            Otherwise::Fault | Otherwise::Nearest => CAST,
+            Otherwise::Fault | Otherwise::Nearest | Otherwise::Kept => CAST,
         }
     }
 
@@ -157,7 +174,8 @@ impl ScalarUDFImpl for Written {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef, DataFusionError> {
-        let may_be_null = self.tries() || args.arg_fields.iter().any(|field| field.is_nullable());
+        let is_unknown = self.tries() || self.otherwise == Otherwise::Kept;
+        let may_be_null = is_unknown || args.arg_fields.iter().any(|field| field.is_nullable());
         Ok(Arc::new(Field::new(self.name(), self.to.clone(), may_be_null)))
     }
 
@@ -179,8 +197,10 @@ impl Written {
     }
 
     fn cast(&self, values: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
-        if self.otherwise == Otherwise::Nearest {
-            return nearest(values, &self.to);
+        match self.otherwise {
+            Otherwise::Nearest => return nearest(values, &self.to),
+            Otherwise::Kept => return Ok(Arc::clone(values)),
+            Otherwise::Fault | Otherwise::Null => {}
         }
         let cast = array(values, &self.to, self.tries());
         let holds_hidden = matches!(values.data_type(), DataType::List(_) | DataType::Map(..));
