@@ -38,6 +38,7 @@ mod place;
 mod quoted;
 mod raw;
 mod reader;
+mod rotated;
 mod verified;
 
 use std::collections::BTreeMap;
@@ -108,8 +109,8 @@ impl FileOptions {
 #[derive(Debug)]
 pub struct FileSource {
     options: FileOptions,
-    /// The index of the file that stands under a name, where it is not 0.
-    namesakes: Mutex<BTreeMap<String, u32>>,
+    /// The partitions of the files that were recognized, by the names that these had then.
+    places: Mutex<BTreeMap<String, Partition>>,
     /// The files that the inputs of the pipeline read, and the name of the one that this is the source of.
     claims: (Arc<Claims>, String),
     /// For files that are followed.
@@ -136,7 +137,7 @@ impl FileSource {
         let options = FileOptions { threads: options.threads.max(1), ..options };
         Ok(Self {
             options,
-            namesakes: Mutex::default(),
+            places: Mutex::default(),
             claims: Default::default(),
             followed: follow::Shared::default(),
         })
@@ -207,10 +208,8 @@ impl Source for FileSource {
         }
         let (claims, name) = self.claims.clone();
         let look = move || recognize(&paths, shown, &known, (&claims, &name));
-        let recognized = thread::run("file-look", look).await?;
-        let index = |start: &PartitionStart| (start.partition.stream.to_string(), start.partition.index);
-        *self.namesakes.lock().unwrap_or_else(PoisonError::into_inner) =
-            recognized.iter().map(index).collect();
+        let (recognized, places) = thread::run("file-look", look).await?;
+        *self.places.lock().unwrap_or_else(PoisonError::into_inner) = places;
         Ok(recognized)
     }
 
@@ -224,13 +223,16 @@ impl Source for FileSource {
             let followed = self.followed.clone();
             return thread::run("file-look", move || follow::ends(&paths, &followed)).await;
         }
-        let namesakes = self.namesakes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner).clone();
         thread::run("file-look", move || {
+            if places.is_empty() {
+                let first = |path: String| (path.clone(), Partition::new(path, 0));
+                places = find::files(&paths)?.into_iter().map(first).collect();
+            }
             let mut ends = Vec::new();
-            for path in find::files(&paths)? {
-                let index = namesakes.get(&path).copied().unwrap_or(0);
+            for (path, partition) in places {
                 if let Some(end) = inflate::plain_end(&path)? {
-                    ends.push((Partition::new(path, index), Position::from(end)));
+                    ends.push((partition, Position::from(end)));
                 }
             }
             Ok(ends)
@@ -287,13 +289,13 @@ pub fn joined(lines: &RecordBlock, csv: Csv) -> RecordBlock {
     block.take()
 }
 
-/// What `shown` is to a pipeline that has read `known`.
+/// What `shown` is to a pipeline that has read `known`; and the partition of each file, by its name.
 fn recognize(
     paths: &[String],
     shown: Vec<PartitionStart>,
     known: &[ReadFrom],
     (claims, name): (&Claims, &str),
-) -> Result<Vec<PartitionStart>, SourceError> {
+) -> Result<(Vec<PartitionStart>, BTreeMap<String, Partition>), SourceError> {
     let streams: Vec<&str> = known.iter().map(|from| &*from.partition.stream).collect();
     find::check(paths, &streams)?;
     let around = Around::new(|| Ok(shown.iter().map(|start| start.partition.stream.to_string()).collect()));
@@ -330,6 +332,7 @@ fn recognize(
     for (path, from) in &by_path {
         by_stream.entry(&from.partition.stream).or_default().push((path.as_str(), *from));
     }
+    let before = rotated::Before::new(known);
     let mut recognized = Vec::new();
     for start in &shown {
         let path = &start.partition.stream;
@@ -351,30 +354,46 @@ fn recognize(
                 );
             }
             None => {
+                if let Some(of) = before.packed(path) {
+                    tracing::warn!(
+                        file = &**path,
+                        of,
+                        "a compressed file has the name and the beginning of one that was read before it was rotated; it is read as a new file, so rows of it \
+                         that were read then are written twice. Let `paths` match no compressed rotated files"
+                    );
+                }
                 let index = next_index.get(&**path).copied().unwrap_or(0);
                 recognized
                     .push(PartitionStart { partition: Partition::new(path.clone(), index), ..start.clone() });
             }
         }
     }
-    Ok(recognized)
+    let new = recognized.iter().map(|start| &start.partition);
+    let mut places: BTreeMap<String, Partition> =
+        new.map(|partition| (partition.stream.to_string(), partition.clone())).collect();
+    // A file that was renamed stands under a name that is not its stream's.
+    places.extend(by_path.iter().map(|(path, from)| (path.clone(), from.partition.clone())));
+    Ok((recognized, places))
 }
 
 /// Whether the file that was found at `path` is read as another one: found under another name, as a file of that name, be it a hard link or a copy;
 /// found in place of the one that was read, as one that was read there later.
 fn is_anothers(from: &ReadFrom, (path, file): (&str, &File), known: &[ReadFrom]) -> bool {
     let Some(identity) = Identity::parse(&from.identity) else { return false };
+    let stands_there = |other: &ReadFrom| match place::find(other, &Around::nothing()) {
+        Ok(Place::At(_, at)) => at == path,
+        Ok(Place::Finished) => false,
+        // Nobody can look at the moment. What is left out now is read by the next run.
+        Err(error) => error.fault.may_pass(),
+    };
     let others =
         || known.iter().filter(|other| *other.partition.stream == *path && other.partition != from.partition);
     if *from.partition.stream != *path {
         let found = file.metadata().map(|metadata| Node::of(&metadata)).ok();
         let is_it = |node: Node| node.is(&identity.node()) || found.is_some_and(|found| node.is(&found));
-        return others().any(|other| node(&other.identity).is_some_and(is_it));
+        // Where no births are kept, a copy may have the inode of a file that had its name before.
+        return others().any(|other| node(&other.identity).is_some_and(is_it) && stands_there(other));
     }
-    let stands_there = |other: &ReadFrom| {
-        let found = place::find(other, &Around::nothing());
-        matches!(found, Ok(Place::At(_, at)) if at == path)
-    };
     let is_later = |other: &&ReadFrom| other.partition.index > from.partition.index;
     others().any(|other| is_later(&other) && !find::leads_to(path, &identity) && stands_there(other))
 }

@@ -6,6 +6,7 @@ use dataflow::Source;
 use dataflow::conformance::source::{Watch, at};
 
 use super::FileOptions;
+use super::rotated::Before;
 use super::rotation_tests::{Run, ids, rows};
 use super::tests::{Dir, bodies, fixture};
 
@@ -113,6 +114,42 @@ async fn a_file_that_had_other_bytes_behind_it_is_good_without_them() {
     assert_eq!(run.run().await.unwrap(), ids(0..0));
     std::fs::write(&path, [good, gzip(&rows(50..60), 6)].concat()).unwrap();
     assert_eq!(run.run().await.unwrap(), ids(50..60));
+}
+
+#[tokio::test]
+async fn a_compressed_file_with_nothing_in_it_may_be_deleted() {
+    for (name, pack) in PACKINGS {
+        let dir = Dir::new(&format!("nothing-{name}"));
+        let path = dir.write("a.packed", &pack(b"", 6));
+        let mut run = Run::new(&[dir.path("*.packed")]);
+        for _ in 0..2 {
+            assert_eq!(run.run().await.unwrap(), ids(0..0), "{name}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(run.run().await.unwrap(), ids(0..0), "{name}: nothing of it is missed");
+        dir.write("a.packed", &pack(&rows(0..5), 6));
+        assert_eq!(run.run().await.unwrap(), ids(0..5), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_was_read_before_it_was_compressed_is_known_by_its_name_and_beginning() {
+    for (name, pack) in PACKINGS {
+        let dir = Dir::new(&format!("packed-later-{name}"));
+        let path = dir.write("a.log", &rows(0..50));
+        let mut run = Run::new(std::slice::from_ref(&path));
+        assert_eq!(run.run().await.unwrap(), ids(0..50));
+        let before = Before::new(&run.known);
+        for (file, bytes, of) in [
+            ("a.log.1.gz", pack(&rows(0..60), 6), Some(path.as_str())),
+            ("a.log-20260101", pack(&rows(0..50), 6), Some(path.as_str())),
+            ("a.log.2.gz", pack(&rows(1..60), 6), None),
+            ("b.log.1.gz", pack(&rows(0..60), 6), None),
+            ("a.log.3", rows(0..50), None),
+        ] {
+            assert_eq!(before.packed(&dir.write(file, &bytes)), of, "{name}: {file}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -112,11 +112,14 @@ pub(super) enum Stands {
     Beyond(u64),
 }
 
-/// The length of a file that is kept plain; `None` for the others.
+/// The length of a file that is kept plain; `None` for the others, and for one that has gone since it was listed.
 pub(super) fn plain_end(path: &str) -> Result<Option<u64>, SourceError> {
     let failed = |error| failed(path, "read", &error);
-    let file = files::open(path).map_err(failed)?;
-    plain_length(&file).map_err(failed)
+    match files::open(path) {
+        Ok(file) => plain_length(&file).map_err(failed),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// The length of an open file that is kept plain; `None` for the others. The file stands at no certain place afterwards.

@@ -5,6 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::inflate::CHUNK_BYTES;
@@ -170,14 +171,30 @@ impl<R: BufRead + Send> RawStream<R> {
     }
 }
 
+/// The number of the next temporary file.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// Names that are tried: a process that was killed may have left some, and in a container the next one has its number.
+const NAMES_MAX: usize = 10_000;
+
 /// A temporary file that nobody else can open and that goes with the process.
 fn unnamed() -> io::Result<File> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("forebay-input-{}-{number}", std::process::id()));
-    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-    std::fs::remove_file(&path)?;
-    Ok(file)
+    for _ in 0..NAMES_MAX {
+        let path = temporary(NUMBER.fetch_add(1, Ordering::Relaxed));
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(file) => {
+                std::fs::remove_file(&path)?;
+                return Ok(file);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other(format!("`{NAMES_MAX}` names for a temporary file are taken")))
+}
+
+fn temporary(number: u64) -> PathBuf {
+    std::env::temp_dir().join(format!("forebay-input-{}-{number}", std::process::id()))
 }
 
 impl<R: BufRead + Send> Read for RawStream<R> {
@@ -252,3 +269,6 @@ impl<R: BufRead + Send> Raw for RawStream<R> {
         self.mark
     }
 }
+
+#[cfg(test)]
+mod tests;

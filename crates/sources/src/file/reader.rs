@@ -234,6 +234,9 @@ fn run(shared: &Shared, sender: &Sender<Item>, mut job: Job) -> Result<(), Close
                 if sender.wait_closed(RETRY) {
                     return Err(Closed);
                 }
+                // Behind the others: files that nobody can read must not keep the threads from those that can be.
+                shared.change(|work| work.jobs.push_back(job));
+                return Ok(());
             }
         }
         if sender.is_closed() {
@@ -281,8 +284,10 @@ fn advance(job: &mut Job, shared: &Shared, go_on: &dyn Fn() -> bool) -> Result<O
         }
         let lines = &open.lines;
         let (partition, next) = (job.from.partition.clone(), lines.next());
-        if u128::from(next) > job.from.next {
-            // Empty lines, which no block stands for.
+        // Whether the file ends at the position may be another matter than when it was recorded: half a line has come behind it, or there never was a line.
+        let is_told = open.file.is_none() || Mark::from(job.from.leader_epoch).is_end == mark.is_end;
+        if u128::from(next) > job.from.next || !is_told {
+            // Empty lines, which no block stands for, or what `Ended` does not say.
             (job.from.next, job.from.leader_epoch) = (next.into(), mark.epoch());
             return Ok(Some(Event::CaughtUp { partition, next: next.into(), leader_epoch: mark.epoch() }));
         }

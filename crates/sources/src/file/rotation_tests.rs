@@ -46,10 +46,8 @@ impl Run {
         for from in &mut self.known {
             let seen = &watch.seen[&from.partition];
             read.extend(bodies(seen));
-            if seen.next > from.next {
-                from.next = seen.next;
-                from.leader_epoch = watch.epochs[&from.partition];
-            }
+            // What is said anew of a position that has not moved is sealed too.
+            (from.next, from.leader_epoch) = (seen.next, watch.epochs[&from.partition]);
         }
         result?;
         self.read.extend(read.clone());
@@ -241,6 +239,28 @@ async fn a_file_that_goes_before_it_was_read_to_its_end_is_refused() {
     }
     append(&path, b"\":1}\n");
     assert_eq!(run.run().await.unwrap(), ["{\"half\":1}"], "brought back, it goes on");
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(run.run().await.unwrap(), ids(0..0));
+}
+
+#[tokio::test]
+async fn half_a_line_that_comes_behind_the_end_of_a_file_is_missed_when_the_file_is_deleted() {
+    let dir = Dir::new("half-behind");
+    let path = dir.write("a.log", &rows(0..50));
+    let mut run = Run::new(std::slice::from_ref(&path));
+    assert_eq!(run.run().await.unwrap(), ids(0..50));
+    append(&path, b"{\"half");
+    assert_eq!(run.run().await.unwrap(), ids(0..0));
+    let kept = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let message = run.refusal().await;
+    assert!(message.contains("is gone") && message.contains("not to its end"), "{message}");
+    std::fs::write(&path, &kept).unwrap();
+    assert_eq!(run.run().await.unwrap(), ids(0..0), "brought back, it goes on");
+    // Its writer takes the half back. Then nothing is missed any more.
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(rows(0..50).len() as u64).unwrap();
+    assert_eq!(run.run().await.unwrap(), ids(0..0));
     std::fs::remove_file(&path).unwrap();
     assert_eq!(run.run().await.unwrap(), ids(0..0));
 }
@@ -535,6 +555,52 @@ async fn a_copy_that_has_the_inode_of_its_deleted_original_is_read_on() {
     run.known[0].identity = parts.join(":");
     assert_eq!(run.run().await.unwrap(), ids(50..60));
     assert_eq!(run.run().await.unwrap(), ids(0..0));
+}
+
+#[tokio::test]
+async fn a_copy_that_has_the_inode_of_a_file_that_had_its_name_before_is_read_on() {
+    let dir = Dir::new("inode-of-namesake");
+    let path = dir.write("a.log", &rows(0..50));
+    let copy = dir.write("a.log.1", &rows(100..150));
+    let mut run = Run::new(&[dir.path("a.log*")]);
+    assert_eq!(run.run().await.unwrap(), [ids(0..50), ids(100..150)].concat());
+    append(&path, &rows(50..60));
+    std::fs::remove_file(&copy).unwrap();
+    std::fs::copy(&path, &copy).unwrap();
+    std::fs::write(&path, rows(60..65)).unwrap();
+    // Where no births are kept, as on many network disks, nothing but its bytes tells it from the deleted file.
+    let of_copy = Node::of(&std::fs::metadata(&copy).unwrap());
+    let mut parts: Vec<String> = run.known[1].identity.split(':').map(str::to_owned).collect();
+    parts[2] = of_copy.inode.to_string();
+    parts[3] = "0".to_owned();
+    run.known[1].identity = parts.join(":");
+    assert_eq!(run.run().await.unwrap(), [ids(50..60), ids(60..65)].concat());
+    assert_eq!(run.run().await.unwrap(), ids(0..0));
+}
+
+#[tokio::test]
+async fn the_end_of_a_file_that_was_renamed_is_that_of_its_own_partition() {
+    let dir = Dir::new("renamed-ends");
+    let path = dir.write("a.log", &rows(0..50));
+    let old = dir.write("a.log.1", &rows(100..110));
+    let mut run = Run::new(&[dir.path("a.log*")]);
+    run.run().await.unwrap();
+    std::fs::rename(&old, dir.path("a.log.2")).unwrap();
+    std::fs::rename(&path, &old).unwrap();
+    std::fs::write(&path, rows(60..65)).unwrap();
+    run.run().await.unwrap();
+    let end = |rows: Vec<u8>| rows.len() as Position;
+    let expected = BTreeMap::from([
+        (Partition::new(path.as_str(), 0), end(rows(0..50))),
+        (Partition::new(path.as_str(), 1), end(rows(60..65))),
+        (Partition::new(old.as_str(), 0), end(rows(100..110))),
+    ]);
+    let ends = run.source().ends().await.unwrap();
+    assert_eq!((ends.len(), ends.into_iter().collect::<BTreeMap<_, _>>()), (3, expected.clone()));
+    // One that has gone since has none.
+    std::fs::remove_file(&old).unwrap();
+    let ends = run.source().ends().await.unwrap();
+    assert!(ends.len() == 2 && ends.iter().all(|(of, end)| expected[of] == *end), "{ends:?}");
 }
 
 #[tokio::test]

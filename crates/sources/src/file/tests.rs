@@ -408,6 +408,19 @@ async fn paused_files_leave_the_threads_to_the_others() {
     watch.all().await.unwrap();
 }
 
+#[tokio::test]
+async fn files_that_are_away_leave_the_threads_to_the_others() {
+    let dir = Dir::new("away-threads");
+    let path = dir.write("a", &events(50));
+    let fixture = fixture(FileOptions { threads: 1, ..FileOptions::new(vec![path.clone()]) });
+    let start = fixture.source.partitions().await.unwrap().swap_remove(0);
+    // Below what is no folder the system finds neither a file nor that there is none.
+    let away = ReadFrom { partition: Partition::new(format!("{path}/b"), 0), ..source::at(&start, 0) };
+    let mut watch = Watch::start(&fixture, vec![away, source::at(&start, 0)]).await.unwrap();
+    watch.until(|seen| seen[&start.partition].ended).await.unwrap();
+    assert_eq!(watch.seen[&start.partition].records.len(), 50);
+}
+
 proptest! {
     #[test]
     fn lines_do_not_depend_on_how_the_bytes_are_cut(

@@ -25,6 +25,9 @@ use super::raw::BoxRaw;
 /// Bytes in front of a position that are always returned, so that the caller sees what a line's start follows, and what the mark is made of.
 pub(super) const TAIL_BYTES: u64 = mark::BYTES;
 
+/// What the decoder says of a frame whose window is larger than the 128 MiB that it takes by itself.
+const WINDOW_TOO_LARGE: &str = "Frame requires too much memory";
+
 /// One member or frame while it is inflated.
 enum Unit {
     Gzip(Box<GzDecoder<BoxRaw>>),
@@ -295,6 +298,12 @@ impl Verified {
             ErrorKind::UnexpectedEof => {
                 format!(
                     "{name} `{number}`, which begins at byte `{start}` of the packed file, is not all there: the file was truncated, or is still written"
+                )
+            }
+            _ if error.to_string().contains(WINDOW_TOO_LARGE) => {
+                format!(
+                    "{name} `{number}`, which begins at byte `{start}` of the packed file, needs a window of more than 128 MiB, or is damaged there: \
+                     compress it without `--long`, or with `zstd --long=27` at most"
                 )
             }
             _ => {

@@ -186,6 +186,16 @@ fn zstd_frames_of_every_kind_are_read() {
 }
 
 #[test]
+fn a_frame_with_too_large_a_window_says_how_to_compress_it() {
+    let dir = Dir::new("window");
+    // A window of 256 MiB, and one block with nothing in it.
+    let wide = [0x28, 0xb5, 0x2f, 0xfd, 0, 18 << 3, 1, 0, 0];
+    let (out, error) = read(&dir.write("wide", &wide), 1 << 20);
+    let error = error.expect("it is refused");
+    assert!(out.is_empty() && error.contains("128 MiB") && error.contains("`zstd --long=27`"), "{error}");
+}
+
+#[test]
 fn a_member_too_large_to_hold_is_read_in_bounded_memory_and_its_damage_gives_nothing_of_it() {
     let dir = Dir::new("large");
     let small = lines(0, 3);

@@ -100,6 +100,7 @@ impl<'a> Look<'a> {
                 // The one before is open still. Once it has been let go this one is read on in its place.
                 (Some(_), content) if self.is_in_place_of(unknown.entry, at) => {
                     if matches!(content, Content::All(_)) {
+                        self.tell_in_place(unknown.entry, at);
                         return Ok(true);
                     }
                     false
@@ -159,6 +160,17 @@ impl<'a> Look<'a> {
         }
         self.memory.compared.remove(&pair);
         Ok(!is_intact || alike.is_err())
+    }
+
+    fn tell_in_place(&mut self, entry: &Entry, at: usize) {
+        if self.memory.told.insert(entry.path.clone()) {
+            tracing::info!(
+                file = entry.path,
+                of = %self.known[at].from.partition,
+                "the file has all that was read of the one that had its name before, and that one is open still, so it is left out until no name leads to that \
+                 one any more, and then read on; delete that one if it has been moved to another place"
+            );
+        }
     }
 
     fn tell(&mut self, entry: &Entry, of: &str) {
