@@ -6,8 +6,8 @@
 //! |-------------------------------|------------------------------------------------------------|
 //! | 200, a schema of the format   | [`Found::Texts`]                                           |
 //! | 200, of another kind          | [`Found::Unusable`]: the records of this number can never be read |
-//! | 404, in JSON                  | [`Found::Missing`]: they cannot be read now                |
-//! | 404, in other words           | of a proxy before it, or of a wrong path: [`SourceFault::Away`] |
+//! | 404, with an `error_code`     | [`Found::Missing`]: they cannot be read now                |
+//! | 404, in other words           | of a gateway before it, or of a wrong path: [`SourceFault::Away`] |
 //! | 401, 403                      | the login is wrong: [`SourceFault::Config`]                |
 //! | none, 408, 429, 5xx           | the registry is unavailable: [`SourceFault::Away`]         |
 //! | anything else                 | not a registry: [`SourceFault::Config`]                    |
@@ -27,6 +27,8 @@ const ANSWER_BYTES_MAX: usize = 8 << 20;
 const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// Schemas that one may refer to, directly or through others.
 const REFERENCES_MAX: usize = 64;
+/// Asks for a version that was deleted since, too, unless it was deleted for good: a schema that refers to it is given by its number as before.
+const DELETED_TOO: &str = "deleted=true";
 /// Characters of an answer that is shown.
 const SHOWN_CHARS_MAX: usize = 200;
 
@@ -112,8 +114,9 @@ struct Answer {
     schema: String,
     #[serde(default)]
     schema_type: Option<String>,
+    /// Left out or null for none.
     #[serde(default)]
-    references: Vec<Reference>,
+    references: Option<Vec<Reference>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -181,7 +184,11 @@ impl Client {
     /// # Errors
     /// When the registry is unavailable, or refuses the login.
     pub async fn schema(&self, id: u32) -> Result<Found, RegistryError> {
-        let Some(answer) = self.get(&["schemas", "ids", &id.to_string()]).await? else {
+        if i32::try_from(id).is_err() {
+            // Registries take a number for a signed one of 32 bits, and answer another with whatever is said of a wrong address.
+            return Ok(Found::Unusable(format!("no registry gives a number above `{}`", i32::MAX)));
+        }
+        let Some((answer, references)) = self.get(&["schemas", "ids", &id.to_string()], None).await? else {
             return Ok(Found::Missing(format!("the registry {} has no schema of this number", self.shown())));
         };
         let (kind, found) = (self.config.kind, answer.schema_type.as_deref().unwrap_or("AVRO"));
@@ -190,7 +197,7 @@ impl Client {
             return Ok(Found::Unusable(why));
         }
         let mut others = BTreeMap::new();
-        let mut open = answer.references.clone();
+        let mut open = references.clone();
         while let Some(reference) = open.pop() {
             if others.contains_key(&reference) {
                 continue;
@@ -202,22 +209,27 @@ impl Client {
             }
             let Reference { subject, version, .. } = &reference;
             let path = ["subjects", subject.as_str(), "versions", &version.to_string()];
-            let Some(answer) = self.get(&path).await? else {
+            let Some((answer, references)) = self.get(&path, Some(DELETED_TOO)).await? else {
                 let why = format!(
                     "it refers to version `{version}` of `{subject}`, which the registry does not have"
                 );
                 return Ok(Found::Missing(why));
             };
-            open.extend(answer.references.iter().cloned());
-            others.insert(reference, (answer.schema, answer.references));
+            open.extend(references.iter().cloned());
+            others.insert(reference, (answer.schema, references));
         }
-        Ok(Found::Texts(in_order(answer.schema, &answer.references, &mut others)))
+        Ok(Found::Texts(in_order(answer.schema, &references, &mut others)))
     }
 
-    /// The answer at a path below the registry's; `None` if nothing is there.
-    async fn get(&self, path: &[&str]) -> Result<Option<Answer>, RegistryError> {
+    /// The answer at a path below the registry's, and what it refers to; `None` if nothing is there.
+    async fn get(
+        &self,
+        path: &[&str],
+        query: Option<&str>,
+    ) -> Result<Option<(Answer, Vec<Reference>)>, RegistryError> {
         let mut url = self.url.clone();
         url.path_segments_mut().expect("an http address has a path").pop_if_empty().extend(path);
+        url.set_query(query);
         let away = |error: reqwest::Error| RegistryError {
             fault: SourceFault::Away,
             message: format!(
@@ -238,13 +250,14 @@ impl Client {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => {
                 let body = read(response).await.map_err(away)?.unwrap_or_default();
-                // Who is no registry does not know whether there is a schema.
+                // Who is no registry does not know whether there is a schema. Gateways speak JSON too.
                 return match serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&body) {
-                    Ok(_) => Ok(None),
-                    Err(_) => Err(self.refusal(
+                    Ok(fields) if fields.contains_key("error_code") => Ok(None),
+                    Ok(_) | Err(_) => Err(self.refusal(
                         SourceFault::Away,
                         status,
-                        "a registry would say so in JSON. It is asked again; check `url`, and the proxy before it if there is one",
+                        "a registry would say so in JSON, with an `error_code`. It is asked again; check `url`, and the proxy before it if there is \
+                         one",
                     )),
                 };
             }
@@ -284,11 +297,12 @@ impl Client {
                 ),
             }
         })?;
+        let mut references = answer.references.take().unwrap_or_default();
         if self.config.kind == Kind::Avro {
             // Types are named within the text: the same one is the same by whatever name it is referred to.
-            answer.references.iter_mut().for_each(|reference| reference.name.clear());
+            references.iter_mut().for_each(|reference| reference.name.clear());
         }
-        Ok(Some(answer))
+        Ok(Some((answer, references)))
     }
 
     fn refusal(&self, fault: SourceFault, status: StatusCode, what: &str) -> RegistryError {

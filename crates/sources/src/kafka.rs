@@ -9,7 +9,7 @@
 //! | identity                  | the topic's id; empty if the cluster is older than topic ids                    |
 //! | topic deleted, created again | refused: a block leaves only after the id was confirmed later than its fetch    |
 //! | offset not held, log cut  | refused, with the range that is held; never a jump                              |
-//! | unreadable batch          | refused with its place: librdkafka would step over it                           |
+//! | unreadable batch          | asked for again a few times, then refused with its place: librdkafka would step over it |
 //! | transactions              | records of committed ones only; the end moves over their markers                |
 //! | partition added           | `Found`, from its beginning                                                     |
 //! | broker away               | `Away` every few seconds while librdkafka reconnects, for ever                  |

@@ -12,6 +12,7 @@
 //! | topic or partition deleted | refused, once brokers have said so for some seconds                                      |
 //! | topic made anew, truncated, ledger deleted | refused: a read begins with the newest entry that was read before, which must come first |
 //! | ledger deleted while it is read | refused: before the first message of another ledger, the newest entry of the one before must still be held |
+//! | not let in while reading   | refused, once brokers have said so for some seconds                                      |
 //! | topic unloaded, broker away | looked up again; `Away` every few seconds meanwhile, for ever                           |
 //! | partition added            | `Found`, from its beginning                                                              |
 //! | topic terminated           | `Ended` after its last message                                                           |

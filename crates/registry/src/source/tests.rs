@@ -57,6 +57,9 @@ impl Registry {
     }
 }
 
+/// What registries say of what they do not have.
+const NONE: &str = r#"{"error_code": 40403, "message": "Schema not found"}"#;
+
 fn record(id: u32) -> Vec<u8> {
     [&[0][..], &id.to_be_bytes(), b"datum"].concat()
 }
@@ -117,7 +120,7 @@ async fn a_schema_is_asked_for_once_with_all_that_it_refers_to() {
         r#"{"schema": "main", "references": [{"name": "x", "subject": "other/one", "version": 2}]}"#,
     );
     world.registry.says(
-        "/subjects/other%2Fone/versions/2",
+        "/subjects/other%2Fone/versions/2?deleted=true",
         200,
         r#"{"subject": "other/one", "id": 3, "schema": "used"}"#,
     );
@@ -141,9 +144,17 @@ async fn schemas_of_protobuf_keep_the_names_that_they_are_imported_by() {
         {"name": "x/a.proto", "subject": "a", "version": 2}, {"name": "b.proto", "subject": "b", "version": 1}]}"#;
     world.registry.says("/schemas/ids/7", 200, main);
     world.registry.says("/schemas/ids/8", 200, r#"{"schema": "avro"}"#);
-    world.registry.says("/subjects/a/versions/2", 200, &format!(r#"{{"schema": "A", {refers}}}"#));
-    world.registry.says("/subjects/b/versions/1", 200, &format!(r#"{{"schema": "B", {refers}}}"#));
-    world.registry.says("/subjects/c/versions/1", 200, r#"{"schema": "C"}"#);
+    world.registry.says(
+        "/subjects/a/versions/2?deleted=true",
+        200,
+        &format!(r#"{{"schema": "A", {refers}}}"#),
+    );
+    world.registry.says(
+        "/subjects/b/versions/1?deleted=true",
+        200,
+        &format!(r#"{{"schema": "B", {refers}}}"#),
+    );
+    world.registry.says("/subjects/c/versions/1?deleted=true", 200, r#"{"schema": "C"}"#);
     world.push(7);
     world.push(8);
     let mut reader = world.reader().await;
@@ -186,15 +197,54 @@ async fn a_404_of_somebody_else_than_the_registry_says_nothing_of_the_schema() {
     let world = world();
     world.push(7);
     let mut reader = world.reader().await;
-    for body in ["", "default backend - 404", "<html>404 Not Found</html>"] {
+    let gateway = r#"{"message": "no Route matched with those values"}"#;
+    for body in ["", "default backend - 404", "<html>404 Not Found</html>", gateway] {
         world.registry.says("/schemas/ids/7", 404, body);
         let error = next(&mut *reader).await.expect_err("the block is kept");
         assert_eq!(error.fault, SourceFault::Away, "{body}");
         assert!(error.message.contains("a registry would say so in JSON"), "{error}");
     }
-    assert_eq!((world.registry.asked(), world.schemas.get(&7)), (3, None));
+    assert_eq!((world.registry.asked(), world.schemas.get(&7)), (4, None));
     world.registry.says("/schemas/ids/7", 200, r#"{"schema": "main"}"#);
     assert_eq!(next(&mut *reader).await.expect("it is there"), 1);
+}
+
+/// Its subject was deleted, and that of what it refers to. Registries give both to readers of old records.
+#[tokio::test]
+async fn a_schema_that_refers_to_a_deleted_one_is_fetched_all_the_same() {
+    let world = world();
+    world.push(7);
+    let main = r#"{"schema": "main", "references": [{"name": "x", "subject": "a", "version": 2}]}"#;
+    world.registry.says("/schemas/ids/7", 200, main);
+    world.registry.says("/subjects/a/versions/2", 404, NONE);
+    world.registry.says("/subjects/a/versions/2?deleted=true", 200, r#"{"schema": "used"}"#);
+    assert_eq!(next(&mut *world.reader().await).await.expect("a block"), 1);
+    let texts = [SchemaText::own("used"), SchemaText::own("main")];
+    assert_eq!(world.schemas.get(&7), Some(Writer::Texts(texts.into())));
+}
+
+#[tokio::test]
+async fn a_schema_whose_references_are_null_has_none() {
+    let world = world();
+    world.push(7);
+    world.registry.says(
+        "/schemas/ids/7",
+        200,
+        r#"{"schema": "main", "schemaType": null, "references": null}"#,
+    );
+    assert_eq!(next(&mut *world.reader().await).await.expect("a block"), 1);
+    assert_eq!(world.schemas.get(&7), Some(Writer::Texts([SchemaText::own("main")].into())));
+}
+
+/// Registries read numbers as signed ones of 32 bits, and answer such a number as they answer a wrong address.
+#[tokio::test]
+async fn a_number_that_no_registry_gives_is_not_asked_for() {
+    let world = world();
+    world.push(u32::MAX);
+    assert_eq!(next(&mut *world.reader().await).await.expect("it goes on"), 1);
+    let why = "no registry gives a number above `2147483647`";
+    assert_eq!(world.schemas.get(&u32::MAX), Some(Writer::Unusable(why.into())));
+    assert_eq!(world.registry.asked(), 0);
 }
 
 /// A source whose positions cannot be counted.
@@ -262,7 +312,7 @@ async fn a_login_that_is_refused_ends_the_read_and_says_what_to_change() {
 async fn a_number_that_is_not_there_lets_its_records_go_on_and_is_asked_for_often_before() {
     let world = world();
     world.push(7);
-    world.registry.says("/schemas/ids/7", 404, "{}");
+    world.registry.says("/schemas/ids/7", 404, NONE);
     assert_eq!(next(&mut *world.reader().await).await.expect("it goes on"), 1);
     assert_eq!(world.registry.asked(), MISSING_TRIES);
     assert!(
@@ -305,7 +355,7 @@ async fn numbers_that_a_producer_makes_up_hold_nothing_up() {
         missing.extend((0..MISSING_PATIENT_MAX as u32).map(|id| (id, Duration::ZERO)));
     }
     for id in 100..140 {
-        world.registry.says(&format!("/schemas/ids/{id}"), 404, "{}");
+        world.registry.says(&format!("/schemas/ids/{id}"), 404, NONE);
         world.push(id);
     }
     let mut reader = world.reader().await;
@@ -325,7 +375,7 @@ async fn a_block_of_made_up_numbers_asks_a_bounded_number_of_questions() {
         world.schemas.put(1_000_000 + id, none).expect("room");
     }
     for id in 0..500 {
-        world.registry.says(&format!("/schemas/ids/{id}"), 404, "{}");
+        world.registry.says(&format!("/schemas/ids/{id}"), 404, NONE);
         world.push(id);
     }
     let mut reader = world.reader().await;

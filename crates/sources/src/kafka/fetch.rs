@@ -54,12 +54,14 @@ pub(super) enum Order {
     Resume(Partition),
 }
 
-/// Why the thread ends.
+/// Why the thread does not just go on.
 enum Stop {
     /// The reader is gone.
     Closed,
     /// This is all that the reader learns.
     Failed(SourceError),
+    /// What came cannot be read, and is asked for again.
+    Again(String),
 }
 
 impl From<Closed> for Stop {
@@ -134,9 +136,11 @@ impl Fetch {
 
     /// Reads until the reader is gone or going on would be wrong.
     pub(super) fn run(mut self) {
+        let mut result = Ok(());
         loop {
-            match self.round() {
-                Ok(()) => {}
+            result = match result {
+                Ok(()) => self.round(),
+                Err(Stop::Again(why)) => self.fetch_again(why),
                 Err(Stop::Closed) => return,
                 Err(Stop::Failed(error)) => {
                     tracing::error!(%error, "reading kafka stops");
@@ -144,7 +148,7 @@ impl Fetch {
                     let _ = self.events.send(Err(error), 0);
                     return;
                 }
-            }
+            };
         }
     }
 
@@ -238,7 +242,22 @@ impl Fetch {
         Ok(())
     }
 
-    /// Takes at most `count` messages; waits for the first one.
+    /// Has all partitions fetched again from where they stand, after a moment. librdkafka goes on behind what it cannot read, so nothing counts that it
+    /// fetched from there on; and what was taken together with it, and dropped, may be of any partition.
+    fn fetch_again(&mut self, why: String) -> Result<(), Stop> {
+        self.away(why)?;
+        if self.events.wait_closed(AGAIN) {
+            return Err(Stop::Closed);
+        }
+        for slot in self.slots.iter().filter(|slot| !slot.is_paused) {
+            self.handle.unassign(&slot.from.partition)?;
+            self.handle.assign([slot])?;
+        }
+        self.forget_places();
+        Ok(())
+    }
+
+    /// Takes at most `count` messages; waits for the first one. After an error the others are dropped.
     fn take_batch(&mut self, wait_ms: i32, count: usize) -> Result<usize, Stop> {
         let mut batch = [null_mut(); BATCH_MESSAGES];
         // SAFETY: the queue is live; the array has room for `count` pointers.

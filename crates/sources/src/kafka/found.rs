@@ -41,14 +41,12 @@ pub(super) fn report(
     for (name, topic) in topics {
         for index in &topic.partitions {
             let partition = Partition::new(name.as_str(), *index);
-            if known.contains(&partition) {
+            // One without a leader yet is found again by the next look: asking for its range waits for the leader, and the caller with it.
+            if known.contains(&partition) || !topic.leaders.contains_key(index) {
                 continue;
             }
             // The beginning is asked for, not taken to be 0: retention may have been there already.
-            let Ok((low, _)) = look.watermarks(&partition, CALL_WAIT_MAX) else {
-                // A partition without a leader yet; the next look finds it again.
-                continue;
-            };
+            let Ok((low, _)) = look.watermarks(&partition, CALL_WAIT_MAX) else { continue };
             known.insert(partition.clone());
             let start = PartitionStart {
                 partition,

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dataflow::SourceFault;
 use rdkafka_sys::rd_kafka_resp_err_t::*;
@@ -6,6 +6,7 @@ use rdkafka_sys::rd_kafka_resp_err_t::*;
 use super::client::Topic;
 use super::config::{Role, properties};
 use super::*;
+use crate::queue::channel;
 use crate::test_runtime::TestRuntime;
 
 fn options() -> KafkaOptions {
@@ -377,4 +378,17 @@ fn a_partition_found_after_retention_was_there_is_named() {
     let late: Vec<_> = found::late(&shown, &known).iter().map(|start| start.partition.clone()).collect();
     assert_eq!(late, [partition("a", 2)]);
     assert!(found::late(&shown, &[]).is_empty(), "a first start begins where the pipeline file says");
+}
+
+#[test]
+fn a_new_partition_without_a_leader_holds_nothing_up() {
+    let runtime: Arc<dyn Runtime> = Arc::new(TestRuntime::new());
+    let look = Client::new(&options(), Role::Look, runtime.clone()).expect("a client");
+    let topic = Topic { id: "id".into(), partitions: vec![0, 1], leaders: BTreeMap::new() };
+    let topics = BTreeMap::from([("events".to_owned(), topic)]);
+    let (events, _received) = channel(1 << 20);
+    let mut known = BTreeSet::new();
+    assert!(found::report(&look, &topics, &mut known, &events).is_ok());
+    assert!(known.is_empty(), "the next look finds them again");
+    assert!(runtime.elapsed() < CALL_WAIT_MAX, "nobody is asked");
 }

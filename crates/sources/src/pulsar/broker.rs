@@ -186,6 +186,10 @@ impl Broker {
         self.look_after(connection)?;
         let mut overdue = None;
         for (partition, lead) in &mut self.leads {
+            if lead.is_forgotten() {
+                let why = "the broker does not answer for the topic".to_owned();
+                overdue = Some((partition.clone(), Trouble::Moved(why)));
+            }
             // An empty topic owes nothing, and neither does one that was not answered for.
             if lead.proof.is_some_and(|proof| proof != super::place::Proof::Any)
                 && let Some(end) = lead.end.filter(|end| *end > 0)

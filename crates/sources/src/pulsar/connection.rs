@@ -413,3 +413,6 @@ fn connect(address: &Address) -> std::io::Result<TcpStream> {
     stream.set_write_timeout(Some(ANSWER_WAIT_MAX))?;
     Ok(stream)
 }
+
+#[cfg(test)]
+mod tests;

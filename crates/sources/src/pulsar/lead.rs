@@ -45,6 +45,8 @@ pub(super) struct Slot {
     missed: u32,
     /// Before which position messages were said not to be held, and how often in a row.
     lacked: Option<(Position, u32)>,
+    /// Before which position we were not let in, and how often in a row.
+    denied: Option<(Position, u32)>,
     record_bytes_max: usize,
 }
 
@@ -68,6 +70,7 @@ impl Slot {
             garbled: None,
             missed: 0,
             lacked: None,
+            denied: None,
             record_bytes_max,
             name,
             from,
@@ -98,6 +101,13 @@ impl Slot {
     pub(super) fn is_lost_for_good(&mut self) -> bool {
         let before = self.lacked.filter(|(next, _)| *next == self.next).map_or(0, |(_, times)| times);
         self.lacked = Some((self.next, before + 1));
+        before + 1 >= LACKS_MAX
+    }
+
+    /// Takes note that we are not let in. True if that was said so often that it is so: a broker that cannot look up who may read says the same.
+    pub(super) fn is_denied_for_good(&mut self) -> bool {
+        let before = self.denied.filter(|(next, _)| *next == self.next).map_or(0, |(_, times)| times);
+        self.denied = Some((self.next, before + 1));
         before + 1 >= LACKS_MAX
     }
 
@@ -171,7 +181,12 @@ pub(super) struct Lead {
     pub(super) has_ended: bool,
     /// Looks in vain for what must come first.
     pub(super) looks: u32,
+    /// Looks in vain for the answer to the question under way.
+    unanswered: u32,
 }
+
+/// Looks for an answer, ten a second while nothing else comes: three times as long as a broker takes to load a topic before it says that it cannot.
+const UNANSWERED_MAX: u32 = 1_800;
 
 impl Lead {
     /// A partition that is not subscribed to yet.
@@ -192,6 +207,7 @@ impl Lead {
             is_terminated: false,
             has_ended: false,
             looks: 0,
+            unanswered: 0,
         }
     }
 
@@ -208,7 +224,7 @@ impl Lead {
         self.end = None;
         self.newest = None;
         self.acknowledged = None;
-        self.looks = 0;
+        (self.looks, self.unanswered) = (0, 0);
         proof
     }
 
@@ -228,6 +244,14 @@ impl Lead {
         self.consumer = None;
         self.subscribing = None;
         self.asked = None;
+    }
+
+    /// Nothing came for a moment. True if the broker owes an answer for so long that there will be none: it has lost the question, and the topic may be
+    /// served elsewhere by now.
+    pub(super) fn is_forgotten(&mut self) -> bool {
+        let is_asked = self.subscribing.is_some() || self.asked.is_some();
+        self.unanswered = if is_asked { self.unanswered + 1 } else { 0 };
+        self.unanswered > UNANSWERED_MAX
     }
 
     /// Judges an entry that has come for the present consumer.
@@ -267,6 +291,7 @@ impl Lead {
         }
         self.asked = Some(request);
         self.asked_at = self.slot.next;
+        self.unanswered = 0;
     }
 
     /// Judges the newest entry that the broker has, as of some time since it was asked for. A broker looks it up and then reads it before it answers, so
@@ -281,7 +306,10 @@ impl Lead {
                 self.end = None;
                 Standing::Behind
             }
-            None if next == 0 => Standing::CaughtUp,
+            None if next == 0 => {
+                self.slot.denied = None;
+                Standing::CaughtUp
+            }
             // A topic that holds nothing any more has lost what was read, and nobody knows whether more.
             None => Standing::Refuse(not_held(next, None)),
             Some(_) if next > end => Standing::Refuse(Trouble::NotHeld(format!(
@@ -292,7 +320,7 @@ impl Lead {
                 place::shown(end)
             ))),
             Some(_) if next == end && self.proof.is_none() => {
-                self.slot.lacked = None;
+                (self.slot.lacked, self.slot.denied) = (None, None);
                 Standing::CaughtUp
             }
             Some(_) => Standing::Behind,

@@ -195,10 +195,13 @@ impl Supervisor {
             // A topic that is gone as a whole shows when it is looked for.
             Trouble::Missing(_) => slot.is_deleted_for_good(),
             Trouble::NotHeld(_) => slot.is_lost_for_good(),
-            Trouble::Unreadable(_) | Trouble::Denied(_) => true,
+            Trouble::Denied(_) => slot.is_denied_for_good(),
+            Trouble::Unreadable(_) => true,
         };
         match trouble {
-            Trouble::Moved(why) | Trouble::Missing(why) | Trouble::NotHeld(why) if !is_final => {
+            Trouble::Moved(why) | Trouble::Missing(why) | Trouble::NotHeld(why) | Trouble::Denied(why)
+                if !is_final =>
+            {
                 let partition = slot.from.partition.clone();
                 self.waiting.push(slot);
                 // Another broker may know better who serves the topic.
@@ -267,7 +270,7 @@ impl Supervisor {
                 .unwrap_or_default();
             let route = match self.route(&partition, &slot.name) {
                 Ok(route) => route,
-                Err(Unanswered::Trouble(trouble @ Trouble::Denied(_))) => {
+                Err(Unanswered::Trouble(trouble @ Trouble::Denied(_))) if slot.is_denied_for_good() => {
                     return Err(Stop::Failed(lead::refusal(&slot, trouble)));
                 }
                 Err(Unanswered::Trouble(trouble @ Trouble::Missing(_))) if slot.is_deleted_for_good() => {

@@ -50,6 +50,10 @@ impl Fetch {
                 error.message = format!("{} ({why})", error.message);
                 Err(Stop::Failed(error))
             }
+            // What was garbled on its way comes whole the next time.
+            Meaning::Unreadable if !self.slots[index].is_garbled_for_good() => {
+                Err(Stop::Again(format!("kafka: `{partition}`: {why}; it is asked for again")))
+            }
             Meaning::Unreadable => {
                 self.confirm_and_send()?;
                 let why = format!("{why} (with `fetch: direct` this message names the batch's end)");

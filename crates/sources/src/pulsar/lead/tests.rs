@@ -104,6 +104,29 @@ fn an_answer_that_is_older_than_what_has_come_meanwhile_is_no_loss() {
     assert!(matches!(lead.heard(None), Standing::Refuse(Trouble::NotHeld(_))));
 }
 
+#[test]
+fn a_broker_that_has_lost_a_question_is_left() {
+    let mut lead = lead(0);
+    // Each look finds nothing else.
+    let silent = |lead: &mut Lead| (0..UNANSWERED_MAX).any(|_| lead.is_forgotten());
+    assert!(!silent(&mut lead) && !lead.is_forgotten(), "it was asked nothing");
+    lead.subscribed(3, 4);
+    assert!(!silent(&mut lead), "it may load the topic still");
+    lead.has_consumer();
+    assert!(!lead.is_forgotten(), "it has answered");
+    for request in [5, 6] {
+        lead.ask(request, Duration::ZERO);
+        assert!(!silent(&mut lead), "another question, another wait");
+    }
+    assert!(lead.is_forgotten());
+    lead.subscribed(7, 8);
+    assert!(!silent(&mut lead), "it is asked once more");
+    assert!(lead.is_forgotten());
+    // It is paused: nothing is asked any more.
+    lead.unsubscribed();
+    assert!(!lead.is_forgotten());
+}
+
 /// Asks for the newest entry at this time; the broker answers `last`.
 fn asked(lead: &mut Lead, last: Entry, asked_s: u64) {
     assert!(lead.should_ask(), "{asked_s}");

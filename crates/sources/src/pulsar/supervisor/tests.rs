@@ -118,3 +118,19 @@ fn what_was_read_is_lost_only_once_many_answers_in_a_row_say_so() {
     assert_eq!(error.fault, SourceFault::Refused);
     assert!(error.message.contains("`forebay reset FILE --to earliest --partition a/b/c/1`"), "{error}");
 }
+
+#[test]
+fn a_reading_is_not_let_in_only_once_many_answers_in_a_row_say_so() {
+    let (mut supervisor, _received) = supervisor();
+    let mut slot = slot("persistent://a/b/c-partition-1");
+    for next in [5, 6] {
+        // A broker that cannot look up who may read; more is read in between.
+        slot.next = next;
+        for _ in 1..LACKS_MAX {
+            slot = handed_back(&mut supervisor, slot, &Trouble::Denied).expect("it may be let in again");
+        }
+    }
+    let error = handed_back(&mut supervisor, slot, &Trouble::Denied).err().expect("it is not let in");
+    assert_eq!(error.fault, SourceFault::Config);
+    assert!(error.message.starts_with("pulsar refuses: `a/b/c/1`: so says a broker"), "{error}");
+}
