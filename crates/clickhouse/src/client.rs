@@ -284,9 +284,11 @@ impl Client {
         }
         match self.one(sql, settings, params).await {
             Ok(row) => Ok(Some(row)),
-            // A limit of the profile says nothing of the right to ask, and its answer is needed.
+            // Without a code it is no word of the server: a proxy has refused, or the answer is not to be read. A limit of the profile, or a login that fails,
+            // says nothing of the right to ask. In all of these the answer is needed.
             Err(error)
                 if error.remedy == Remedy::Stop
+                    && !matches!(error.code, 0 | 192..=195 | 516)
                     && response::limits::limit(error.code, &error.message).is_none() =>
             {
                 self.denied.lock().unwrap_or_else(PoisonError::into_inner).insert(sql.to_owned(), now);
@@ -323,12 +325,17 @@ impl Client {
 
     fn read_row<T: DeserializeOwned>(&self, sql: &str, line: &str) -> Result<T, QueryError> {
         serde_json::from_str(line).map_err(|e| {
+            // One that ends too early was cut off on its way.
+            let (remedy, kind) = match e.is_eof() {
+                true => (Remedy::Resend, TableFault::Broken),
+                false => (Remedy::Stop, TableFault::Request),
+            };
             let text = self.of_server(&format!(
                 "the answer to `{}` cannot be read: {e}: `{}`",
                 shorten(sql, 100),
                 self.password.scrub(&shorten(line, 200))
             ));
-            QueryError::new(Remedy::Stop, TableFault::Request, text)
+            QueryError::new(remedy, kind, text)
         })
     }
 

@@ -102,7 +102,14 @@ pub fn classify_answer(answer: Answer<'_>, views: bool) -> Result<(), InsertErro
         }
         200 if answer.from_clickhouse && text.is_empty() => Ok(()),
         200 => {
-            let message = format!("the answer is not one of ClickHouse to an insert: status 200, `{text}`");
+            let way = match answer.from_clickhouse {
+                true => "",
+                false => {
+                    "; something in front of the server answers in its place, or takes the headers `X-ClickHouse-…` off its answers: let them pass"
+                }
+            };
+            let message =
+                format!("the answer is not one of ClickHouse to an insert: status 200, `{text}`{way}");
             Err(error(Effect::Unknown, Remedy::Resend, 0, TableFault::NotTheServer, message))
         }
         status => Err(of_status(status, &text)),
@@ -163,13 +170,26 @@ fn of_view(code: i32, view: &str, text: &str) -> InsertError {
         _ if limits::limit(code, text).is_some() => {
             "a setting refuses its query, which runs with the settings of the user that inserts, or of the view's definer"
         }
-        _ => "fix the view",
+        _ => match meaning_of(code, text) {
+            Meaning::Overloaded
+            | Meaning::NoSpace
+            | Meaning::ReadOnly
+            | Meaning::NoQuorum
+            | Meaning::Uncertain => {
+                "this may pass, and the insert is sent again; if it does not pass, fix what the server names, or the view"
+            }
+            Meaning::Access => {
+                "its query or its target needs a right that is missing; grant it to the user that inserts, or to the view's definer"
+            }
+            Meaning::TableMissing => "a table that it reads or writes is not there; bring it back",
+            _ => "fix the view",
+        },
     };
     let message = format!(
         "the materialized view {view} failed on the rows: {way}. If the view is dropped instead, the rows that wait are missing from its target. \
          Code {code}: {text}"
     );
-    let remedy = if meaning(code) == Meaning::BadContent { Remedy::Stop } else { Remedy::Resend };
+    let remedy = if meaning_of(code, text) == Meaning::BadContent { Remedy::Stop } else { Remedy::Resend };
     error(Effect::Unknown, remedy, code, TableFault::View, message)
 }
 
@@ -189,7 +209,7 @@ fn of_code(code: i32, text: &str, views: bool) -> InsertError {
         let effect = if views { E::Unknown } else { E::None };
         return error(effect, R::Stop, code, TableFault::TooManyPartitions, message);
     }
-    let (effect, remedy, kind, advice) = match meaning(code) {
+    let (effect, remedy, kind, advice) = match meaning_of(code, text) {
         Meaning::Overloaded if code == 252 => {
             (E::None, R::Resend, F::TooManyParts, "the table has too many parts; merges must catch up")
         }
@@ -246,6 +266,15 @@ fn of_code(code: i32, text: &str, views: bool) -> InsertError {
     error(effect, remedy, code, kind, format!("{advice}: code {code}: {text}"))
 }
 
+/// As [`meaning`], where the server's words tell apart what has one code: a number of an empty text, which an expression of the table asks for, ends as
+/// early as a request that was cut off.
+fn meaning_of(code: i32, text: &str) -> Meaning {
+    match meaning(code) {
+        Meaning::Damaged if code == 32 && text.contains("because value is too short") => Meaning::BadContent,
+        meaning => meaning,
+    }
+}
+
 /// ClickHouse's code, read as what it says about an insert. `Uncertain` where rows may be there.
 fn meaning(code: i32) -> Meaning {
     match code {
@@ -280,13 +309,18 @@ fn meaning(code: i32) -> Meaning {
         72 => Meaning::BadContent,  // a number cannot be parsed
         117 => Meaning::BadContent, // incorrect data
         128 => Meaning::BadContent, // an array is too large
+        130 => Meaning::BadContent, // an array cannot be parsed
         131 => Meaning::BadContent, // a string is too large
+        135 => Meaning::BadContent, // an array's item of the number 0 in an expression of the table
+        153 => Meaning::BadContent, // a division by zero in an expression of the table
         190 => Meaning::BadContent, // the arrays of a row have different sizes
         321 => Meaning::BadContent, // a value is out of its type's range
         349 => Meaning::BadContent, // a null into a column without NULL
         376 => Meaning::BadContent, // a UUID cannot be parsed
         395 => Meaning::BadContent, // throwIf in a constraint or a default
         407 => Meaning::BadContent, // a decimal overflows
+        427 => Meaning::BadContent, // a text is no regular expression
+        441 => Meaning::BadContent, // an address cannot be parsed
         467 => Meaning::BadContent, // a Bool cannot be parsed
         469 => Meaning::BadContent, // a CHECK constraint is violated
         675 => Meaning::BadContent, // an IPv4 cannot be parsed
@@ -362,7 +396,8 @@ fn of_status(status: u16, text: &str) -> InsertError {
             E::None,
             R::Stop,
             F::TooLarge,
-            "a proxy in front of the server refuses the size; lower `batch.bytes` or raise its limit",
+            "a proxy in front of the server refuses the size; raise its limit (`client_max_body_size` of nginx). A lower `batch.bytes` makes later inserts \
+             smaller, and not those that wait",
         ),
         414 | 431 => (
             E::None,

@@ -378,12 +378,14 @@ impl Table for ClickHouseTable {
             return Err(TableError { remedy: Remedy::Stop, kind: TableFault::Request, message });
         }
         let kill = format!("KILL QUERY WHERE startsWith(query_id, '{prefix}') ASYNC");
-        let settings = read::borrowed(&self.plan.look_settings);
+        // As the newest poll found them: a server that was replaced, or a constraint that came, may not take those of the start.
+        let plan = self.now().plan.clone();
+        let settings = read::borrowed(&plan.look_settings);
         self.client.query(&kill, &settings, &[]).await.map_err(query_error)?;
         let count = "SELECT count(), toString(serverUUID()) FROM system.processes WHERE startsWith(query_id, {prefix:String})";
         let (running, server): (u64, String) =
             self.client.one(count, &settings, &[("prefix", prefix)]).await.map_err(query_error)?;
-        self.is_at_home(&self.plan, sight::identity(&server))?;
+        self.is_at_home(&plan, sight::identity(&server))?;
         Ok(running)
     }
 }

@@ -131,6 +131,7 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
     let mut asked = Asked::default();
     let mut settle_at: Option<BoxFuture<'static, ()>> = None;
     let mut silent_at: Option<BoxFuture<'static, ()>> = None;
+    let mut recorded_beyond = Vec::new();
     loop {
         // With a question open only the doubts go on, so that all questions are asked at once.
         let may_send = |n: u64| asked.first.is_none() || n < doubtful_below && !asked.ordinals.contains(&n);
@@ -148,6 +149,9 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
         let is_ending = context.spool.is_closing() && context.is_reopening();
         if is_ending && attempts.is_empty() {
             return record(context, place, &settled, true).await;
+        }
+        if is_ending && record_beyond(context, place, &settled, &mut recorded_beyond).await? {
+            continue;
         }
         if view.reach.must_record(&settled, context.spool.is_closing()) {
             record(context, place, &settled, false).await?;
@@ -248,7 +252,9 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
             }
             () = until(&mut silent_at) => {
                 silent_at = Some(context.runtime.sleep(SILENT_AFTER));
-                if target.set_answered(false) {
+                let was_answered = target.set_answered(false);
+                let is_recorded = record_beyond(context, place, &settled, &mut recorded_beyond).await?;
+                if was_answered && !is_recorded {
                     record_limit(context, place, &settled).await?;
                 }
             }
@@ -306,6 +312,25 @@ async fn look(context: &Context, place: usize, is_next: impl Fn(u64) -> bool, in
 async fn record(context: &Context, place: usize, settled: &Settled, always: bool) -> Result<(), EngineError> {
     let must = always && !settled.above().is_empty();
     record_if(context, place, settled, |_, _| must).await.map(drop)
+}
+
+/// Records what is settled beyond a hole, if there is anything and it is not what was `recorded`. True if it did.
+///
+/// Neither a crash nor a lane that is opened again waits for an insert that hangs. What was answered beyond it would be in doubt then, and for a view that
+/// came meanwhile, or for a server that has restarted, perhaps only the operator could say whether its rows are there.
+async fn record_beyond(
+    context: &Context,
+    place: usize,
+    settled: &Settled,
+    recorded: &mut Vec<u64>,
+) -> Result<bool, EngineError> {
+    let beyond = settled.above();
+    let is_new = !beyond.is_empty() && beyond != *recorded;
+    *recorded = beyond;
+    if is_new {
+        record(context, place, settled, true).await?;
+    }
+    Ok(is_new)
 }
 
 /// Only the operator can say what became of a frame, so nothing more is sent. Neither what is settled beyond it nor what was never let out, or is sealed

@@ -328,6 +328,42 @@ async fn an_empty_answer_to_a_question_of_one_row_is_an_error_and_never_zero() {
 }
 
 #[tokio::test]
+async fn an_answer_that_was_cut_off_is_worth_asking_again() {
+    for (body, remedy) in [("[\"a", Remedy::Resend), ("[\"a\"", Remedy::Resend), ("<html>", Remedy::Stop)] {
+        let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let (url, _server) = serve(Play::Answer(Box::leak(text.into_boxed_str()))).await;
+        let error = client(&url).one::<(String,)>("SELECT a", &[], &[]).await.unwrap_err();
+        assert!(error.remedy == remedy && error.message.contains("cannot be read"), "{body}: {error}");
+    }
+}
+
+/// Row policies, among others, would not be seen for minutes.
+#[tokio::test]
+async fn what_a_proxy_or_a_login_says_is_no_word_about_the_right_to_ask() {
+    for (answer, is_denied) in [
+        ("HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\nNot Found", false),
+        ("HTTP/1.1 403 Forbidden\r\nContent-Length: 9\r\n\r\nForbidden", false),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>", false),
+        (
+            "HTTP/1.1 403 Forbidden\r\nX-ClickHouse-Exception-Code: 516\r\nContent-Length: 34\r\n\r\nCode: 516. DB::Exception: no login",
+            false,
+        ),
+        (
+            "HTTP/1.1 403 Forbidden\r\nX-ClickHouse-Exception-Code: 497\r\nContent-Length: 35\r\n\r\nCode: 497. DB::Exception: no grants",
+            true,
+        ),
+    ] {
+        let (url, _server) = serve(Play::Answer(answer)).await;
+        let client = client(&url);
+        let first = client.one_if_allowed::<(u64,)>("SELECT 1", &[], &[]).await;
+        assert_eq!(first.is_ok_and(|row| row.is_none()), is_denied, "{answer}");
+        // Nobody answers any more, so that what is known of it shows.
+        let second = client.one_if_allowed::<(u64,)>("SELECT 1", &[], &[]).await;
+        assert_eq!(second.is_ok_and(|row| row.is_none()), is_denied, "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn https_needs_no_provider_of_the_process_and_a_real_ca() {
     let error = insert("https://127.0.0.1:1", 5000, true).await.unwrap_err();
     assert_eq!((error.effect, error.kind), (Effect::None, TableFault::Connection), "{error}");

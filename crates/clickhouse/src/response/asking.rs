@@ -14,7 +14,7 @@
 use dataflow::{Effect, InsertError, Remedy, TableFault};
 
 use super::making::TEMPORARY;
-use super::{Answer, MESSAGE_CHARS_MAX, Meaning, classify_answer, code_in, error, limits, meaning};
+use super::{Answer, MESSAGE_CHARS_MAX, Meaning, classify_answer, code_in, error, limits, meaning_of};
 use crate::types::shorten;
 
 /// Codes of questions that a server of this version, or for this user, never answers.
@@ -42,7 +42,7 @@ pub fn classify_asking(answer: Answer<'_>) -> Result<(), InsertError> {
     let Some(code) = answer.exception_code.filter(|c| *c != 0).or_else(|| code_in(answer.body)) else {
         return classify_answer(answer, false);
     };
-    let (remedy, kind, advice) = match meaning(code) {
+    let (remedy, kind, advice) = match meaning_of(code, answer.body) {
         Meaning::Forbidden => (
             Remedy::Stop,
             TableFault::Access,

@@ -254,3 +254,25 @@ fn rows_of_another_shape_are_errors_that_name_table_and_column() {
     let narrow = rows(0..1).project(&[0]).unwrap();
     assert!(table.encode(&[Selected::all(narrow)], &mut || FrameId(1)).is_err());
 }
+
+/// A server may not take those of the start any more: it was replaced by an older one, or a constraint came.
+#[tokio::test]
+async fn running_inserts_are_ended_with_the_settings_of_the_newest_poll() {
+    use testkit::{Answer, FaultProxy, Rule};
+    let proxy = FaultProxy::start("http://127.0.0.1:1").unwrap();
+    let none = "[0,\"00000000-0000-0000-0000-000000000000\"]\n";
+    for (part, answer) in [("KILL QUERY", ""), ("system.processes", none)] {
+        let answer = Answer::new(200, answer).header("X-ClickHouse-Query-Id", "x");
+        proxy.add(Rule::always(testkit::Fault::Answer(answer)).query(part).target("extremes=0"));
+    }
+    let config = TableConfig::new("d", "t");
+    let plan = |value: &str| {
+        let columns = [("n", "Int32", ""), ("_forebay", "UUID", "")];
+        let plan = checks::judge(&facts_of_columns(&columns), &config).unwrap();
+        Plan { look_settings: vec![("extremes", value.to_owned())], ..plan }
+    };
+    let client = Client::new(ServerConfig::new(proxy.url()), RealTime::shared()).unwrap();
+    let table = ClickHouseTable::with_plan(client, config.clone(), plan("1"));
+    *table.now.lock().unwrap() = Arc::new(Now::new(Arc::new(plan("0"))));
+    assert_eq!(table.end_attempts("forebay-1").await.unwrap(), 0);
+}

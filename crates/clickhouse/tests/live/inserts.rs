@@ -130,6 +130,31 @@ async fn refusals_say_what_they_did_and_what_to_do() {
     assert!(table.see().await.unwrap_err().message.contains("does not exist"));
 }
 
+/// One such row may not hold up all others: it becomes a dead letter as one does that a constraint refuses.
+#[tokio::test]
+async fn a_row_that_an_expression_of_the_table_has_no_value_for_is_refused() {
+    let server = server_or_skip!();
+    for (name, column, code) in [
+        ("computed", "share Int32 MATERIALIZED intDiv(100, n)", 153),
+        ("filled", "share Int32 DEFAULT intDiv(100, n)", 153),
+        ("checked", "CONSTRAINT share CHECK intDiv(100, n) > 0", 153),
+        ("empty", "number Int64 MATERIALIZED toInt64(s)", 32),
+    ] {
+        let columns = format!("n Int32, s String, _forebay UUID, {column}");
+        server
+            .query(&format!("CREATE TABLE {name} ({columns}) ENGINE = MergeTree ORDER BY n {WINDOW}"))
+            .unwrap();
+        let columns = Some(vec!["n".into(), "s".into()]);
+        let config = TableConfig { columns, ..TableConfig::new("default", name) };
+        let table = open_with(&server, config).await.unwrap_or_else(|faults| panic!("{faults:?}"));
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["7", ""]));
+        let frame = &frames(&table, &[batch(vec![("n", ints([1, 0])), ("s", texts)])])[0];
+        let error = send(&table, "a", &frame.body).await.unwrap_err();
+        assert_eq!((error.code, error.effect, error.remedy), (code, Effect::None, Remedy::Divert), "{error}");
+        assert_eq!(server.query(&format!("SELECT count() FROM {name}")).unwrap(), "0\n", "{name}");
+    }
+}
+
 #[tokio::test]
 async fn a_shut_gate_leaves_no_rows() {
     let server = server_or_skip!();

@@ -195,6 +195,40 @@ fn what_a_run_has_read_and_settled_counts_on_when_its_lane_is_opened_again() {
     });
 }
 
+/// A proxy holds one answer back; all others were positive.
+#[test]
+fn what_is_settled_beyond_an_insert_that_hangs_is_no_doubt_when_the_lane_is_opened_again() {
+    run(async {
+        let mut bench = bench(AB.to_vec());
+        (bench.settings.in_flight_max, bench.settings.window_frames_max) = (16, 64);
+        let world = || bench.table.world.lock().expect("no panic");
+        world().insert_time = Duration::from_secs(3_600);
+        bench.push(0..10);
+        let (_stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        let all_hang = || {
+            let told = bench.status.snapshot();
+            let sealed = told.tables.get("d.t").map(|table| table.frames_sealed);
+            told.sealed.records.read == 10 && sealed == Some(world().begun)
+        };
+        wait_until(all_hang).await;
+        world().insert_time = Duration::ZERO;
+        bench.push(10..20);
+        wait_until(|| world().ids().len() == 10).await;
+        world().views = 1;
+        let outcome = running.await.expect("no panic").expect("it ends in order");
+        assert_eq!(outcome, Outcome::Reopen { claimed: true, added: BTreeMap::new() });
+        let lane = bench.lane().await;
+        let settled = lane.tables[0].pending.iter().flatten().filter(|piece| piece.settled);
+        assert_eq!(settled.map(|piece| piece.frame.rows).sum::<u64>(), 10, "{:?}", lane.tables[0]);
+        bench.table = bench.table.open_again(&[]);
+        assert_eq!(bench.drain().await.expect("drains"), Outcome::Complete);
+        bench.assert_holds(0..20);
+        let last = bench.status.snapshot();
+        assert_eq!((last.tables["d.t"].rows_sealed, last.tables["d.t"].rows_settled), (20, 20));
+    });
+}
+
 #[test]
 fn a_view_that_is_added_while_running_opens_the_lane_again_and_stops_nothing() {
     run(async {

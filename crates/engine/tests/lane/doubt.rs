@@ -11,8 +11,8 @@ use futures::future::BoxFuture;
 use protocol::doubt::{StopReason, Verdict};
 use tokio::sync::watch;
 
-use crate::run;
 use crate::support::{Bench, Fault, LONG, Process};
+use crate::{run, wait_until};
 
 fn request(frames: &[&str], verdict: Verdict) -> Request {
     Request {
@@ -397,6 +397,48 @@ fn what_is_settled_while_an_insert_hangs_is_not_asked_about_again() {
             asked[..3].iter().map(|(name, _)| of(name)).collect::<Vec<_>>(),
             [Some(false), Some(true), Some(false)]
         );
+    });
+}
+
+/// A proxy holds one answer back, and all others were positive.
+#[test]
+fn what_is_settled_beyond_an_insert_that_hangs_is_not_asked_about_after_a_crash() {
+    run(async {
+        let mut bench = Bench::new();
+        (bench.settings.in_flight_max, bench.settings.window_frames_max) = (16, 64);
+        let world = || bench.table.world.lock().expect("no panic");
+        world().insert_time = Duration::from_secs(3_600);
+        bench.push(0..10);
+        let running = Process::start(bench.pipeline(false));
+        wait_until(|| {
+            let told = bench.status.snapshot();
+            let sealed = told.tables.get("d.t").map(|table| table.frames_sealed);
+            told.sealed.records.read == 10 && sealed == Some(world().begun)
+        })
+        .await;
+        let hang = world().begun;
+        world().insert_time = Duration::ZERO;
+        bench.push(10..20);
+        let is_recorded = async || {
+            let lane = bench.lane().await;
+            let settled = lane.tables[0].pending.iter().flatten().filter(|piece| piece.settled);
+            settled.map(|piece| piece.frame.rows).sum::<u64>() == 10
+        };
+        let recorded = async {
+            while !is_recorded().await {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(LONG, recorded).await.expect("it is recorded though nothing is answered");
+        running.kill().await;
+        {
+            let mut world = world();
+            world.cannot_tell = true;
+            world.restart();
+        }
+        let stopped = bench.drain().await;
+        assert!(matches!(stopped, Err(EngineError::Doubt { .. })), "{stopped:?}");
+        assert_eq!(open(&bench).await.len() as u64, hang, "of the others each was answered");
     });
 }
 

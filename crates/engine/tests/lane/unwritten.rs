@@ -275,3 +275,37 @@ fn another_pipeline_file_is_refused_while_inserts_must_be_made_again_by_the_old_
         bench.assert_holds(0..150);
     });
 }
+
+/// An insert hangs, and those behind it are in the table: nobody reads their segments, which were never written.
+#[test]
+fn another_pipeline_file_is_taken_though_settled_inserts_are_not_in_the_store() {
+    run(async {
+        let mut bench = Bench::new();
+        (bench.settings.in_flight_max, bench.settings.window_frames_max) = (16, 64);
+        let world = || bench.table.world.lock().expect("no panic");
+        world().insert_time = Duration::from_secs(3_600);
+        bench.push(0..10);
+        let dies = Process::start(plain(&bench, false));
+        wait_until(|| {
+            let told = bench.status.snapshot();
+            let sealed = told.tables.get("d.t").map(|table| table.frames_sealed);
+            told.sealed.records.read == 10 && sealed == Some(world().begun)
+        })
+        .await;
+        let hang = world().begun as usize;
+        world().insert_time = Duration::ZERO;
+        bench.push(10..20);
+        let is_settled = |pieces: &[Piece]| {
+            let settled = pieces.iter().filter(|piece| piece.settled);
+            settled.map(|piece| piece.frame.rows).sum::<u64>() == 10
+        };
+        while !is_settled(&pending(&bench).await) || segments(&bench).await < hang {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        dies.kill().await;
+        let filter = Part { kind: "step".into(), name: "filter".into(), text: "id > 50".into() };
+        let changed = Pipeline { parts: vec![filter], ..plain(&bench, true) };
+        assert_eq!(until_it_ends(changed).await.expect("drains"), Outcome::Complete);
+        bench.assert_holds(0..20);
+    });
+}

@@ -120,6 +120,8 @@ pub struct World {
     pub changed: bool,
     /// Looks at the rows of a frame.
     pub probes: u64,
+    /// Inserts that were begun.
+    pub begun: u64,
     /// Inserts that were tried.
     pub attempts: u64,
     /// The server restarts after the next fault.

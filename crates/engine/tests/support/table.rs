@@ -115,7 +115,11 @@ impl Table for TokenTable {
     }
 
     async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError> {
-        let insert_time = self.world.lock().expect("no panic").insert_time;
+        let insert_time = {
+            let mut world = self.world.lock().expect("no panic");
+            world.begun += 1;
+            world.insert_time
+        };
         self.runtime.sleep(Duration::from_millis(2) + insert_time).await;
         {
             let mut world = self.world.lock().expect("no panic");

@@ -32,6 +32,10 @@ fn a_question_that_is_not_answerable_is_no_matter_of_rows() {
     for code in [6, 46, 53, 620] {
         assert_eq!(asked(code, "x"), (Remedy::Stop, TableFault::Request), "{code}");
     }
+    // A row policy may ask for the number of an empty text; a request that was cut off ends with the same code.
+    let empty = "Attempt to read after eof: Cannot parse Int64 from String, because value is too short";
+    assert_eq!(asked(32, empty), (Remedy::Stop, TableFault::Request));
+    assert_eq!(asked(32, "Attempt to read after eof"), (Remedy::Resend, TableFault::Damaged));
     assert_eq!(asked(497, "x"), (Remedy::Stop, TableFault::Access));
     assert_eq!(asked(60, "x"), (Remedy::Stop, TableFault::TableMissing));
 }
