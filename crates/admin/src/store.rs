@@ -44,6 +44,18 @@ pub enum Where {
     Url(String),
 }
 
+/// Nothing is at the address that was named.
+#[derive(Debug)]
+pub struct NoStore;
+
+impl std::fmt::Display for NoStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("there is no store at this address; give it as pipeline files do")
+    }
+}
+
+impl std::error::Error for NoStore {}
+
 /// Reads every lane of the store, or those of one pipeline, and verifies them. `told` hears of each lane, and of the bytes read and to read.
 ///
 /// # Errors
@@ -61,7 +73,7 @@ pub async fn look(
         match pipeline {
             // A pipeline that has not run yet has no store yet.
             Some(_) => return Ok(Vec::new()),
-            None => bail!("there is no store at this address"),
+            None => bail!(NoStore),
         }
     };
     let mut reports = Vec::new();

@@ -14,7 +14,7 @@ use pipeline::config::model::{LogFormat, LogLevel};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::console::Mistake;
+use crate::console::{self, Mistake};
 
 /// The crates whose lines a plain level is for. Others (Kafka's client, HTTP) speak up from `warn` on.
 const OURS: [&str; 12] = [
@@ -68,6 +68,14 @@ pub fn start(options: &LogOptions, level: LogLevel, format: LogFormat) -> anyhow
             .try_init(),
     };
     started.map_err(|error| anyhow!("logging cannot be started: {error}"))
+}
+
+/// Says on standard error why a run did not begin or has ended, where the log does not: it may be turned off, or be for other crates alone. Whoever meets
+/// the exit code must find the reason.
+pub fn refuse_unless_logged(why: impl std::fmt::Display) {
+    if !tracing::enabled!(target: "forebay::commands", tracing::Level::ERROR) {
+        console::refuse(why);
+    }
 }
 
 /// Lines that could not be written since the last one that could.

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use protocol::Record;
+use protocol::record::{Body, Claim};
+
 fn forebay(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
     // What the caller's environment says about logs and colour must not decide a test.
@@ -196,6 +199,52 @@ fn why_nothing_was_done_is_said_though_nothing_is_logged() {
         let output = forebay(arguments).env("FOREBAY_LOG", "off").output().expect("it starts");
         assert_eq!(code(&output), 2, "{arguments:?}: {}", err(&output));
         assert!(err(&output).starts_with("forebay: "), "{arguments:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn why_a_run_or_a_gateway_did_not_begin_is_said_though_nothing_is_logged() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("it is bound").to_string();
+    let store = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-unlogged-store", std::process::id()));
+    let beside = format!("store: {}\nhttp: {{ listen: none }}\n", store.display());
+    let run_file = format!(
+        "pipeline: unlogged\nlisten: {{ address: \"{address}\" }}\nsource: {{ listen: {{}} }}\nsink:\n  clickhouse: {{ url: \
+         \"http://127.0.0.1:1\", table: events }}\n{beside}"
+    );
+    let gateway_file = format!("gateway: unlogged\nlisten: '{address}'\nstreams:\n  orders: {{}}\n{beside}");
+    for (command, text) in [("run", run_file), ("gateway", gateway_file)] {
+        let path = file(&format!("unlogged-{command}.yaml"), &text);
+        let arguments = [command, path.to_str().expect("UTF-8")];
+        for (level, lines) in [("off", 1), ("engine=debug", 1), ("error", 0)] {
+            let output = forebay(&arguments).env("FOREBAY_LOG", level).output().expect("it starts");
+            let said = err(&output);
+            assert_eq!(code(&output), 1, "{command} {level}: {said}");
+            assert!(said.contains(&address), "{command} {level}: {said}");
+            let beside_the_log = said.lines().filter(|line| line.starts_with("forebay: ")).count();
+            assert_eq!(beside_the_log, lines, "{command} {level}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_store_that_is_not_there_is_a_mistake_and_an_empty_one_is_not() {
+    let (path, _) = without_server("unmade", "");
+    let path = path.to_str().expect("UTF-8");
+    let empty = beside("listed").join("empty");
+    std::fs::create_dir_all(&empty).expect("the test's folder can be written");
+    for command in [&["list"][..], &["store", "check"]] {
+        let of = |arguments: &[&str]| run(&[command, arguments].concat());
+        for absent in ["file:///no-such-folder/store", "no-such-folder/store"] {
+            let output = of(&["--store", absent]);
+            assert_eq!(code(&output), 2, "{command:?}: {}{}", out(&output), err(&output));
+            assert!(err(&output).contains("there is no store at"), "{command:?}: {}", err(&output));
+        }
+        let output = of(&["--store", &format!("file://{}", empty.display())]);
+        assert_eq!(code(&output), 0, "{command:?}: {}", err(&output));
+        // A pipeline that has not run yet has none.
+        let output = of(&[path]);
+        assert_eq!(code(&output), 0, "{command:?}: {}", err(&output));
     }
 }
 
@@ -496,6 +545,7 @@ fn commands_that_meet_a_damaged_journal_end_as_a_run_does() {
         &["forget", file, "--stream", "s", "--yes"][..],
         &["reset", file, "--to", "earliest"],
         &["rename", file, "other"],
+        &["answer", file, "--all", "--absent"],
     ] {
         let said = forebay(command).env("FOREBAY_TEST_PASSWORD", "x").output().expect("the program starts");
         assert_eq!(code(&said), 4, "{command:?}: {}{}", out(&said), err(&said));
@@ -505,6 +555,24 @@ fn commands_that_meet_a_damaged_journal_end_as_a_run_does() {
         forebay(&["list", file]).env("FOREBAY_TEST_PASSWORD", "x").output().expect("the program starts");
     assert!(out(&listed).starts_with("events: its journal cannot be read: "), "{}", out(&listed));
     assert!(!out(&listed).contains("null"), "{}", out(&listed));
+    std::fs::remove_dir_all(&folder).expect("the test's own folder");
+}
+
+#[test]
+fn a_pipeline_that_has_the_new_name_already_says_so_in_json_too() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-named", std::process::id()));
+    let journal = folder.join("events/lane-0/journal");
+    std::fs::create_dir_all(&journal).expect("the test's folder can be written");
+    let body = Some(Body::Claim(Claim { owner: "test".into(), ..Claim::default() }));
+    let record = Record { seq: 0, epoch: 1, nonce: vec![1; 16], written_at_ms: 0, body };
+    std::fs::write(journal.join(format!("{:020}", 0)), record.to_bytes()).expect("as above");
+    let text = format!("{GOOD}store: file://{}\nhttp: {{ listen: none }}\n", folder.display());
+    let file = file("named.yaml", &text);
+    let command = ["rename", file.to_str().expect("UTF-8"), "events", "--json"];
+    let said = forebay(&command).env("FOREBAY_TEST_PASSWORD", "x").output().expect("the program starts");
+    assert_eq!(code(&said), 0, "{}", err(&said));
+    let value: serde_json::Value = serde_json::from_str(&out(&said)).expect("JSON");
+    assert_eq!((&value["to"], &value["done"]), (&"events".into(), &true.into()), "{value:#}");
     std::fs::remove_dir_all(&folder).expect("the test's own folder");
 }
 
@@ -775,6 +843,9 @@ http: { listen: none }
         assert_eq!(code(&missing), 2, "{command}: {}", err(&missing));
     }
     assert_eq!(code(&run(&["explain", good])), 0);
+    let nowhere = run(&["try", good]);
+    assert_eq!((code(&nowhere), out(&nowhere)), (2, String::new()), "{}", err(&nowhere));
+    assert!(err(&nowhere).contains("file `none.jsonl` does not exist"), "{}", err(&nowhere));
     for arguments in [["--records", "no-such-records"], ["--input", "nope"]] {
         let refused = run(&[&["try", good], &arguments[..]].concat());
         assert_eq!(code(&refused), 2, "{}", err(&refused));

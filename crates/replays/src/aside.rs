@@ -2,8 +2,8 @@
 //!
 //! Owns what stands in for the pipeline's own source while the replay log alone is drained. Does not own the log's partition ([`crate::source`]).
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use dataflow::{
@@ -11,16 +11,28 @@ use dataflow::{
 };
 
 /// Replaces a source that must not be read: to drain the replay log alone takes no broker. Its partitions count
-/// as read to their ends, wherever they stand. Only the record of a row that the server refuses is asked of the source.
+/// as read to their ends, wherever they stand. Only the record of a row that the server refuses is asked of the source, and those of an insert that was sealed
+/// and not written, which is made again of them.
 pub struct Aside {
     source: Arc<dyn Source>,
-    asked: Mutex<Vec<Partition>>,
+    /// Where the lane reads each partition on.
+    asked: Mutex<BTreeMap<Partition, Position>>,
 }
 
 impl Aside {
     /// Replaces `source`.
     pub fn new(source: Arc<dyn Source>) -> Self {
         Self { source, asked: Mutex::default() }
+    }
+
+    fn asked(&self) -> MutexGuard<'_, BTreeMap<Partition, Position>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this is read for an insert and not for the lane: one partition alone, from before the place where the lane reads it on.
+    fn is_of_an_insert(&self, from: &[ReadFrom]) -> bool {
+        let [from] = from else { return false };
+        self.asked().get(&from.partition).is_some_and(|lane| from.next < *lane)
     }
 }
 
@@ -42,13 +54,14 @@ impl Source for Aside {
     }
 
     async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(asked.iter().map(|partition| (partition.clone(), 0)).collect())
+        Ok(self.asked().keys().map(|partition| (partition.clone(), 0)).collect())
     }
 
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
-        let asked = from.iter().map(|from| from.partition.clone()).collect();
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+        if self.is_of_an_insert(&from) {
+            return self.source.read(from).await;
+        }
+        self.asked().extend(from.iter().map(|from| (from.partition.clone(), from.next)));
         let read = from.iter().map(|from| from.partition.clone()).collect();
         Ok(Box::new(Silence { read, untold: from, removed: Vec::new() }))
     }

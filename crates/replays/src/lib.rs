@@ -204,6 +204,19 @@ impl Log {
         Ok(true)
     }
 
+    /// Removes an object of this writer's that was put behind a reset, where it is none of the pipeline that has the name now. If another one stands behind it
+    /// already, it stays: no lane would read beyond the gap.
+    ///
+    /// # Errors
+    /// When the store fails or what stands there is damaged.
+    pub async fn take_back(&self, replay: &Replay) -> Result<(), LogError> {
+        let is_own = self.at(replay.first).await?.is_some_and(|found| found.nonce == replay.nonce);
+        if is_own && self.begins().await?.last() == Some(&replay.first) {
+            self.store.delete(&self.key("replays", replay.first)).await?;
+        }
+        Ok(())
+    }
+
     /// Whether the place at `position` was retired before the object there was put. Retirement leaves a snapshot that goes beyond
     /// what it deletes, and the newest object. (Both hold as well for an object that was read and snapshotted since it was put, behind
     /// which another one stands: then its letters are known as taken, as a caller finds that reads the log again.)

@@ -89,7 +89,12 @@ impl Log {
             {
                 continue;
             }
-            for older in self.numbers("purged").await?.into_iter().filter(|older| *older < number) {
+            let numbers = self.numbers("purged").await?;
+            // Its number was free because newer purges have deleted it since: theirs do not hold these letters.
+            if numbers.last().is_some_and(|newest| *newest > number) {
+                continue;
+            }
+            for older in numbers.into_iter().filter(|older| *older < number) {
                 self.store.delete(&self.key("purged", older)).await?;
             }
             return Ok(());
@@ -116,11 +121,84 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
-    use store::MemoryStore;
+    use async_trait::async_trait;
+    use bytes::Bytes;
+    use store::{Entry, Key, MemoryStore, Prefix, Store, StoreError};
 
     use super::*;
+
+    /// One letter at this position.
+    fn one(position: u64) -> Purged {
+        let mut purged = Purged::default();
+        purged.add(&Letter::at("e", 0, position), "malformed");
+        purged
+    }
+
+    /// The store of a purge that sleeps in front of its first put, through two others.
+    #[derive(Debug)]
+    struct Sleeper {
+        store: Arc<MemoryStore>,
+        has_slept: AtomicBool,
+    }
+
+    #[async_trait]
+    impl Store for Sleeper {
+        async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
+            if !self.has_slept.swap(true, Ordering::Relaxed) {
+                let others = Log::new(self.store.clone(), "p/lane-0");
+                for position in [20, 30] {
+                    others.remember_purged(&one(position)).await.expect("puts");
+                }
+            }
+            self.store.put_if_absent(key, body).await
+        }
+
+        async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
+            self.store.get(key, bytes_max).await
+        }
+
+        async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
+            self.store.get_range(key, range).await
+        }
+
+        async fn list(
+            &self,
+            prefix: &Prefix,
+            after: Option<&Key>,
+            limit: usize,
+        ) -> Result<Vec<Entry>, StoreError> {
+            self.store.list(prefix, after, limit).await
+        }
+
+        async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+            self.store.delete(key).await
+        }
+
+        async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
+            self.store.harden(prefix).await
+        }
+
+        fn describe(&self) -> String {
+            self.store.describe()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_purge_that_slept_through_two_others_is_not_forgotten() {
+        let store = Arc::new(MemoryStore::new(1 << 20));
+        let log = Log::new(store.clone(), "p/lane-0");
+        log.remember_purged(&one(10)).await.expect("puts");
+        let sleeper = Arc::new(Sleeper { store, has_slept: AtomicBool::new(false) });
+        Log::new(sleeper, "p/lane-0").remember_purged(&one(40)).await.expect("puts");
+        let all = log.purged().await.expect("reads").turned_down;
+        let is_known = |position: u64| all.holds(&Letter::at("e", 0, position));
+        assert!([10, 20, 30, 40].into_iter().all(is_known), "{all:?}");
+        assert_eq!(log.numbers("purged").await.expect("lists"), [4], "older ones went");
+    }
 
     #[tokio::test]
     async fn purges_add_up_and_one_object_holds_them_all() {

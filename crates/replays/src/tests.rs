@@ -65,6 +65,21 @@ async fn of_two_writers_at_one_place_one_wins() {
 }
 
 #[tokio::test]
+async fn a_writer_takes_back_its_own_object_alone() {
+    let log = log();
+    assert!(log.append(&replay(4, [7, 9], 1)).await.expect("there is room"));
+    log.take_back(&replay(4, [7, 9], 2)).await.expect("an answer");
+    assert_eq!(log.begins().await.expect("names"), [4], "another writer's");
+    assert!(log.append(&replay(6, [8], 2)).await.expect("there is room"));
+    log.take_back(&replay(4, [7, 9], 1)).await.expect("an answer");
+    assert_eq!(log.begins().await.expect("names"), [4, 6], "it would leave a gap");
+    log.take_back(&replay(6, [8], 2)).await.expect("an answer");
+    log.take_back(&replay(4, [7, 9], 1)).await.expect("an answer");
+    assert_eq!(log.begins().await.expect("names"), [0; 0]);
+    log.take_back(&replay(4, [7, 9], 1)).await.expect("it is gone already");
+}
+
+#[tokio::test]
 async fn a_damaged_object_is_named() {
     let store = Arc::new(MemoryStore::default());
     let key = Key::new("p/lane-0/replays/00000000000000000000").expect("a key");

@@ -28,7 +28,8 @@ The answer is written to the pipeline's journal, and the next `forebay run` cont
 writes the others need not be stopped: it takes the answer up by itself within seconds.
 
 Exit codes: 0; 2 if there is no such question, or for an error in the file; 3 if another process has taken over the pipeline since the \
-question; 1 if it is too early for --absent, or the journal cannot be written: give the same answer again.")]
+question; 1 if it is too early for --absent, or the journal cannot be written: give the same answer again; 4 if the journal is damaged or the \
+pipeline has another name.")]
 #[command(group(clap::ArgGroup::new("which").required(true).args(["frame", "all"])))]
 #[command(group(clap::ArgGroup::new("verdict").required(true).args(["present", "absent"])))]
 pub struct Answer {
@@ -78,7 +79,7 @@ impl Answer {
                 )?;
                 print(&text)
             }
-            Err(error) => refuse(error),
+            Err(error) => Ok(refuse(&error)),
         }
     }
 
@@ -102,14 +103,13 @@ impl Answer {
 }
 
 /// Says why an answer was not taken.
-fn refuse(error: AnswerError) -> anyhow::Result<Exit> {
-    let exit = match &error {
+fn refuse(error: &AnswerError) -> Exit {
+    console::refuse(error);
+    match error {
         AnswerError::NotOpen { .. } => Exit::Fault,
         // The same line is right a little later.
         AnswerError::TooEarly { .. } => Exit::Failed,
         AnswerError::Claimed => Exit::Fenced,
-        AnswerError::Engine(_) => return Err(error.into()),
-    };
-    console::refuse(error);
-    Ok(exit)
+        AnswerError::Engine(error) => super::run::exit_of(error),
+    }
 }

@@ -105,6 +105,7 @@ async fn run(file: File) -> anyhow::Result<Exit> {
         Err(error) => match error.downcast_ref::<store::StoreError>() {
             Some(refused) => {
                 tracing::error!("{error:#}");
+                logging::refuse_unless_logged(format_args!("{error:#}"));
                 return Ok(super::run::exit_of_store(refused));
             }
             None => return Err(error),
@@ -160,6 +161,7 @@ async fn run(file: File) -> anyhow::Result<Exit> {
 /// Logs why a gateway did not start, or ended, and says what that means for whoever started it.
 fn refused(error: &GatewayError) -> Exit {
     tracing::error!("{error}");
+    logging::refuse_unless_logged(error);
     match error {
         GatewayError::Secret(_) => Exit::Fault,
         GatewayError::Listen { .. } => Exit::Failed,

@@ -27,7 +27,7 @@ use protocol::Lane;
 use serde_json::{Value, json};
 
 use super::rewind;
-use crate::console::{self, Exit, PipelineFile, print};
+use crate::console::{self, Exit, Mistake, PipelineFile, print};
 use crate::progress::counted;
 
 /// How long the dead letters are counted: a server that is away is no reason not to go on.
@@ -40,7 +40,9 @@ Examples:
   forebay list user-events.yaml                    # all pipelines in the store of this one
   forebay list --store file:///var/lib/forebay --json
 
-Only reads the journals; running pipelines are not affected.")]
+Only reads the journals; running pipelines are not affected.
+
+Exit codes: 0; 2 for an error in the command line or the file, or if there is no store at the address; 1 if the store cannot be read.")]
 pub struct List {
     /// A pipeline file whose store to list; `-` for standard input.
     #[arg(value_name = "FILE", required_unless_present = "store")]
@@ -87,7 +89,8 @@ second time, unless `dedup` still knows their keys. If it is later, the records 
 
 Without --to, the table keeps its rows: empty it first, or every row will be there twice. If it is not empty, the next `forebay run` asks.
 
-Exit codes: 0 if the pipeline was reset; 4 without --yes; 3 if a process runs the pipeline; 2 for an error in the file.
+Exit codes: 0 if the pipeline was reset; 4 without --yes; 3 if a process runs the pipeline; 2 for an error in the file; 1 if the store or, with --to, the \
+source does not answer.
 
 ", running_means!()))]
 pub struct Reset {
@@ -137,7 +140,14 @@ impl List {
                 (None, None) => bail!("neither a pipeline file nor a store is named"),
             };
             match store.map_err(|error| anyhow!("the store cannot be opened: {error}"))? {
-                None => Ok(Vec::new()),
+                // A pipeline that has not run yet has no store yet.
+                None if pipeline.is_some() => Ok(Vec::new()),
+                None => {
+                    let url = self.store.as_deref().unwrap_or_default();
+                    Err(Mistake::of(anyhow!(
+                        "there is no store at `{url}`; give the address as pipeline files do"
+                    )))
+                }
                 Some(store) => pipelines::listed(&*store).await,
             }
         })?;

@@ -74,8 +74,9 @@ impl Rename {
         let plan = match engine::rename::plan(&*store, from, to, wiring::LANE).await {
             Ok(plan) => plan,
             Err(RenameError::Taken { .. }) if from == to => {
-                print(&format!("pipeline `{to}` has this name already\n"))?;
-                return Ok(Exit::Done);
+                let value = json!({ "from": from, "to": to, "done": true, "in_flight_inserts": null });
+                let words = format!("pipeline `{to}` has this name already\n");
+                return print(&if self.json { format!("{value:#}\n") } else { words });
             }
             Err(error) => return refuse(error),
         };

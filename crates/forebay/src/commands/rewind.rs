@@ -14,7 +14,7 @@ use std::time::Duration;
 use admin::rewind::{Chosen, To, left_out, targets};
 use admin::running;
 use clap::Args;
-use dataflow::Runtime;
+use dataflow::{Runtime, SourceError, SourceFault};
 use engine::rewind::{Request, RewindError};
 use engine::{Status, TokioRuntime, change};
 use pipeline::config::model::Pipeline;
@@ -110,7 +110,7 @@ impl Options {
             Ok(targets) => targets,
             Err(error) => {
                 console::refuse(format_args!("{error:#}; nothing was moved"));
-                return Ok(Exit::Fault);
+                return Ok(exit_of_asking(&error));
             }
         };
         let left_out = left_out(pipeline, &lane, &self.chosen());
@@ -319,6 +319,14 @@ fn tell(
     Ok(exit)
 }
 
+/// What it means that nobody could say where the words lead: they are a mistake, or the source does not answer at the moment.
+fn exit_of_asking(error: &anyhow::Error) -> Exit {
+    match error.downcast_ref::<SourceError>().map(|error| error.fault) {
+        Some(SourceFault::Away | SourceFault::Lookup | SourceFault::Store) => Exit::Failed,
+        Some(SourceFault::Refused | SourceFault::Config) | None => Exit::Fault,
+    }
+}
+
 /// Says why nothing was moved.
 fn refuse(error: &RewindError) -> anyhow::Result<Exit> {
     let exit = match error {
@@ -330,3 +338,6 @@ fn refuse(error: &RewindError) -> anyhow::Result<Exit> {
     console::refuse(error);
     Ok(exit)
 }
+
+#[cfg(test)]
+mod tests;

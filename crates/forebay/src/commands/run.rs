@@ -114,7 +114,7 @@ impl Run {
         let listening = match Listening::open(&pipeline, &runtime, stopping.clone()).await {
             Ok(listening) => listening,
             Err(error) => {
-                tracing::error!(pipeline = %pipeline.pipeline, "{error}");
+                told(&pipeline, &error.to_string());
                 return Ok(exit_of_wiring(&error));
             }
         };
@@ -272,7 +272,7 @@ pub(super) async fn lane(
             Err(error) => {
                 let said = places.map_or_else(|| error.to_string(), |places| places.of(&error));
                 // A fault a line: a line break within one would be escaped.
-                said.lines().for_each(|fault| tracing::error!(pipeline = %pipeline.pipeline, "{fault}"));
+                said.lines().for_each(|fault| told(pipeline, fault));
                 return exit_of_wiring(&error);
             }
         };
@@ -296,7 +296,7 @@ pub(super) async fn lane(
     match result {
         Ok(outcome) => exit_of_outcome(pipeline, outcome, &status.snapshot(), reads),
         Err(error) => {
-            tracing::error!(pipeline = %pipeline.pipeline, "{error}");
+            told(pipeline, &error.to_string());
             exit_of(&error)
         }
     }
@@ -317,9 +317,18 @@ fn exit_of_outcome(pipeline: &Pipeline, outcome: Outcome, last: &Snapshot, reads
         Reads::Replays => None,
     };
     let Some(failure) = failure else { return Exit::Done };
-    tracing::error!(pipeline = %pipeline.pipeline, "{failure}; they are in `{database}.{table}` with the reasons, and starting again \
-        does not read them again: fix the cause, then `forebay dead-letters replay FILE`");
+    let why = format!(
+        "{failure}; they are in `{database}.{table}` with the reasons, and starting again does not read them again: fix the cause, then \
+         `forebay dead-letters replay FILE`"
+    );
+    told(pipeline, &why);
     Exit::DeadLetters
+}
+
+/// Says why a run did not begin, or has not ended well.
+fn told(pipeline: &Pipeline, why: &str) {
+    tracing::error!(pipeline = %pipeline.pipeline, "{why}");
+    logging::refuse_unless_logged(why);
 }
 
 /// What the end of a lane means for whoever started the process.

@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use admin::fields;
-use admin::store::{Where, look};
+use admin::store::{NoStore, Where, look};
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use engine::inspect::Report;
@@ -16,7 +16,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use protocol::retire::Standing;
 use serde_json::{Value, json};
 
-use crate::console::{Exit, print};
+use crate::console::{Exit, Mistake, print};
 
 /// Examines stores.
 #[derive(Debug, Args)]
@@ -45,7 +45,8 @@ Checks every journal record (checksum, number, and whether it may follow the pre
 decodes to the sealed number of rows), and all state. Lists what is damaged or missing, what that means and what to do, and objects \
 that nothing refers to. The pipeline may be running.
 
-Exit codes: 0 if everything is sound; 4 if something is damaged or missing; 2 for an error in the file; 1 if the store cannot be read.")]
+Exit codes: 0 if everything is sound; 4 if something is damaged or missing; 2 for an error in the file, or if there is no store at the \
+address; 1 if the store cannot be read.")]
 struct Check {
     /// The pipeline file; `-` for standard input.
     #[arg(value_name = "FILE", required_unless_present = "store")]
@@ -86,7 +87,11 @@ impl Store {
             let reports = look(place, pipeline.as_deref(), &told).await;
             bar.finish_and_clear();
             reports
-        })?;
+        });
+        let reports = match reports {
+            Err(error) if error.is::<NoStore>() => return Err(Mistake::of(error)),
+            reports => reports?,
+        };
         let is_sound = reports.iter().all(Report::is_sound);
         let text = match check.json {
             true => format!(

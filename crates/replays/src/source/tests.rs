@@ -215,6 +215,32 @@ async fn what_stands_aside_counts_as_read_wherever_it_stands() {
     );
 }
 
+#[tokio::test]
+async fn an_insert_that_was_not_written_is_made_again_of_a_source_that_stands_aside() {
+    let inner = MemorySource::new([("events", 1)]);
+    let start = inner.partitions().await.expect("partitions").pop().expect("one of them");
+    inner.handle().push(&start.partition, 1, "x");
+    let aside = Aside::new(Arc::new(inner));
+    let is_silent = |told: &Event| matches!(told, Event::CaughtUp { next: 1, .. });
+    // The lane reads on behind it; then an insert of the replay log is made again, and then one of the source.
+    let mut lane = aside.read(vec![from(&start, 1)]).await.expect("a reader");
+    assert!(is_silent(&lane.next().await.expect("an event")));
+    drop(aside.read(Vec::new()).await.expect("a reader"));
+    let mut insert = aside.read(vec![from(&start, 0)]).await.expect("a reader");
+    let record = async {
+        loop {
+            if let Event::Block(block) = insert.next().await.expect("no fault") {
+                return block;
+            }
+        }
+    };
+    let block = tokio::time::timeout(Duration::from_secs(300), record).await.expect("it is read");
+    assert_eq!(block.payloads.get(0), b"x");
+    assert_eq!(aside.ends().await.expect("ends"), [(start.partition.clone(), 0)]);
+    let mut lane = aside.read(vec![from(&start, 1)]).await.expect("a reader");
+    assert!(is_silent(&lane.next().await.expect("an event")), "nothing new is read");
+}
+
 #[test]
 fn a_record_names_its_input_in_a_header_that_no_sender_can_forge() {
     let named = |input: &str, headers: &[(&str, &[u8])]| {

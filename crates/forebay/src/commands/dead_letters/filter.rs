@@ -11,6 +11,8 @@ use clickhouse::types::{identifier, quote};
 use pipeline::config::values::Period;
 use pipeline::replays::object::Letter;
 
+use crate::console::Mistake;
+
 /// Which dead letters.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Filters")]
@@ -237,7 +239,7 @@ impl Filter {
     pub fn on(&self, table: &Table, now_ms: i64) -> anyhow::Result<String> {
         let mut all = self.sql(&table.of, now_ms);
         if let Some(input) = &self.input {
-            all += &format!(" AND {}", table.of_input(input)?);
+            all += &format!(" AND {}", table.of_input(input).map_err(Mistake::of)?);
         }
         if let Some(name) = &self.table {
             all += &format!(" AND {}", table.of_table(name));

@@ -46,6 +46,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(300);
 /// A run that is well takes up a replay within a poll of the log and a seal; one that has not moved by then is not there.
 const GRACE: Duration = Duration::from_secs(8);
 
+/// A journal that was written so short a time ago may be somebody's at work, though nothing of them is seen from here: a process in a container has an address
+/// of its own. One that works writes within [`QUIET`].
+const RECENT_MS: i64 = 10_000;
+const QUIET: Duration = Duration::from_secs(3);
+
 /// Writers that may come first at one place of the log, each of them another `replay`.
 const RACES_MAX: u32 = 100;
 
@@ -126,11 +131,26 @@ impl Place<'_> {
         let now = now.context("the journal cannot be read")?;
         match moved(self.chosen_at, &now) {
             None => Ok(()),
-            Some(why) => bail!(
-                "pipeline `{}` {why}. Run the same command again for those that are left",
-                self.table.pipeline
-            ),
+            Some(why) => self.refuse(why),
         }
+    }
+
+    /// Asked right behind each put, for a command that slept before it. An object behind a `reset` is taken back: the next pipeline of this name would write
+    /// its rows beside those of the records that it reads anew. Behind a move the lane may read it at this moment, so it stays.
+    async fn check_behind(&self, object: &Object) -> anyhow::Result<()> {
+        let now = engine::journal::load_any(&**self.store, self.folder).await;
+        let now = now.context("the journal cannot be read; the records are in the replay log")?;
+        let Some(why) = moved(self.chosen_at, &now) else { return Ok(()) };
+        if is_another(self.chosen_at.before, &now) {
+            let taken_back = self.log.take_back(object).await;
+            taken_back
+                .context("the pipeline was reset or deleted, and its replay log still holds records")?;
+        }
+        self.refuse(why)
+    }
+
+    fn refuse(&self, why: &str) -> anyhow::Result<()> {
+        bail!("pipeline `{}` {why}. Run the same command again for those that are left", self.table.pipeline)
     }
 }
 
@@ -200,6 +220,7 @@ impl Replay {
         let is_of_several = |head: &Head| inputs.holds_several(head);
         let choice = choose::choose(&table, &condition, &memory, (self.again, limit), &is_of_several).await?;
         tell_choice(&choice, &table);
+        check_inputs(&inputs, &choice)?;
         if self.dry_run {
             return results::print_choice(&choice, self.json);
         }
@@ -257,10 +278,6 @@ impl Replay {
         memory: &mut Memory,
         runtime: &dyn Runtime,
     ) -> anyhow::Result<Vec<(Head, Option<u64>)>> {
-        // Before the first is put; of those that were replayed before, each piece shows it.
-        let first_time = choice.fresh.iter().filter(|head| head.letter.source != STREAM);
-        let owners: BTreeSet<String> = first_time.map(|head| inputs.of_stream(&head.letter.source)).collect();
-        inputs.check(owners.iter().map(String::as_str))?;
         let mut placed: Vec<(Head, Option<u64>)> = Vec::new();
         for piece in pieces(&choice.fresh) {
             let mut records = Vec::with_capacity(piece.len());
@@ -310,6 +327,7 @@ impl Replay {
             into.check_not_moved().await?;
             let put = into.log.append_behind(memory, &object).await;
             if put.context("the records could not be put into the replay log")? {
+                into.check_behind(&object).await?;
                 memory.add(&object);
                 return Ok(());
             }
@@ -327,14 +345,25 @@ impl Replay {
         let mut signals = None;
         let presence = running::presence(pipeline).await;
         if presence != Presence::Here {
-            let grace = if presence == Presence::Nowhere { Duration::ZERO } else { GRACE };
-            let before = follower.lane().next_seq;
+            let grace = grace(presence, follower.lane().newest_ms, clock().wall_ms());
+            let (before, pipeline_before) = (follower.lane().next_seq, follower.lane().before);
             if matches!(self.until(follower, end, grace, true).await?, Waited::Done) {
                 return Ok(Waited::Done);
             }
+            // Whoever claims the lane then begins a new pipeline, which this command must not do.
+            if is_another(pipeline_before, follower.lane()) {
+                return Ok(Waited::Removed);
+            }
             // A journal that grows is somebody's at work, who is not taken over unasked.
-            let nobody = presence == Presence::Nowhere || self.run || follower.lane().next_seq == before;
+            let nobody = grace.is_zero() || self.run || follower.lane().next_seq == before;
             if nobody && (position_in_log(follower.lane()) < end || presence == Presence::Nowhere) {
+                if let Some(name) = unopened(pipeline, follower.lane()) {
+                    say(&format!(
+                        "input `{name}` was not read so far, and its first run finds where it begins, so this command does not process the records itself: start \
+                         the pipeline with `forebay run`"
+                    ));
+                    return Ok(Waited::NotRead);
+                }
                 let mut taken = Signals::listen().context("cannot take over SIGTERM and SIGINT")?;
                 match drain(pipeline, &mut taken).await {
                     (Exit::Done, false) => signals = Some(taken),
@@ -360,20 +389,21 @@ impl Replay {
     ) -> anyhow::Result<Waited> {
         let begun = Instant::now();
         let from = position_in_log(follower.lane());
-        let bar = results::bar(end - from.min(end));
+        // Other replays may have been read beyond the end of this one.
+        let bar = results::bar(end.saturating_sub(from));
         loop {
             follower.advance().await.context("the journal cannot be read")?;
             match follower.progress(end) {
                 Progress::Done => return Ok(Waited::Done),
                 Progress::Reading(next) => {
-                    bar.set_position(next - from);
+                    bar.set_position(next.saturating_sub(from));
                     if only_for_a_start && next > from {
                         // Somebody reads: from here on the whole time counts.
                         return Box::pin(self.until(follower, end, self.timeout.duration(), false)).await;
                     }
                 }
                 Progress::Settling(inserts) => {
-                    bar.set_position(end - from);
+                    bar.set_position(end.saturating_sub(from));
                     bar.set_message(format!("{inserts} inserts are not settled"));
                 }
             }
@@ -417,6 +447,22 @@ impl Replay {
     }
 }
 
+/// How long a process may take to show that it runs the pipeline, whose newest record was written at `newest_ms`.
+fn grace(presence: Presence, newest_ms: i64, now_ms: i64) -> Duration {
+    match presence {
+        Presence::Here | Presence::Unknown => GRACE,
+        Presence::Nowhere if now_ms.saturating_sub(newest_ms) < RECENT_MS => QUIET,
+        Presence::Nowhere => Duration::ZERO,
+    }
+}
+
+/// Whether the pipeline can take these letters, before the first is put. Of those that were replayed before, each piece shows it.
+fn check_inputs(inputs: &Inputs, choice: &Choice) -> anyhow::Result<()> {
+    let first_time = choice.fresh.iter().filter(|head| head.letter.source != STREAM);
+    let owners: BTreeSet<String> = first_time.map(|head| inputs.of_stream(&head.letter.source)).collect();
+    inputs.check(owners.iter().map(String::as_str))
+}
+
 fn tell_choice(choice: &Choice, table: &Table) {
     let Choice { fresh, already_count, anew_count, of_several_count, has_more, .. } = choice;
     say(&format!(
@@ -440,6 +486,14 @@ fn tell_choice(choice: &Choice, table: &Table) {
     if *has_more {
         say("there are more; `--limit` takes more of them, or run the command again");
     }
+}
+
+/// An input of the file that no run has opened. Its first run takes `start` from the file; this command asks no source, and behind it the input would count as
+/// one that was opened, whose partitions are all read from their beginning.
+fn unopened<'p>(pipeline: &'p Pipeline, lane: &Lane) -> Option<&'p str> {
+    let inputs = pipeline.inputs();
+    let mut names = inputs.iter().map(|input| input.name);
+    names.find(|name| !lane.inputs.iter().any(|known| known.name == **name && known.was_opened))
 }
 
 /// What `work` gives; `None` if a signal asks for an end before. Signals that were taken over end nothing by themselves any more.

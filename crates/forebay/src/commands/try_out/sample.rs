@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use dataflow::block::{Found, NO_LEADER_EPOCH, TIME_UNKNOWN_MS};
-use dataflow::{BlockBuilder, Event, Partition, ReadFrom, RecordBlock, Runtime};
+use dataflow::{BlockBuilder, Event, Partition, ReadFrom, RecordBlock, Runtime, SourceFault};
 use engine::TokioRuntime;
 use pipeline::config::model::{Input, Pipeline};
 use pipeline::wiring;
@@ -17,6 +17,7 @@ use pipeline::wiring::source::Decoding;
 use std::time::Duration;
 
 use super::WAIT_MAX;
+use crate::console::Mistake;
 
 /// Bytes of a line of `--records`; a longer one is cut, and decoding says so.
 const LINE_BYTES_MAX: u64 = 64 << 20;
@@ -75,8 +76,18 @@ pub(super) async fn from_source(
 ) -> anyhow::Result<Vec<RecordBlock>> {
     let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
     let source = decoding.ready(wiring::source::source(pipeline, input, &runtime)?, &runtime);
-    let starts = tokio::time::timeout(WAIT_MAX, source.partitions()).await;
-    let starts = starts.map_err(|_| anyhow::anyhow!("the source does not answer"))??;
+    // As a start does, which refuses the name of a file that is not there.
+    let shown = async {
+        match source.partitions().await {
+            Ok(shown) => source.recognize(shown, Vec::new()).await,
+            Err(error) => Err(error),
+        }
+    };
+    let starts = tokio::time::timeout(WAIT_MAX, shown).await;
+    let starts = match starts.map_err(|_| anyhow::anyhow!("the source does not answer"))? {
+        Err(error) if error.fault == SourceFault::Config => return Err(Mistake::of(error)),
+        starts => starts?,
+    };
     let mut open: BTreeSet<Partition> = starts.iter().map(|start| start.partition.clone()).collect();
     let from = starts.into_iter().map(|start| ReadFrom {
         partition: start.partition,

@@ -1,4 +1,7 @@
+use admin::dead_letters::clock;
 use clap::Parser;
+use pipeline::config;
+use pipeline::config::values::reference::Surroundings;
 use proptest::prelude::*;
 
 use super::*;
@@ -156,4 +159,17 @@ fn a_place_may_hold_slashes_in_its_stream() {
     // A file may have any name.
     assert_eq!(place("/a#b/0/17").expect("a place").print, 0);
     assert!(place("events/17").is_err() && place("a/b/c").is_err());
+}
+
+#[tokio::test]
+async fn an_input_that_was_never_read_is_a_mistake_of_the_command_line() {
+    let text = "pipeline: p\nstore: file:///no-such-folder/store\nsource: { kafka: { brokers: b, topic: t } }\n\
+                sink: { clickhouse: { url: \"http://127.0.0.1:1\", table: t } }\n";
+    let checked = config::check(text, &Surroundings::of_process());
+    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
+    let table = Table::new(&pipeline, &clock()).await.expect("nobody is asked");
+    let filter = Filter { input: Some("orders".into()), ..Filter::default() };
+    let error = filter.on(&table, 0).expect_err("it has read nothing");
+    assert!(error.is::<Mistake>(), "{error:#}");
+    assert!(error.to_string().contains("has read nothing from an input `orders`"), "{error:#}");
 }

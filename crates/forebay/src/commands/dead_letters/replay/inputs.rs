@@ -16,8 +16,10 @@ use store::Store;
 
 /// The inputs that records may belong to.
 pub(super) struct Inputs {
-    /// By topic or file, the name of its input; empty in a pipeline with one.
+    /// By topic or file, the name of its input. Of a file with one input, only what others have read that have left it.
     of_streams: BTreeMap<String, String>,
+    /// The input of letters that are of none of these streams: empty in a file with one.
+    of_others: String,
     /// The input that carries the log.
     carrier: String,
     /// Those that can take records of the log.
@@ -31,32 +33,26 @@ pub(super) struct Inputs {
 impl Inputs {
     pub(super) async fn of(pipeline: &Pipeline, lane: &Lane, store: &Arc<dyn Store>) -> anyhow::Result<Self> {
         let Some(carrier) = wiring::replayed::carrier(pipeline, store).await else {
-            let first = lane.inputs.first().map_or("", |input| input.name.as_str());
             bail!(
-                "input `{first}` is no longer in the pipeline file, and replays are read through it, because it was the first input; add it \
-                 again, or send the records to their topics (`forebay dead-letters show` prints them)"
+                "input `{}` is no longer in the pipeline file, and replays are read through it; add it again, or send the records to their topics \
+                 (`forebay dead-letters show` prints them)",
+                carries(lane)
             );
         };
-        let mut of_streams = BTreeMap::new();
-        if pipeline.has_several_inputs() {
-            let name = |input: u32| lane.inputs.get(input as usize).map(|input| input.name.clone());
-            let named = lane.partitions.iter().filter_map(|p| Some((p.stream.clone(), name(p.input)?)));
-            of_streams.extend(named.filter(|(stream, _)| stream != STREAM));
-        }
         let inputs = pipeline.inputs();
-        let fetches =
-            |input: &&Input<'_>| input.source.format.avro().is_some_and(|avro| avro.registry.is_some());
+        let fetches = |input: &&Input<'_>| fetches_schemas(input);
         let fetch = inputs.iter().filter(fetches).map(|input| input.name.to_owned()).collect();
         let has_requests = |input: &&Input<'_>| input.source.format.otlp().is_some();
         let of_several = inputs.iter().filter(has_requests).map(|input| input.name.to_owned()).collect();
-        let can = inputs.iter().map(|input| input.name.to_owned()).collect();
-        Ok(Self { of_streams, carrier, can, of_several, fetch })
+        let can: BTreeSet<String> = inputs.iter().map(|input| input.name.to_owned()).collect();
+        let of_streams = of_streams(lane, &can);
+        // Letters of programs that did not say where a row came from are older than the second input.
+        let of_others = if can.len() > 1 && !of_streams.is_empty() { carrier.clone() } else { String::new() };
+        Ok(Self { of_streams, of_others, carrier, can, of_several, fetch })
     }
 
     pub(super) fn of_stream(&self, stream: &str) -> String {
-        // Letters of programs that did not say where a row came from are older than the second input.
-        let unknown = if self.of_streams.is_empty() { "" } else { self.carrier.as_str() };
-        self.of_streams.get(stream).map_or(unknown, String::as_str).to_owned()
+        self.of_streams.get(stream).unwrap_or(&self.of_others).clone()
     }
 
     /// Whether the record of a letter that names no row of it may hold several. Of a record that was replayed, the letter names the row, but not if
@@ -75,14 +71,17 @@ impl Inputs {
     pub(super) fn check<'r>(&self, of_records: impl Iterator<Item = &'r str>) -> anyhow::Result<()> {
         for name in of_records.filter(|name| !name.is_empty()) {
             if !self.can.contains(name) {
+                let names: Vec<String> = self.can.iter().map(|name| format!("`{name}`")).collect();
                 bail!(
-                    "some of these records are of input `{name}`, which the pipeline file does not name any more; choose others by `--topic`"
+                    "some of these records are of input `{name}`, which the pipeline file does not name any more, so nothing says how they are read: add it \
+                     again, or choose the letters of another input by `--input` with one of {}",
+                    names.join(", ")
                 );
             }
             if name != self.carrier && self.fetch.contains(name) {
                 bail!(
-                    "some of these records are of input `{name}`, whose schemas come from a registry: they cannot be replayed beside input `{}` \
-                     yet; choose others by `--topic`, or send them to their topic again",
+                    "some of these records are of input `{name}`, whose schemas are fetched while it is read: they cannot be replayed beside input `{}` \
+                     yet; choose the letters of another input by `--input`, or send them to their topic again",
                     self.carrier
                 );
             }
@@ -90,3 +89,40 @@ impl Inputs {
         Ok(())
     }
 }
+
+/// The input that the journal names for the log: the one that has read it, or the first.
+fn carries(lane: &Lane) -> &str {
+    let log = lane.partitions.iter().find(|partition| partition.stream == STREAM);
+    let input = lane.inputs.get(log.map_or(0, |log| log.input as usize));
+    input.map_or("", |input| input.name.as_str())
+}
+
+/// By topic or file, the input that has read it. One that the file names counts before one that has left. Where the file names one alone, its records need
+/// no name; but those of others must not be read as its own.
+fn of_streams(lane: &Lane, can: &BTreeSet<String>) -> BTreeMap<String, String> {
+    let read = lane.partitions.iter().filter(|partition| partition.stream != STREAM);
+    let named = read.filter_map(|partition| {
+        let input = lane.inputs.get(partition.input as usize)?;
+        Some((partition.stream.clone(), input.name.clone()))
+    });
+    let (present, left): (Vec<_>, Vec<_>) = named.partition(|(_, input)| can.contains(input));
+    let mut of_streams: BTreeMap<String, String> = left.into_iter().collect();
+    for (stream, input) in present {
+        match can.len() {
+            1 => drop(of_streams.remove(&stream)),
+            _ => drop(of_streams.insert(stream, input)),
+        }
+    }
+    of_streams
+}
+
+/// Whether the schemas of the records come from a registry or from the brokers of Pulsar, and are fetched for those that the input's own source hands out.
+fn fetches_schemas(input: &Input<'_>) -> bool {
+    let format = &input.source.format;
+    format.avro().is_some_and(|avro| avro.registry.is_some())
+        || format.protobuf().is_some_and(|protobuf| protobuf.registry.is_some())
+        || format.is_of_the_source()
+}
+
+#[cfg(test)]
+mod tests;
