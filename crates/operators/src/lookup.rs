@@ -19,7 +19,9 @@ use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{Field, FieldRef};
 use arrow_select::take::take;
-use dataflow::{Batch, Column, ColumnType, OperatorError, RecordBlock, Schema, Transform, Transformed};
+use dataflow::{
+    Batch, Column, ColumnType, KeptEnum, OperatorError, RecordBlock, Schema, Transform, Transformed,
+};
 use hashbrown::HashTable;
 
 use crate::ConfigError;
@@ -324,6 +326,17 @@ fn check_key(input: &Schema, side: &Schema, on: &[(String, String)]) -> Result<(
             let message = format!(
                 "`{own}` of the rows is of kind `{of_own}` and `{theirs}` of the other side of kind `{of_theirs}`, so no value of one equals one of the other; \
                  give `{theirs}` the same type under `fields`, or cast `{own}` in a `select` before"
+            );
+            return Err(ConfigError::Setting { setting: SETTING, message });
+        }
+        let enums = |schema: &Schema, name: &String| -> Result<Vec<KeptEnum>, ConfigError> {
+            Ok(KeptEnum::within(name, &schema.columns()[column_index(schema, SETTING, name)?].column_type))
+        };
+        let (of_own, of_theirs) = (enums(input, own)?, enums(side, theirs)?);
+        if !of_own.iter().zip(&of_theirs).all(|(own, theirs)| own.agrees(theirs)) {
+            let message = format!(
+                "`{own}` of the rows and `{theirs}` of the other side are Enums in which a name has two numbers, or a number two names, and keys are compared by \
+                 number; give `{theirs}` the same type under `fields`"
             );
             return Err(ConfigError::Setting { setting: SETTING, message });
         }

@@ -14,6 +14,7 @@ use super::forms;
 use crate::ConfigError;
 use crate::config::column_index;
 use crate::dedup::key::{Keyer, kind};
+use crate::mapping::types::{Conversion, conversion};
 use settings::DURATION_MAX;
 pub use settings::{COLUMNS_MAX, JoinColumn, JoinConfig, JoinKind, JoinSide, KEY_COLUMNS_MAX};
 
@@ -418,6 +419,16 @@ fn output_column(
                 ),
             );
         }
+        Some(partner) if !holds(&found.column_type, &partner.column_type) => {
+            let (own, name) = (&column.from, &partner.name);
+            return fail(
+                SETTING,
+                format!(
+                    "without a match, `{own}` has the value of `{name}`, which is equal by `on`, and its type does not hold every value of that one; give both the \
+                     same type under `fields` of their inputs"
+                ),
+            );
+        }
         Some(partner) => partner.is_optional(),
     };
     // A column's DEFAULT is the input's business: here a null is a null.
@@ -433,6 +444,15 @@ fn output_column(
         });
     }
     Ok(Column::new(&column.name, nullable(&found.column_type)))
+}
+
+/// Whether a column of type `own` holds every value of `other`, a type of the same kind of key and the same form: a Date does not hold every day of a Date32.
+fn holds(own: &ColumnType, other: &ColumnType) -> bool {
+    let [of_own, of_other] = [own, other].map(|of| KeptEnum::within("", of));
+    match (of_own.first(), of_other.first()) {
+        (Some(own), Some(other)) => other.names.iter().all(|name| own.names.contains(name)),
+        _ => matches!(conversion(other, own), Conversion::Same | Conversion::Lossless),
+    }
 }
 
 fn nullable(column_type: &ColumnType) -> ColumnType {

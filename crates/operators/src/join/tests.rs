@@ -579,6 +579,36 @@ fn a_key_of_two_forms_cannot_stand_in_for_itself() {
 }
 
 #[test]
+fn a_key_stands_in_only_for_one_of_a_type_that_has_all_its_values() {
+    let told = |own: &ColumnType, other: &ColumnType, kind| {
+        let of = |column_type: &ColumnType| Schema::new(vec![Column::new("key", column_type.clone())]);
+        let config = JoinConfig {
+            on: vec![("key".to_owned(), "key".to_owned())],
+            columns: vec![column("key", JoinSide::Left, "key")],
+            ..config(kind)
+        };
+        Join::new(&of(own), &of(other), &config).err().map(|error| error.to_string())
+    };
+    let at = |precision| ColumnType::DateTime64 { precision, timezone: None };
+    let level = |names: &[(&str, i8)]| {
+        ColumnType::Enum8(names.iter().map(|(name, number)| (Arc::from(*name), *number)).collect())
+    };
+    let (few, more) = (level(&[("low", 1)]), level(&[("low", 1), ("high", 2)]));
+    for (narrow, wide) in [
+        (ColumnType::Date, ColumnType::Date32),
+        (ColumnType::DateTime { timezone: None }, at(0)),
+        (at(1), at(2)),
+        (few, nullable(more)),
+    ] {
+        let refused =
+            told(&narrow, &wide, JoinKind::Full).expect("a right row alone has its key in the left column");
+        assert!(refused.contains("give both the same type under `fields`"), "{refused}");
+        assert_eq!(told(&narrow, &wide, JoinKind::Left), None, "there is always a left row");
+        assert_eq!(told(&wide, &narrow, JoinKind::Full), None, "{wide:?} has all values of {narrow:?}");
+    }
+}
+
+#[test]
 fn the_key_of_a_side_alone_is_null_where_that_side_has_no_row() {
     let alone =
         |name: &str, side, from: &str| JoinColumn { is_of_side_alone: true, ..column(name, side, from) };

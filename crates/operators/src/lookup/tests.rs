@@ -163,6 +163,23 @@ fn settings_that_cannot_be_are_refused_by_name() {
 }
 
 #[test]
+fn enums_in_which_a_name_has_two_numbers_are_not_compared() {
+    let level = |names: &[(&str, i8)]| {
+        ColumnType::Enum8(names.iter().map(|(name, number)| (Arc::from(*name), *number)).collect())
+    };
+    let told = |own: &[(&str, i8)], theirs: &[(&str, i8)]| {
+        let rows = Schema::new(vec![Column::new("shop", level(own))]);
+        let mut columns = side().columns().to_vec();
+        columns[0] = Column::new("number", nullable(level(theirs)));
+        Lookup::new(&rows, &Schema::new(columns), &config(true)).err().map(|error| error.to_string())
+    };
+    let refused =
+        told(&[("open", 1), ("paid", 2)], &[("paid", 1), ("open", 2)]).expect("`open` would find `paid`");
+    assert!(refused.contains("compared by number"), "{refused}");
+    assert_eq!(told(&[("open", 1)], &[("open", 1), ("paid", 2)]), None);
+}
+
+#[test]
 fn a_table_of_some_keys_knows_which_have_no_row_and_guesses_nothing_of_others() {
     let step = Lookup::new(&rows(), &side(), &config(true)).unwrap();
     let keyer = LookupKeyer::new(&rows(), &["shop".to_owned()]).unwrap();

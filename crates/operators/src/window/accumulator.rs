@@ -111,6 +111,13 @@ impl Accumulators {
         })
     }
 
+    /// The name of an aggregate with a value that is beyond the type that its column has now.
+    pub fn beyond<'a>(&self, aggregates: &'a [Bound]) -> Option<&'a str> {
+        let others = aggregates.iter().filter(|bound| bound.keeps_state() && !is_fused(bound));
+        let mut all = self.others.iter().zip(others);
+        all.find(|(other, bound)| other.is_beyond(bound)).map(|(_, bound)| bound.aggregate.name.as_str())
+    }
+
     /// Whether it takes a walk over what is kept of all groups to take some of them out.
     pub fn are_scattered(&self) -> bool {
         self.others.iter().any(|other| other.is_scattered())
@@ -162,6 +169,11 @@ trait Accumulator: Any + Send + Sync {
     /// [have states](Function::state).
     fn state(&self, _bound: &Bound, _group: usize, _to: &mut Vec<u8>) -> bool {
         unreachable!("checked when the step was made")
+    }
+
+    /// Whether a value that is given as it came is beyond the type that its column has now.
+    fn is_beyond(&self, _bound: &Bound) -> bool {
+        false
     }
 
     /// Whether what is kept of one group lies among that of all others.

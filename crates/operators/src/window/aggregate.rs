@@ -381,6 +381,18 @@ impl Bound {
         self.input.is_some() || self.aggregate.condition.is_some()
     }
 
+    /// Whether it is a sum, an average, the least or the greatest value of a Float column, without a condition: what is kept of it depends on whether the column
+    /// may be NULL.
+    pub fn is_plain_float(&self) -> bool {
+        let Aggregate { function, condition, distinct, is_state, .. } = &self.aggregate;
+        let is_plain = condition.is_none() && !distinct && !is_state;
+        let bare = self.input.as_ref().map(|input| input.column_type.bare());
+        let is_float = matches!(bare, Some(ColumnType::Float32 | ColumnType::Float64));
+        is_plain
+            && is_float
+            && matches!(function, Function::Sum | Function::Avg | Function::Min | Function::Max)
+    }
+
     /// The Enums of the values that are kept: a number of records holds none.
     pub fn enums(&self) -> Vec<KeptEnum> {
         if self.aggregate.function == Function::Count && !self.aggregate.distinct {

@@ -152,7 +152,10 @@ impl Keys {
     }
 
     /// Keys as columns, in order; each must be one.
-    pub fn decode<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Vec<ArrayRef> {
+    ///
+    /// # Errors
+    /// The name of a column with a value that is beyond the type that it has now.
+    pub fn decode<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ArrayRef>, &str> {
         let mut stores: Vec<(Store, Vec<bool>)> =
             self.columns.iter().map(|own| (Store::new(own.form), Vec::new())).collect();
         for key in keys {
@@ -172,10 +175,15 @@ impl Keys {
                 }
             }
         }
+        let mut all = self.columns.iter().zip(&stores);
+        let beyond = all.find(|(own, (store, _))| store.is_beyond(&own.column.column_type));
+        if let Some((own, _)) = beyond {
+            return Err(&own.column.name);
+        }
         let column = |(own, (store, nulls)): (&KeyColumn, &(Store, Vec<bool>))| {
             store.column(&own.column.column_type, |at| nulls[at])
         };
-        self.columns.iter().zip(&stores).map(column).collect()
+        Ok(self.columns.iter().zip(&stores).map(column).collect())
     }
 
     /// The columns of a schema with these names, each once.

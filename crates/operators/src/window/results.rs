@@ -130,10 +130,13 @@ impl Plan {
     /// The same as one batch.
     ///
     /// # Errors
-    /// When the columns are none of a batch.
+    /// When the columns are none of a batch, or have narrower types than when the records came.
     pub fn results(&self, closed: &Closed<'_>) -> Result<Output, OperatorError> {
         let len = closed.keys.len();
-        let mut columns = self.keys.decode(closed.keys.iter().copied());
+        let mut columns = self.keys.decode(closed.keys.iter().copied()).map_err(narrower)?;
+        if let Some(name) = closed.accumulators.beyond(&self.aggregates) {
+            return Err(narrower(name));
+        }
         for bounds in [&closed.starts, &closed.ends] {
             let bounds = TimestampMillisecondArray::from_iter_values(bounds.iter().copied());
             columns.push(Arc::new(bounds.with_timezone("UTC")));
@@ -232,6 +235,15 @@ impl Plan {
         let members: Vec<String> = self.output.columns().iter().zip(columns).map(member).collect();
         format!("{{{}}}", members.join(","))
     }
+}
+
+/// A value that came when its column had a wider type.
+fn narrower(name: &str) -> OperatorError {
+    failed(format!(
+        "an open window holds a value of `{name}` that came when its column had a wider type, and the type that it has now does not hold it; nothing of this \
+         batch is sealed, and nothing is lost. Give the column the wider type again (under `fields`, or in the step that computes it), then start again; or \
+         start once with `--new-state`, which drops the records of the open windows"
+    ))
 }
 
 /// A value as the server writes it, where Arrow holds it in another form.

@@ -41,6 +41,7 @@ use bytes::Bytes;
 use dataflow::StateError;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::aggregate::Bound;
 use super::encoding::{Reader, damaged, put_len};
 use super::in_files::{InFiles, Marks};
 use super::open::Open;
@@ -160,7 +161,16 @@ pub(super) fn parse_snapshot(
     plan: &Plan,
     sizes: Sizes,
 ) -> Result<(i64, Open, InFiles), StateError> {
-    let (mut from, version) = parse(bytes, Kind::Snapshot, plan)?;
+    let (from, version) = parse(bytes, Kind::Snapshot, plan)?;
+    of_snapshot(from, version, plan, sizes).map_err(|error| explained(error, plan))
+}
+
+fn of_snapshot(
+    mut from: Reader<'_>,
+    version: u16,
+    plan: &Plan,
+    sizes: Sizes,
+) -> Result<(i64, Open, InFiles), StateError> {
     let watermark_ms = i64::from_le_bytes(from.array()?);
     let mut open = Open::read(plan, watermark_ms, false, &mut from)?;
     if plan.emit.is_some() {
@@ -179,7 +189,11 @@ pub(super) fn parse_snapshot(
 /// # Errors
 /// As [`parse_snapshot`].
 pub(super) fn parse_delta(bytes: &[u8], plan: &Plan) -> Result<(i64, Open, Marks), StateError> {
-    let (mut from, version) = parse(bytes, Kind::Delta, plan)?;
+    let (from, version) = parse(bytes, Kind::Delta, plan)?;
+    of_delta(from, version, plan).map_err(|error| explained(error, plan))
+}
+
+fn of_delta(mut from: Reader<'_>, version: u16, plan: &Plan) -> Result<(i64, Open, Marks), StateError> {
     let has_marks = version == version_with_files(plan);
     let watermark_ms = i64::from_le_bytes(from.array()?);
     let mut open = Open::read(plan, watermark_ms, has_marks, &mut from)?;
@@ -192,6 +206,19 @@ pub(super) fn parse_delta(bytes: &[u8], plan: &Plan) -> Result<(i64, Open, Marks
     let marks = if has_marks { Marks::read(plan, &mut from)? } else { Marks::none(plan) };
     check_end(&from)?;
     Ok((watermark_ms, open, marks))
+}
+
+/// The checksum is right, and the settings are those that the state was written with. What their words do not say is whether a Float may be NULL, and it is kept in
+/// another form if it may.
+fn explained(error: StateError, plan: &Plan) -> StateError {
+    match error {
+        StateError::Damaged(what) if plan.aggregates.iter().any(Bound::is_plain_float) => {
+            StateError::Damaged(format!(
+                "{what} (if a Float column that the step aggregates became Nullable, or is not Nullable any more, nothing is damaged: give it its earlier type)"
+            ))
+        }
+        other => other,
+    }
 }
 
 fn check_end(from: &Reader<'_>) -> Result<(), StateError> {

@@ -208,6 +208,92 @@ fn a_window_has_one_row_for_each_key_with_the_aggregates_of_its_rows() {
 }
 
 #[test]
+fn variances_have_the_divisor_of_their_name_and_decimals_their_point() {
+    let functions =
+        [Function::VarPop, Function::VarSamp, Function::StddevPop, Function::StddevSamp, Function::Avg];
+    for (column, unit) in [("heat", 1.0), ("price", 0.01)] {
+        let aggregates =
+            functions.iter().map(|function| aggregate(function.word(), *function, column)).collect();
+        let config = WindowConfig { key: Vec::new(), aggregates, ..config(0) };
+        let found = |values: &[i64]| -> Vec<Option<f64>> {
+            let mut step = Window::new(&schema(), &config).unwrap();
+            // A seal between the two halves, so that their groups are merged.
+            for half in values.chunks(values.len().div_ceil(2)) {
+                let rows: Vec<Row> =
+                    half.iter().map(|value| (Some("a"), Some(*value), *value as f64, 10)).collect();
+                put(&mut step, batch(&rows));
+                assert!(cut(&mut step, 0).0.is_empty());
+            }
+            let (outputs, _) = cut(&mut step, SIZE);
+            let result = |function: &Function| {
+                let results = outputs[0].batch.rows.column_by_name(function.word()).unwrap();
+                let results = results.as_primitive::<Float64Type>();
+                results.is_valid(0).then(|| results.value(0))
+            };
+            functions.iter().map(result).collect()
+        };
+        let several = [4.0, 32.0 / 7.0, 2.0, (32.0_f64 / 7.0).sqrt(), 5.0].map(Some);
+        let one = [Some(0.0), None, Some(0.0), None, Some(5.0)];
+        for (values, expected) in [(&[2, 4, 4, 4, 5, 5, 7, 9][..], several), (&[5][..], one)] {
+            for ((function, found), expected) in functions.iter().zip(found(values)).zip(expected) {
+                let is_square = matches!(function, Function::VarPop | Function::VarSamp);
+                let expected = expected.map(|value| value * if is_square { unit * unit } else { unit });
+                let is_near = match (found, expected) {
+                    (Some(found), Some(expected)) => (found - expected).abs() < 1e-12,
+                    (found, expected) => found == expected,
+                };
+                assert!(is_near, "{} of {column}: {found:?} is not {expected:?}", function.word());
+            }
+        }
+    }
+}
+
+/// A field gets a narrower type while windows are open: the state goes on, for both are whole numbers.
+#[test]
+fn a_value_that_a_narrower_type_does_not_hold_ends_the_run_and_becomes_no_other_number() {
+    let of = |function, column: &str| aggregate("x", function, column);
+    let cases = [
+        (false, of(Function::Max, "amount")),
+        (false, of(Function::First, "amount")),
+        (false, of(Function::Any, "amount")),
+        (false, Aggregate { by: Some("amount".to_owned()), ..of(Function::ArgMin, "amount") }),
+        (false, Aggregate { numbers: vec![2], ..of(Function::GroupArray, "amount") }),
+        (false, Aggregate { distinct: true, ..of(Function::Sum, "amount") }),
+        (true, of(Function::Count, "")),
+    ];
+    for (is_key, aggregate) in cases {
+        let key = if is_key { vec!["amount".to_owned()] } else { Vec::new() };
+        let aggregates = vec![aggregate.clone()];
+        let config = WindowConfig { key, aggregates, ..config(0) };
+        let schema = |of_type| Schema::new(vec![Column::new("amount", of_type)]);
+        let step = |of_type| Window::new(&schema(of_type), &config).unwrap();
+        let amounts: ArrayRef = Arc::new(Int64Array::from(vec![5_000_000_000_i64]));
+        let rows = RecordBatch::try_new(schema(ColumnType::Int64).arrow().clone(), vec![amounts]).unwrap();
+        let mut before = step(ColumnType::Int64);
+        put(
+            &mut before,
+            Batch {
+                items: Vec::new(),
+                era: 0,
+                partition: Partition::new("t", 0),
+                rows,
+                positions: vec![0],
+                times_ms: vec![10],
+            },
+        );
+        let (_, delta) = cut(&mut before, 0);
+        let (mut narrow, mut wide) = (step(ColumnType::Int32), step(ColumnType::Int64));
+        assert_eq!(narrow.shape(), before.shape());
+        narrow.apply(&delta).unwrap();
+        let error = narrow.advance(SIZE).unwrap_err();
+        assert!(error.message.contains("wider type again"), "{aggregate:?}: {}", error.message);
+        wide.apply(&delta).unwrap();
+        let outputs = wide.advance(SIZE).unwrap();
+        assert_eq!(outputs[0].batch.len(), 1, "{aggregate:?}");
+    }
+}
+
+#[test]
 fn late_rows_come_out_as_they_came_if_they_are_asked_for() {
     let mut step = window(0).with_late_rows(true);
     put(&mut step, batch(&[(Some("a"), Some(1), 0.0, 10)]));
@@ -394,6 +480,23 @@ fn a_state_of_other_settings_is_refused_with_both() {
     let error = window(1).restore(&step.snapshot()).unwrap_err();
     let StateError::Configured { was, now, .. } = &error else { panic!("{error}") };
     assert!(was.contains("lateness `0ms`") && now.contains("lateness `1ms`"), "{error}");
+}
+
+#[test]
+fn a_float_that_became_nullable_is_named_where_its_state_cannot_be_read() {
+    let all = schema();
+    let columns = all.columns().iter().map(|column| match column.name.as_str() {
+        "heat" => Column::new("heat", nullable(ColumnType::Float64)),
+        _ => column.clone(),
+    });
+    let mut before = window(0);
+    put(&mut before, batch(&[(Some("a"), Some(1), 0.5, 10)]));
+    let (_, delta) = cut(&mut before, 0);
+    let mut after = Window::new(&Schema::new(columns.collect()), &config(0)).unwrap();
+    assert_eq!(after.shape(), before.shape());
+    for error in [after.apply(&delta).unwrap_err(), after.restore(&before.snapshot()).unwrap_err()] {
+        assert!(error.to_string().contains("became Nullable"), "{error}");
+    }
 }
 
 #[test]

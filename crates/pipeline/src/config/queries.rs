@@ -184,7 +184,7 @@ fn lowered_step(
 
 #[cfg(feature = "sql")]
 fn is_aggregate(function: &str) -> bool {
-    operators::window::Function::named(function).is_some()
+    super::windows::is_aggregate(function)
 }
 
 /// The step closes when every input has ended.

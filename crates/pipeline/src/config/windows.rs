@@ -35,6 +35,12 @@ pub fn functions(window: &WindowStep) -> Vec<Aggregate> {
     config(window, "").map(|config| config.aggregates).unwrap_or_default()
 }
 
+/// Whether a function of this name is an aggregate of windows.
+#[cfg(feature = "sql")]
+pub(super) fn is_aggregate(name: &str) -> bool {
+    aggregates::is_name(name)
+}
+
 /// The settings of a window.
 ///
 /// # Errors

@@ -136,6 +136,10 @@ impl Accumulator for Arrays {
         (Arc::new(lists), Vec::new())
     }
 
+    fn is_beyond(&self, bound: &Bound) -> bool {
+        bound.input.as_ref().is_some_and(|input| self.entries.values.is_beyond(&input.column_type))
+    }
+
     fn is_scattered(&self) -> bool {
         true
     }
@@ -226,6 +230,10 @@ impl Accumulator for Distinct {
         let of = Rows { rows: &rows, groups: &self.entries.groups, times_ms: &[] };
         inner.update(&input, of).expect("the values are of the column's type");
         inner.column(&bound)
+    }
+
+    fn is_beyond(&self, bound: &Bound) -> bool {
+        bound.input.as_ref().is_some_and(|input| self.entries.values.is_beyond(&input.column_type))
     }
 
     fn is_scattered(&self) -> bool {

@@ -160,6 +160,10 @@ impl Accumulator for Extreme {
         true
     }
 
+    fn is_beyond(&self, bound: &Bound) -> bool {
+        bound.input.as_ref().is_some_and(|input| self.store.is_beyond(&input.column_type))
+    }
+
     fn memory_bytes(&self) -> usize {
         self.seen.memory_bytes() + self.store.memory_bytes()
     }
@@ -232,6 +236,10 @@ impl Accumulator for Timed {
         (self.store.column(&bound.output, |at| !self.seen.get(at)), Vec::new())
     }
 
+    fn is_beyond(&self, bound: &Bound) -> bool {
+        bound.input.as_ref().is_some_and(|input| self.store.is_beyond(&input.column_type))
+    }
+
     fn memory_bytes(&self) -> usize {
         self.seen.memory_bytes() + self.store.memory_bytes() + self.times_ms.capacity() * 8
     }
@@ -298,6 +306,10 @@ impl Accumulator for Any {
             put_value(bound, 0, &self.store, seen.then_some(group), to);
         }
         true
+    }
+
+    fn is_beyond(&self, bound: &Bound) -> bool {
+        bound.input.as_ref().is_some_and(|input| self.store.is_beyond(&input.column_type))
     }
 
     fn memory_bytes(&self) -> usize {
@@ -372,6 +384,13 @@ impl Accumulator for By {
             put_value(bound, 1, &self.by, seen.then_some(group), to);
         }
         true
+    }
+
+    fn is_beyond(&self, bound: &Bound) -> bool {
+        // What it orders by is part of a state alone.
+        let by = bound.by.as_ref().filter(|_| bound.aggregate.is_state);
+        bound.input.as_ref().is_some_and(|input| self.store.is_beyond(&input.column_type))
+            || by.is_some_and(|by| self.by.is_beyond(&by.column_type))
     }
 
     fn memory_bytes(&self) -> usize {

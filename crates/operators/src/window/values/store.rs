@@ -144,6 +144,23 @@ impl Store {
         }
     }
 
+    /// Whether any value is beyond a type of this form. Whole numbers are kept in 64 bits, and the type may have been a wider one when they came.
+    pub fn is_beyond(&self, column_type: &ColumnType) -> bool {
+        let bare = column_type.bare();
+        let Some((least, greatest)) = bare.integer_range() else { return false };
+        match self {
+            Self::Int(values) if *bare != ColumnType::Int64 => {
+                let (least, greatest) = (least as i64, greatest as i64);
+                values.iter().any(|value| *value < least || *value > greatest)
+            }
+            Self::UInt(values) if *bare != ColumnType::UInt64 => {
+                let greatest = greatest as u64;
+                values.iter().any(|value| *value > greatest)
+            }
+            _ => false,
+        }
+    }
+
     /// Memory held in bytes.
     pub fn memory_bytes(&self) -> usize {
         match self {

@@ -32,6 +32,11 @@ pub(super) fn read(name: &str, text: &str) -> Result<Read, String> {
     let (word, rest) = text.split_once('(').ok_or_else(no_aggregate)?;
     let close = end(rest).ok_or_else(|| format!("`{text}` has a `(` that nothing closes"))?;
     let (inner, behind) = (rest[..close].trim(), rest[close + 1..].trim());
+    if behind.starts_with('(') {
+        return Err(format!(
+            "`{text}` has its numbers in front; write the column first, as in `quantile(x, 0.99)` or `group_array(x, 10)`"
+        ));
+    }
     let mut condition = condition(behind).ok_or_else(no_aggregate)?;
     let (distinct, inner) = match after_word(inner, "distinct") {
         Some(rest) => (true, rest),
@@ -51,6 +56,12 @@ pub(super) fn read(name: &str, text: &str) -> Result<Read, String> {
         condition = Some(last.to_owned());
     }
     of(name, (function, is_state), distinct, &arguments, condition.as_deref())
+}
+
+/// Whether a function of this name is one, as `sum`, `sumIf` and `sumState` are.
+#[cfg(feature = "sql")]
+pub(super) fn is_name(word: &str) -> bool {
+    function(of_state(word).0).is_ok()
 }
 
 /// The word without `State`, and whether it had that: `sumState(x)` is the state of `sum(x)`.

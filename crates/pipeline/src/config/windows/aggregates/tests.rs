@@ -68,6 +68,8 @@ fn what_is_no_aggregate_says_what_to_write() {
         ("group_array(a, 1000000)", "1 to 10000"),
         ("countt(a)", "did you mean `count`"),
         ("sumIf(a, b) where c", "two conditions"),
+        ("quantile(0.99)(a)", "write the column first, as in `quantile(x, 0.99)`"),
+        ("groupArray(10)(a)", "`group_array(x, 10)`"),
     ] {
         let told = told(text);
         assert!(told.contains(expected), "{text}: {told}");
