@@ -10,7 +10,7 @@
 //! | position                   | ledger, entry, index in the batch (`place`)                                              |
 //! | identity                   | none: a cluster never gives a ledger's number twice, so the position itself tells        |
 //! | topic or partition deleted | refused, once brokers have said so for some seconds                                      |
-//! | topic made anew, truncated, ledger deleted | refused: a read begins with the newest entry that was read before, which must come first |
+//! | topic made anew, truncated, ledger deleted | refused: a read begins with the newest entry that was read before, which must come first, or the one right behind it |
 //! | ledger deleted while it is read | refused: before the first message of another ledger, the newest entry of the one before must still be held |
 //! | not let in while reading   | refused, once brokers have said so for some seconds                                      |
 //! | topic unloaded, broker away | looked up again; `Away` every few seconds meanwhile, for ever                           |

@@ -389,6 +389,30 @@ async fn chunked_messages_are_put_together_and_stand_where_they_begin() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_brokers_deliver_to_nobody_hides_neither_a_start_nor_a_record() {
+    let Some(pulsar) = shared() else { return };
+    let topic = topic(&pulsar, "markers", 0);
+    let mut producer = producer(&pulsar, &topic, None);
+    for n in 0..3 {
+        producer.marker().expect("stored");
+        send(&mut producer, n..n + 1, 1, Compression::None);
+    }
+    let fixture = PulsarFixture::new(&pulsar, &topic);
+    let mut watch = fixture.watch().await;
+    watch.all().await.expect("the oldest message stands behind a marker");
+    let seen = watch.seen.values().next().expect("one");
+    assert_eq!(numbers(seen), expected(0..3));
+    let places: Vec<_> = seen.records.iter().map(|record| record.0).collect();
+    drop(watch);
+    let start = fixture.source.partitions().await.expect("partitions").remove(0);
+    for (n, place) in places.into_iter().enumerate() {
+        let record =
+            fixture.source.record(at(&start, place)).await.expect("it is held").expect("it is there");
+        assert_eq!(record.payloads.get(0), body(n));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pulsar_that_dies_or_sleeps_is_waited_for_and_nothing_is_lost() {
     if !testkit::available(&[Service::Pulsar]) {
         return;

@@ -25,8 +25,8 @@ use super::{PulsarOptions, Start, topic};
 
 /// Brokers that a look-up is sent on to, one after the other; as many as the clients of Pulsar follow.
 const REDIRECTS_MAX: u32 = 20;
-/// Entries of a second that are looked through for a time, in one go.
-const LOOKED_THROUGH: u32 = 1_000;
+/// Messages that are looked through for a time, in one go.
+const LOOKED_THROUGH: i64 = 1_000;
 /// Seconds by which a look for a time begins before it: brokers count them by a clock that is not ours. The next one is for a clock that is further ahead.
 const MARGINS_S: [i64; 4] = [2, 60, 3_600, 86_400];
 
@@ -270,14 +270,16 @@ impl Client {
         (last, time_ms): (Entry, i64),
     ) -> Answer<Entry> {
         by_consumer(connection, self.look(name, Proof::Any, Some(age)), |connection, consumer| {
-            let mut left = 0;
+            // Brokers count every message of a batch, and send an entry whole: below 0 if it had more than were left.
+            let mut left: i64 = 0;
             loop {
-                if left == 0 {
+                if left <= 0 {
+                    let more = LOOKED_THROUGH.saturating_sub(left);
+                    flow(connection, consumer, u32::try_from(more).unwrap_or(u32::MAX))?;
                     left = LOOKED_THROUGH;
-                    flow(connection, consumer, left)?;
                 }
-                let (entry, published_ms) = delivered(connection, consumer)?;
-                left -= 1;
+                let Delivered { entry, published_ms, messages } = delivered(connection, consumer)?;
+                left = left.saturating_sub(messages);
                 if published_ms >= time_ms || entry >= last {
                     return Ok(entry);
                 }
@@ -505,20 +507,31 @@ fn last(connection: &mut Connection, consumer: u64) -> Answer<(Option<Entry>, Op
     Ok((entry(last.id), entry(last.acknowledged)))
 }
 
-/// The first entry for a consumer, as [`delivered`] gives it.
+/// The first entry for a consumer, and when it was published, in Unix milliseconds.
 fn one(connection: &mut Connection, consumer: u64) -> Answer<(Entry, i64)> {
     flow(connection, consumer, 1)?;
-    delivered(connection, consumer)
+    let Delivered { entry, published_ms, .. } = delivered(connection, consumer)?;
+    Ok((entry, published_ms))
 }
 
-/// The next entry for a consumer, and when it was published. Waits for it as for any answer.
-fn delivered(connection: &mut Connection, consumer: u64) -> Answer<(Entry, i64)> {
+/// An entry that has come for a consumer which looks at messages.
+struct Delivered {
+    entry: Entry,
+    /// In Unix milliseconds.
+    published_ms: i64,
+    /// As many as the broker counts.
+    messages: i64,
+}
+
+/// The next entry for a consumer. Waits for it as for any answer.
+fn delivered(connection: &mut Connection, consumer: u64) -> Answer<Delivered> {
     for _ in 0..DELIVERY_LOOKS_MAX {
         let Some(range) = connection.receive()? else { continue };
         match connection.read(range)? {
             Frame::Delivery { consumer: of, entry, body } if of == consumer => {
-                let time_ms = super::entry::published_ms(body).map_err(|why| connection.failed(&why))?;
-                return Ok((entry, time_ms));
+                let published = super::entry::published(body).map_err(|why| connection.failed(&why))?;
+                let (published_ms, messages) = published;
+                return Ok(Delivered { entry, published_ms, messages });
             }
             Frame::Command(command)
                 if command.close_consumer.as_ref().is_some_and(|of| of.consumer == consumer) =>

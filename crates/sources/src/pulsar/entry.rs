@@ -111,10 +111,12 @@ fn metadata(bytes: &[u8]) -> Result<Metadata<'_>, Malformed> {
     Ok(read)
 }
 
-/// When the entry was published, in Unix milliseconds.
-pub(super) fn published_ms(body: &[u8]) -> Result<i64, FrameError> {
+/// When the entry was published, in Unix milliseconds, and how many messages brokers count for it: at least 1.
+pub(super) fn published(body: &[u8]) -> Result<(i64, i64), FrameError> {
     let (bytes, _) = frame::entry(body)?;
-    Ok(time(0, metadata(bytes).map_err(|_| FrameError::Malformed)?.publish_time))
+    let metadata = metadata(bytes).map_err(|_| FrameError::Malformed)?;
+    let messages = i64::try_from(metadata.messages.unwrap_or(1).max(1)).unwrap_or(i64::MAX);
+    Ok((time(0, metadata.publish_time), messages))
 }
 
 /// What is read of the metadata of a message in a batch.

@@ -5,7 +5,7 @@
 //!
 //! | an entry comes                                  | what is done                                                         |
 //! |-------------------------------------------------|----------------------------------------------------------------------|
-//! | first, and it is not the one that must come     | refused: what was read is not held any more                          |
+//! | first, and it does not prove the place          | refused: what was read is not held any more                          |
 //! | before the next position                        | nothing: it was read                                                 |
 //! | at or after it, in the same ledger              | it is read                                                           |
 //! | in another ledger                               | the newest entry that was read is asked for once more; it is read then |
@@ -258,12 +258,15 @@ impl Lead {
     pub(super) fn came(&mut self, at: Entry) -> Came {
         self.newest = Some(at);
         let next = self.slot.next;
+        let expected = Entry::at(next);
+        // The next to be read proves as much as the one before it, for nothing stands between them. It comes first where that one is never delivered: a
+        // marker of a transaction or of a replicated subscription, or a message of an aborted transaction.
         if let Some(proof) = self.proof.take()
             && !proof.is_given_by(at)
+            && at != expected
         {
             return Came::Refuse(not_held(next, Some(at)));
         }
-        let expected = Entry::at(next);
         if next == 0 {
             return Came::Read { from: 0 };
         }

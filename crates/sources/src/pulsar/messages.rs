@@ -534,6 +534,9 @@ pub(super) struct Metadata {
     pub(super) encryption_keys: Vec<EncryptionKey>,
     #[prost(bytes = "vec", optional, tag = "16")]
     pub(super) schema_version: Option<Vec<u8>>,
+    /// The kind of what brokers write for themselves, such as the end of a transaction. They deliver none of it.
+    #[prost(int32, optional, tag = "20")]
+    pub(super) marker: Option<i32>,
     #[prost(bool, optional, tag = "25")]
     pub(super) is_null: Option<bool>,
     #[prost(string, optional, tag = "26")]

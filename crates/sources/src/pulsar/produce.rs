@@ -53,6 +53,8 @@ pub struct Producer {
 }
 
 const PRODUCER: u64 = 0;
+/// The marker by which brokers of replicated subscriptions ask each other for their positions.
+const SNAPSHOT_REQUEST: i32 = 10;
 
 /// Each may take as long as the broker takes to give up.
 const TRIES_MAX: usize = 5;
@@ -192,6 +194,16 @@ impl Producer {
     pub fn encrypted(&mut self, payload: &[u8]) -> Result<(u64, u64), SourceError> {
         let metadata = Metadata { encryption_keys: vec![Default::default()], ..self.metadata() };
         self.send(metadata, payload, 1, Compression::None)
+    }
+
+    /// Sends what is for brokers alone, which they deliver to nobody. It stands for the markers that they write for replicated subscriptions and at the end of
+    /// a transaction.
+    ///
+    /// # Errors
+    /// When the broker is away or refuses.
+    pub fn marker(&mut self) -> Result<(u64, u64), SourceError> {
+        let metadata = Metadata { marker: Some(SNAPSHOT_REQUEST), ..self.metadata() };
+        self.send(metadata, b"", 1, Compression::None)
     }
 
     /// Sends chunk `index` of `chunks` of a message with this name, which has `bytes` in all. The chunks of a message have one sequence, which its first

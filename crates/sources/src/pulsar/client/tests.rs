@@ -22,10 +22,14 @@ struct Fake {
     lacks: Option<&'static str>,
     /// It does not say what its newest entry is.
     is_mute: bool,
+    /// Others hold the subscription that lasts, by a consumer of another type.
+    is_busy: bool,
     /// Consumers that were not closed, over all connections.
     open: Arc<AtomicUsize>,
     /// Of each entry of its one topic.
     published_ms: Vec<i64>,
+    /// Of each entry.
+    messages: i32,
     ahead_ms: i64,
     runtime: Arc<dyn Runtime>,
 }
@@ -57,8 +61,10 @@ fn fake(runtime: &Arc<dyn Runtime>, change: impl FnOnce(&mut Fake)) -> (u16, Fak
         partitions: 0,
         lacks: None,
         is_mute: false,
+        is_busy: false,
         open: Arc::default(),
         published_ms: vec![1; 3],
+        messages: 1,
         ahead_ms: 0,
         runtime: runtime.clone(),
     };
@@ -77,7 +83,10 @@ fn options(port: u16) -> PulsarOptions {
     PulsarOptions::new(&service, &["a/b/c".to_owned()], "s").expect("options")
 }
 
-fn answer(fake: &Fake, consumers: &mut BTreeMap<u64, usize>, asked: Command, out: &mut Vec<u8>) {
+/// What a consumer gets next, and how many messages it may get.
+type Due = (usize, i64);
+
+fn answer(fake: &Fake, consumers: &mut BTreeMap<u64, Due>, asked: Command, out: &mut Vec<u8>) {
     let mut say = |kind: Kind, command: Command| frame::write(out, &Command { kind: kind as i32, ..command });
     let success = |request: u64| Command { success: Some(Success { request }), ..Command::default() };
     let failure = |request: u64, error: i32| Command {
@@ -111,6 +120,11 @@ fn answer(fake: &Fake, consumers: &mut BTreeMap<u64, usize>, asked: Command, out
         asked.subscribe.as_ref().filter(|asked| fake.lacks.is_some_and(|end| asked.topic.ends_with(end)))
     {
         say(Kind::Error, failure(subscribe.request, error::TOPIC_NOT_FOUND));
+    } else if let Some(subscribe) =
+        asked.subscribe.as_ref().filter(|asked| fake.is_busy && asked.durable == Some(true))
+    {
+        // Of a consumer that is busy.
+        say(Kind::Error, failure(subscribe.request, 5));
     } else if let Some(subscribe) = asked.subscribe {
         fake.open.fetch_add(1, Ordering::SeqCst);
         let since = |ms: i64| fake.published_ms.iter().take_while(|published| **published < ms).count();
@@ -119,7 +133,7 @@ fn answer(fake: &Fake, consumers: &mut BTreeMap<u64, usize>, asked: Command, out
             (None, Some(start)) if start.entry != u64::MAX => start.entry as usize,
             (None, _) => 0,
         };
-        consumers.insert(subscribe.consumer, first);
+        consumers.insert(subscribe.consumer, (first, 0));
         say(Kind::Success, success(subscribe.request));
     } else if let Some(of) = asked.close_consumer {
         fake.open.fetch_sub(1, Ordering::SeqCst);
@@ -132,17 +146,23 @@ fn answer(fake: &Fake, consumers: &mut BTreeMap<u64, usize>, asked: Command, out
         let last = Last { id: newest, request: of.request.unwrap_or_default(), acknowledged: None };
         say(Kind::GetLastMessageIdResponse, Command { last: Some(last), ..Command::default() });
     } else if let Some(flow) = asked.flow {
-        let Some(next) = consumers.get_mut(&flow.consumer) else { return };
-        let until = fake.published_ms.len().min(*next + flow.permits as usize);
-        for entry in *next..until {
-            let delivery = Delivery { consumer: flow.consumer, id: Some(id(entry)) };
+        let Some((next, permits)) = consumers.get_mut(&flow.consumer) else { return };
+        *permits += i64::from(flow.permits);
+        // An entry is sent whole, also to who may get fewer messages.
+        while *permits > 0 && *next < fake.published_ms.len() {
+            let delivery = Delivery { consumer: flow.consumer, id: Some(id(*next)) };
             let command =
                 Command { kind: Kind::Message as i32, message: Some(delivery), ..Command::default() };
-            let publish_time = fake.published_ms[entry] as u64;
-            let metadata = Metadata { producer: "p".into(), publish_time, ..Metadata::default() };
+            let metadata = Metadata {
+                producer: "p".into(),
+                publish_time: fake.published_ms[*next] as u64,
+                messages: (fake.messages > 1).then_some(fake.messages),
+                ..Metadata::default()
+            };
             frame::write_entry(out, &command, &metadata.encode_to_vec(), b"x");
+            *permits -= i64::from(fake.messages);
+            *next += 1;
         }
-        *next = until;
     }
 }
 
@@ -165,6 +185,22 @@ fn a_start_by_time_steps_over_nothing_if_the_clock_of_the_broker_is_ahead() {
 }
 
 #[test]
+fn a_start_by_time_looks_through_batches_of_more_messages_than_it_asks_for() {
+    let runtime: Arc<dyn Runtime> = Arc::new(TestRuntime::new());
+    // A batch every 20 ms until 100 seconds ago: the look begins at least 100 of them before the one that it finds.
+    let base_ms = runtime.wall_ms() - 110_000;
+    let published_ms: Vec<i64> = (0..500).map(|n| base_ms + 20 * n).collect();
+    for messages in [7, LOOKED_THROUGH as i32, 4_000] {
+        let published_ms = published_ms.clone();
+        let (port, _) = fake(&runtime, |fake| (fake.published_ms, fake.messages) = (published_ms, messages));
+        let client = Client::new(Arc::new(options(port)), runtime.clone());
+        let found = client.range("persistent://a/b/c", Start::Time(base_ms + 20 * 400));
+        let Ok((next, _)) = found else { panic!("batches of {messages}: nothing more was delivered") };
+        assert_eq!(next, Entry { ledger: 7, entry: 400 }.position(), "batches of {messages}");
+    }
+}
+
+#[test]
 fn a_question_that_is_refused_leaves_no_consumer_behind() {
     let runtime: Arc<dyn Runtime> = Arc::new(TestRuntime::new());
     let (port, fake) = fake(&runtime, |fake| fake.is_mute = true);
@@ -175,6 +211,24 @@ fn a_question_that_is_refused_leaves_no_consumer_behind() {
         assert!(client.range(name, Start::Earliest).is_err());
         assert!(client.acknowledged(name).is_err());
     }
+    assert_eq!(fake.open.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_consumer_that_others_have_on_our_subscription_hides_no_message() {
+    let runtime: Arc<dyn Runtime> = Arc::new(TestRuntime::new());
+    let (port, fake) = fake(&runtime, |fake| fake.is_busy = true);
+    let client = Client::new(Arc::new(options(port)), runtime.clone());
+    let (name, entry) = ("persistent://a/b/c", |entry| Entry { ledger: 7, entry });
+    let refused =
+        [client.ensure(name), client.acknowledge(name, entry(0)), client.acknowledged(name).map(drop)];
+    for answer in refused {
+        let Err(Unanswered::Trouble(Trouble::Moved(why))) = answer else { panic!("others have it") };
+        assert!(why.starts_with("the subscription has another consumer"), "{why}");
+    }
+    let first = entry(0).position();
+    assert_eq!(client.range(name, Start::Earliest).ok(), Some((first, first)));
+    assert_eq!(client.end(name).ok(), Some(entry(2).end()));
     assert_eq!(fake.open.load(Ordering::SeqCst), 0);
 }
 

@@ -1,5 +1,6 @@
 use dataflow::block::NO_LEADER_EPOCH;
 
+use super::super::chunks::Chunk;
 use super::*;
 
 fn entry(ledger: u64, entry: u64) -> Entry {
@@ -33,8 +34,10 @@ fn a_read_goes_on_behind_the_entry_that_was_read_last() {
 #[test]
 fn another_first_entry_is_refused_with_the_place_where_the_topic_goes_on() {
     for (next, came) in [
-        (entry(3, 8).position(), entry(3, 8)),
+        (entry(3, 8).position(), entry(3, 9)),
+        (entry(3, 8).position(), entry(3, 6)),
         (entry(3, 8).position(), entry(4, 0)),
+        (entry(3, 8).position(), entry(4, 8)),
         (entry(3, 0).position(), entry(4, 0)),
         (entry(3, 8).message(4), entry(5, 0)),
     ] {
@@ -45,6 +48,21 @@ fn another_first_entry_is_refused_with_the_place_where_the_topic_goes_on() {
             assert!(why.contains(&named), "{named}: {why}");
         }
     }
+}
+
+#[test]
+fn the_next_message_proves_its_place_where_a_marker_of_a_transaction_stands_before_it() {
+    // A first start at the oldest message, a start by time, and the record of a row that was refused: each begins with this very message.
+    let mut lead = lead(entry(3, 8).position());
+    assert_eq!(lead.came(entry(3, 8)), Came::Read { from: 0 }, "no broker delivers what stands before it");
+    assert_eq!(lead.came(entry(3, 10)), Came::Read { from: 0 });
+    // What waits behind an incomplete message comes again from that message on, whatever stands before it.
+    let chunk = Chunk { producer: b"a", uuid: b"a-0", chunks: 2, payload: b"x", ..Chunk::default() };
+    let at = entry(3, 12);
+    lead.slot.chunks.take((at, &b"body"[..], 0), chunk, (100, 10_000)).expect("there is room");
+    lead.slot.next = at.end();
+    lead.subscribed(3, 4);
+    assert_eq!(lead.came(at), Came::Read { from: 0 });
 }
 
 #[test]
@@ -137,7 +155,6 @@ fn asked(lead: &mut Lead, last: Entry, asked_s: u64) {
 
 #[test]
 fn an_incomplete_message_is_silent_while_all_that_is_stored_was_read_and_not_while_more_is() {
-    use super::super::chunks::Chunk;
     let chunk = Chunk { producer: b"a", uuid: b"a-0", chunks: 2, payload: b"x", ..Chunk::default() };
     let other = |sequence| Chunk { producer: b"b", sequence, ..Chunk::default() };
     let mut lead = lead(0);
