@@ -10,7 +10,7 @@ use store::{StoreError, Swap, Tag};
 use crate::error::LogError;
 use crate::framing::{self, FormatError, damaged};
 use crate::names::{QueueId, is_consumer};
-use crate::partition::{Edit, LogPartition};
+use crate::partition::{Edit, LogPartition, Refusals, SWAPS_MAX};
 use crate::root::id_of;
 
 /// First bytes of an acknowledgement: three letters and the format version.
@@ -18,9 +18,6 @@ pub const MAGIC: [u8; 4] = *b"FBK1";
 
 /// Bytes of an acknowledgement at the most.
 pub const ACK_BYTES_MAX: u64 = 1 << 10;
-
-/// Swaps that may be refused in a row: each is another run of the same consumer, of which there is one at the most for long.
-const SWAPS_MAX: u32 = 16;
 
 /// How far a consumer has come: what its register says.
 #[derive(Clone, PartialEq, Message)]
@@ -132,6 +129,7 @@ impl Acknowledger {
         run: u64,
     ) -> Result<(Ack, Tag), LogError> {
         let (mut refused, mut doubts) = (0, 0);
+        let mut refusals = Refusals::default();
         while refused < SWAPS_MAX {
             let found = read(partition, consumer).await?;
             let (before, tag) = found.map_or((None, None), |(ack, tag)| (Some(ack), Some(tag)));
@@ -151,7 +149,11 @@ impl Acknowledger {
             };
             match swap(partition, consumer, tag.as_ref(), &ack).await? {
                 Ok(Swap::Done(tag)) => return Ok((ack, tag)),
-                Ok(Swap::Refused) => refused += 1,
+                Ok(Swap::Refused) => {
+                    refused += 1;
+                    let key = partition.names().ack(consumer);
+                    partition.wait_refused(&mut refusals, tag.as_ref(), &key).await?;
+                }
                 Err(error) => partition.wait_in_doubt(&mut doubts, error).await?,
             }
         }
@@ -166,6 +168,7 @@ impl Acknowledger {
     /// [`LogError::ConsumerFenced`] when another run of the consumer has begun.
     pub async fn acknowledge(&mut self, position: u64) -> Result<(), LogError> {
         let (mut refused, mut doubts) = (0, 0);
+        let mut refusals = Refusals::default();
         while refused < SWAPS_MAX {
             if position <= self.ack.position {
                 return Ok(());
@@ -176,7 +179,11 @@ impl Acknowledger {
                     (self.ack, self.tag) = (ack, tag);
                     return Ok(());
                 }
-                Ok(Swap::Refused) => refused += 1,
+                Ok(Swap::Refused) => {
+                    refused += 1;
+                    let key = self.partition.names().ack(&self.consumer);
+                    self.partition.wait_refused(&mut refusals, Some(&self.tag), &key).await?;
+                }
                 Err(error) => self.partition.wait_in_doubt(&mut doubts, error).await?,
             }
             match read(&self.partition, &self.consumer).await? {

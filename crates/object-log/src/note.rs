@@ -27,7 +27,7 @@ use store::{REGISTER_BYTES_MAX, Swap, Tag};
 use crate::error::LogError;
 use crate::framing::{self, FormatError, damaged};
 use crate::names::QueueId;
-use crate::partition::LogPartition;
+use crate::partition::{LogPartition, Refusals, SWAPS_MAX};
 use crate::root::{Claim, Root, id_of};
 
 /// First bytes of a note: three letters and the format version.
@@ -35,9 +35,6 @@ pub const MAGIC: [u8; 4] = *b"FBN1";
 
 /// Bytes of a note's body at the most.
 pub const NOTE_BYTES_MAX: usize = (1 << 20) - 256;
-
-/// Swaps that may be refused in a row: each is an earlier owner that has not noticed yet, of which there is one at the most for long.
-const SWAPS_MAX: u32 = 16;
 
 #[derive(Clone, PartialEq, Message)]
 struct Register {
@@ -146,6 +143,7 @@ impl Notes {
         let bytes = Bytes::from(framing::encode(MAGIC, &register));
         let key = self.partition.names().note();
         let (mut refused, mut doubts) = (0, 0);
+        let mut refusals = Refusals::default();
         while refused < SWAPS_MAX {
             let expected = self.tag.clone();
             let swap = || async {
@@ -160,7 +158,10 @@ impl Notes {
                     self.tag = Some(tag);
                     return Ok(());
                 }
-                Ok(Swap::Refused) => refused += 1,
+                Ok(Swap::Refused) => {
+                    refused += 1;
+                    self.partition.wait_refused(&mut refusals, self.tag.as_ref(), &key).await?;
+                }
                 Err(error) => self.partition.wait_in_doubt(&mut doubts, error).await?,
             }
             let found = read(&self.partition).await?;

@@ -21,8 +21,8 @@ use crate::segment::{Of, Reference, SEGMENT_BYTES_MAX, Segment, Span};
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Swaps that may be refused in a row before a claim or a look gives up: each is another process that was quicker.
-const SWAPS_MAX: u32 = 200;
+/// Swaps that may be refused in a row before a claim, an edit, an acknowledgement or a note gives up: each is another process that was quicker.
+pub(crate) const SWAPS_MAX: u32 = 200;
 
 /// Swaps that may be refused in a row although the value that they name still stands there, some two minutes. An honest store refuses only what another
 /// writer has replaced, and then the next read finds another tag. Azure refuses whatever is under a lease, which lasts a minute if it ends at all.
@@ -404,6 +404,28 @@ impl LogPartition {
         ))
     }
 
+    /// Waits behind a refused swap of another register than the root, longer with each refusal of one tag; read the register then.
+    ///
+    /// # Errors
+    /// Once `tag` was refused more often than an honest store does, or than this partition tries, although it still stands there.
+    pub(crate) async fn wait_refused(
+        &self,
+        refusals: &mut Refusals,
+        tag: Option<&Tag>,
+        key: &Key,
+    ) -> Result<(), LogError> {
+        if refusals.are_unfounded(tag) || refusals.count > self.tries_max {
+            return Err(LogError::Refused(format!(
+                "the store refuses every change of `{key}` in `{}` under its condition, although nobody else has changed it meanwhile. Look for a proxy \
+                 before the store that alters ETags or answers in its place, and for a lease on that object",
+                self.store.describe()
+            )));
+        }
+        let pause = PAUSE_MIN.saturating_mul(1 << (refusals.count - 1).min(7));
+        self.runtime.sleep(pause.min(PAUSE_MAX)).await;
+        Ok(())
+    }
+
     /// Waits behind a swap whose answer was lost, longer with each of them. That is a store in trouble and no other writer, so it counts for none.
     ///
     /// # Errors
@@ -470,9 +492,9 @@ impl LogPartition {
     }
 }
 
-/// Refusals in a row of one tag. The root is read behind each refusal, so a tag that is named again still stood there: nobody has replaced it.
+/// Refusals in a row of one tag. The register is read behind each refusal, so a tag that is named again still stood there: nobody has replaced it.
 #[derive(Default)]
-struct Refusals {
+pub(crate) struct Refusals {
     tag: Option<Tag>,
     count: u32,
 }

@@ -5,14 +5,14 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use dataflow::{BlockBuilder, Effect, Partition, RecordBlock, Runtime, Task};
 use futures::future::BoxFuture;
 use store::{ErrorKind, Key, MemoryStore, Operation, Prefix, Put, Store, StoreError, Swap, Tag};
-use tokio::sync::Semaphore;
+use tokio::sync::{Barrier, Semaphore};
 
 use crate::decide::Retention;
 use crate::entry::Entry;
@@ -175,10 +175,16 @@ pub(crate) struct Gated {
     pub gone: AtomicUsize,
     /// So many swaps are not done, and their answers are lost.
     pub doubts: AtomicUsize,
+    /// So many swaps are refused, whatever tag they name.
+    pub refusals: AtomicUsize,
     /// Every swap is refused, whatever tag it names.
     pub refuses_swaps: AtomicBool,
     /// So many swaps come behind one of somebody else.
     pub rivals: AtomicUsize,
+    /// How often a register was read.
+    pub reads: AtomicUsize,
+    /// Where gets wait for each other, once it is set.
+    pub meeting: OnceLock<Barrier>,
     /// What the next gets answer, whatever is stored.
     pub gets: Mutex<VecDeque<Got>>,
 }
@@ -194,8 +200,11 @@ impl Gated {
             refuses_deletes: AtomicBool::new(false),
             gone: AtomicUsize::new(0),
             doubts: AtomicUsize::new(0),
+            refusals: AtomicUsize::new(0),
             refuses_swaps: AtomicBool::new(false),
             rivals: AtomicUsize::new(0),
+            reads: AtomicUsize::new(0),
+            meeting: OnceLock::new(),
             gets: Mutex::default(),
         })
     }
@@ -216,6 +225,9 @@ impl Store for Gated {
     }
 
     async fn get(&self, key: &Key, bytes_max: u64) -> Got {
+        if let Some(meeting) = self.meeting.get() {
+            meeting.wait().await;
+        }
         let next = self.gets.lock().expect("no test panics with it").pop_front();
         match next {
             Some(next) => next,
@@ -247,6 +259,7 @@ impl Store for Gated {
     }
 
     async fn read_register(&self, key: &Key, bytes_max: u64) -> Result<Option<(Bytes, Tag)>, StoreError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         self.inner.read_register(key, bytes_max).await
     }
 
@@ -260,7 +273,7 @@ impl Store for Gated {
             let error = StoreError::new(ErrorKind::Io, Operation::Put, key, "it answered 503 `SlowDown`");
             return Err(error.with_effect(Effect::Unknown));
         }
-        if self.refuses_swaps.load(Ordering::Relaxed) {
+        if self.refuses_swaps.load(Ordering::Relaxed) || is_one_of(&self.refusals) {
             return Ok(Swap::Refused);
         }
         if is_one_of(&self.rivals) {

@@ -172,7 +172,7 @@ pub async fn assemble(
             Reads::Replays => source,
         };
         let (source, intake) = match carrier.as_deref() == Some(input.name) {
-            true => (replayed::beside(source, pipeline, &store, &runtime), others.within(intake)),
+            true => (replayed::beside(source, pipeline, &store, &runtime), others.within(input.name, intake)),
             false => (source, intake),
         };
         named.push(engine::Input { name, source: decoding.ready(source, &runtime), intake });

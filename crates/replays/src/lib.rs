@@ -160,13 +160,14 @@ impl Log {
         }
     }
 
-    /// The position that the first record of this lane's log has, by its journal: that of an earlier pipeline of the name ends there.
-    pub(crate) async fn first_of_lane(&self) -> Result<u64, LogError> {
+    /// The position that the first record of this lane's log has, by its journal: that of an earlier pipeline of the name ends there. `None` if the journal
+    /// cannot be read as one now: it was retired meanwhile, or something before the store has answered.
+    pub(crate) async fn first_of_lane(&self) -> Result<Option<u64>, LogError> {
         match engine::journal::load_any(&*self.store, &self.folder).await {
-            Ok(lane) => Ok(lane.before.replays_from),
+            Ok(lane) => Ok(Some(lane.before.replays_from)),
             Err(EngineError::Store(error)) => Err(error.into()),
-            // Whoever opens the lane says why.
-            Err(_) => Ok(0),
+            // If it stays so, whoever opens the lane says why.
+            Err(_) => Ok(None),
         }
     }
 

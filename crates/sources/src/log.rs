@@ -19,6 +19,7 @@ mod pace;
 mod reader;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -29,6 +30,7 @@ use dataflow::{
     Partition, PartitionStart, Position, ReadFrom, Reader, Runtime, Source, SourceError, SourceFault,
     Streams, position,
 };
+use futures::future::{BoxFuture, join_all};
 use object_log::acks::{self, Acknowledger};
 use object_log::names::QueueId;
 use object_log::{LogError, LogPartition, Root};
@@ -169,6 +171,21 @@ impl LogSource {
         }
     }
 
+    /// Begins to acknowledge what is read of a partition.
+    async fn acknowledger(&self, partition: &Partition) -> Result<Acknowledger, SourceError> {
+        let log = self.log_partition(Access::Acknowledge, partition.index).await?;
+        let index = partition.index;
+        let known = self.identities.lock().unwrap_or_else(PoisonError::into_inner).get(&index).copied();
+        let queue = match known {
+            // Not the one that is there now: positions of a log mean nothing in another.
+            Some(queue) => queue,
+            // It has not read, and so its positions come from what it has looked at.
+            None => log.root().await.map_err(fault)?.root.queue_id(),
+        };
+        let claimed = Acknowledger::claim(log, &self.options.consumer, queue).await;
+        claimed.map_err(|error| fault_at(error, partition))
+    }
+
     fn partition(&self, index: u32) -> Partition {
         Partition::new(self.options.name.as_str(), index)
     }
@@ -250,30 +267,33 @@ impl Source for LogSource {
         true
     }
 
-    /// Acknowledges: every record below is in the tables.
+    /// Acknowledges: every record below is in the tables. Side by side, so that those of many partitions take no longer than the caller waits; and one
+    /// partition that cannot be acknowledged keeps no other from it.
     async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
         let mut acknowledgers = self.acknowledgers.lock().await;
-        for (partition, at) in positions {
-            let index = partition.index;
-            if let std::collections::btree_map::Entry::Vacant(vacant) = acknowledgers.entry(index) {
-                let log = self.log_partition(Access::Acknowledge, index).await?;
-                let known =
-                    self.identities.lock().unwrap_or_else(PoisonError::into_inner).get(&index).copied();
-                let queue = match known {
-                    // Not the one that is there now: positions of a log mean nothing in another.
-                    Some(queue) => queue,
-                    // It has not read, and so its positions come from what it has looked at.
-                    None => log.root().await.map_err(fault)?.root.queue_id(),
-                };
-                let claimed = Acknowledger::claim(log, &self.options.consumer, queue).await;
-                vacant.insert(claimed.map_err(|error| fault_at(error, partition))?);
-            }
-            let acknowledger = acknowledgers.get_mut(&index).expect("just claimed");
-            if let Err(error) = acknowledger.acknowledge(position::low(*at)).await {
-                return Err(fault_at(error, partition));
+        let mut outcome = Ok(());
+        for (partition, _) in positions {
+            if let Entry::Vacant(vacant) = acknowledgers.entry(partition.index) {
+                match self.acknowledger(partition).await {
+                    Ok(acknowledger) => {
+                        vacant.insert(acknowledger);
+                    }
+                    Err(error) => outcome = outcome.and(Err(error)),
+                }
             }
         }
-        Ok(())
+        let mut acknowledging: Vec<BoxFuture<'_, Result<(), SourceError>>> = Vec::new();
+        for (index, acknowledger) in acknowledgers.iter_mut() {
+            let Some((partition, at)) = positions.iter().find(|(partition, _)| partition.index == *index)
+            else {
+                continue;
+            };
+            acknowledging.push(Box::pin(async move {
+                let acknowledged = acknowledger.acknowledge(position::low(*at)).await;
+                acknowledged.map_err(|error| fault_at(error, partition))
+            }));
+        }
+        join_all(acknowledging).await.into_iter().fold(outcome, Result::and)
     }
 
     async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {

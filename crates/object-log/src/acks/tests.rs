@@ -42,6 +42,28 @@ async fn a_store_that_loses_many_answers_is_not_taken_for_another_run_of_the_con
     assert!(error.is_transient() && error.to_string().contains("SlowDown"), "{error}");
 }
 
+/// A proxy or a lease that refuses every change for a while: another run would have left another value there.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_refuses_what_stands_there_is_not_taken_for_another_run_of_the_consumer() {
+    let store = Gated::new(0);
+    let partition = partition_in(store.clone(), TestRuntime::new());
+    let queue = partition.claim("test").await.expect("claims").root.queue_id();
+    let refusals = |count: usize| store.refusals.store(count, std::sync::atomic::Ordering::Relaxed);
+    refusals(40);
+    let mut reader = Acknowledger::claim(partition.clone(), "reader", queue).await.expect("waits");
+    refusals(40);
+    reader.acknowledge(7).await.expect("waits");
+    assert_eq!(acknowledged(&partition, "reader", queue).await.unwrap(), Some(7));
+
+    store.refuses_swaps.store(true, std::sync::atomic::Ordering::Relaxed);
+    let stuck = reader.acknowledge(8).await.expect_err("it gives up");
+    let claimed = Acknowledger::claim(partition.clone().with_tries(4), "reader", queue).await;
+    for error in [stuck, claimed.expect_err("it gives up")] {
+        let (text, key) = (error.to_string(), partition.names().ack("reader"));
+        assert!(text.contains("nobody else has changed it") && text.contains(key.as_str()), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn looking_at_a_log_changes_nothing() {
     let partition = partition();

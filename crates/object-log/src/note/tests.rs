@@ -51,6 +51,26 @@ async fn a_store_that_loses_many_answers_is_not_taken_for_another_process() {
     assert_eq!(found.expect("it is there").note, note(3, "b"));
 }
 
+/// A proxy or a lease that refuses every change for a while: another process would have left another note there.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_refuses_what_stands_there_is_not_taken_for_another_process() {
+    let store = Gated::new(0);
+    let partition = partition_in(store.clone(), TestRuntime::new());
+    let root = partition.claim("test").await.expect("claims").root;
+    let (mut notes, _) = Notes::open(partition.clone(), &root).await.expect("opens");
+    for (position, body) in [(0, "a"), (3, "b")] {
+        store.refusals.store(40, std::sync::atomic::Ordering::Relaxed);
+        notes.write(&note(position, body)).await.expect("waits");
+    }
+    let (_, found) = Notes::open(partition.clone(), &root).await.expect("opens");
+    assert_eq!(found.expect("it is there").note, note(3, "b"));
+
+    store.refuses_swaps.store(true, std::sync::atomic::Ordering::Relaxed);
+    let text = notes.write(&note(4, "c")).await.expect_err("it gives up").to_string();
+    let key = partition.names().note();
+    assert!(text.contains("nobody else has changed it") && text.contains(key.as_str()), "{text}");
+}
+
 /// Frozen before its first note, which lands when another owner has had the log that notes nothing, and retention has taken what was in it.
 #[tokio::test]
 async fn the_first_note_of_a_sleeper_does_not_ask_for_what_was_deleted_meanwhile() {

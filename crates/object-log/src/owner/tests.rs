@@ -168,6 +168,20 @@ async fn append_all(owner: &Owner, objects: usize) {
     }
 }
 
+/// The tag of the last swap serves for the next one.
+#[tokio::test]
+async fn a_commit_reads_nothing_before_it_writes() {
+    // The sweep of the start waits for its list, and reads nothing either.
+    let store = Gated::new(0);
+    let partition = partition_in(store.clone(), TestRuntime::new());
+    let owner = owner(&partition).await;
+    append_all(&owner, 1).await;
+    let (reads, revision) = (store.reads.load(Ordering::Relaxed), owner.root().revision);
+    append_all(&owner, 20).await;
+    assert_eq!(owner.root().revision, revision + 20, "each was a commit of its own");
+    assert_eq!(store.reads.load(Ordering::Relaxed), reads);
+}
+
 #[tokio::test]
 async fn a_sweep_without_end_keeps_no_append_from_being_answered() {
     let partition = partition_in(Gated::new(0), TestRuntime::new());

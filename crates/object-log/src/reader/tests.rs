@@ -42,6 +42,24 @@ async fn a_reader_at_the_end_sees_what_comes_later() {
     assert!(matches!(reader.next().await.expect("reads"), Read::CaughtUp(1)));
 }
 
+/// Each fetch waits for all others, which would never come if they came one after the other.
+#[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "a test waits no longer than this for what must end")]
+async fn objects_are_fetched_side_by_side_and_read_in_order() {
+    let store = Gated::new(0);
+    let partition = partition_in(store.clone(), TestRuntime::new());
+    let owner = owner(&partition).await;
+    for number in 0..FETCHES_MAX {
+        owner.appender().append(append(None, &number.to_string())).await.expect("appends");
+    }
+    assert_eq!(owner.root().tail.len(), FETCHES_MAX, "an object each");
+    store.meeting.set(tokio::sync::Barrier::new(FETCHES_MAX)).expect("it is set once");
+    let reading = read_from(&partition, 0);
+    let read = tokio::time::timeout(std::time::Duration::from_secs(60), reading).await.expect("they meet");
+    let expected: Vec<_> = (0..FETCHES_MAX).map(|number| (number as u64, number.to_string())).collect();
+    assert_eq!(read, expected);
+}
+
 #[tokio::test]
 async fn a_missing_object_is_an_error_that_names_it() {
     let partition = partition();

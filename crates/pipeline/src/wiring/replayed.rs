@@ -2,12 +2,15 @@
 //!
 //! A lane has one log. It stands beside the source of the input that the journal knows first, whose number never changes, so no record of it is
 //! read by two inputs, whatever the file says later; or of the one that has read it, if the first had left before. Each record names the input that it belongs to, and goes through the work of that one.
+//! One of an input that has left the file meanwhile stays a dead letter: the work of another would make other rows of it.
 //!
 //! Owns the choice and the dispatch. Does not own the log ([`crate::replays`]).
 
 use std::sync::Arc;
 
-use dataflow::{Elsewhere, Intake, RecordBlock, Runtime, Source};
+use dataflow::{
+    BlockBuilder, Decoded, Decoder, Elsewhere, Intake, Reason, RecordBlock, Reject, Runtime, Schema, Source,
+};
 use protocol::Lane;
 use store::Store;
 
@@ -70,25 +73,52 @@ fn goes_on(pipeline: &Pipeline) -> bool {
 pub struct Others(Vec<(String, Intake)>);
 
 impl Others {
-    /// Of these inputs; none if there is only one.
-    pub fn of(chains: &[InputChain]) -> Arc<Self> {
-        let all = chains.iter().map(|chain| (chain.name.clone(), chain.intake.clone()));
-        Arc::new(Self(if chains.len() > 1 { all.collect() } else { Vec::new() }))
+    /// Of these inputs.
+    pub fn of(chains: &[InputChain]) -> Self {
+        Self(chains.iter().map(|chain| (chain.name.clone(), chain.intake.clone())).collect())
     }
 
-    /// `intake`, which does the work of the others for records that name them.
-    pub fn within(self: &Arc<Self>, intake: Intake) -> Intake {
-        match self.0.is_empty() {
-            true => intake,
-            false => intake.with_elsewhere(Some(self.clone())),
-        }
+    /// `intake` of the input `carrier`, which does the work of the others for records that name them.
+    pub fn within(&self, carrier: &str, intake: Intake) -> Intake {
+        let unread = intake.clone().with_decoder(Arc::new(Unread(intake.decoder().clone())));
+        let named = Named { inputs: self.0.clone(), left: (carrier.to_owned(), unread) };
+        intake.with_elsewhere(Some(Arc::new(named)))
     }
 }
 
-impl Elsewhere for Others {
+/// What is done with a record of the log that names its input.
+struct Named {
+    inputs: Vec<(String, Intake)>,
+    /// For records of an input that the file does not name any more: the carrier, and its work without any decoding.
+    left: (String, Intake),
+}
+
+impl Elsewhere for Named {
     fn input(&self, block: &RecordBlock) -> Option<(&str, &Intake)> {
         let name = input_of(block)?;
-        self.0.iter().find(|(other, _)| other == name).map(|(name, intake)| (name.as_str(), intake))
+        let (name, intake) = self.inputs.iter().find(|(input, _)| input == name).unwrap_or(&self.left);
+        Some((name.as_str(), intake))
+    }
+}
+
+/// Rejects every record, with the columns of another decoder.
+struct Unread(Arc<dyn Decoder>);
+
+impl Decoder for Unread {
+    fn schema(&self) -> &Schema {
+        self.0.schema()
+    }
+
+    fn decode(&self, block: &RecordBlock) -> Decoded {
+        let input = input_of(block).unwrap_or_default();
+        let message = format!(
+            "the record is of input `{input}`, which the pipeline file does not name any more, so nothing says how it is read; add it again, then replay \
+             this letter"
+        );
+        let reject = |row| Reject::of(block, row, Reason::Schema, "", message.clone());
+        let nothing = BlockBuilder::new(block.partition.clone(), block.next).take();
+        let batch = self.0.decode(&nothing).batch;
+        Decoded { batch, rejects: (0..block.len()).map(reject).collect(), several: None }
     }
 }
 

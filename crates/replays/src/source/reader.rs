@@ -111,10 +111,10 @@ impl ReaderWithReplays {
                 None => {
                     let begin = match begin.get() {
                         Some(begin) => *begin,
-                        None if is_told => {
-                            let first = log.first_of_lane().await?;
-                            *begin.get_or_init(|| first)
-                        }
+                        None if is_told => match log.first_of_lane().await? {
+                            Some(first) => *begin.get_or_init(|| first),
+                            None => return Ok(None),
+                        },
                         None => 0,
                     };
                     Ok(log.end_of(begin).await?.map(|_| Found::First(begin)))

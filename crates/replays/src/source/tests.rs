@@ -356,10 +356,8 @@ async fn no_record_is_handed_out_before_its_object_is_durable() {
     assert_eq!(next(&mut *reader).await, "1=80");
 }
 
-/// The pipeline that had the name before has left letters `@replays/0/0` to `@replays/0/6`: none is to name two records.
-#[tokio::test]
-async fn a_log_behind_a_reset_begins_where_the_one_before_has_ended() {
-    let (_handle, log, source) = world();
+/// The journal of a pipeline that was reset, whose log had ended at 7.
+async fn reset(log: &Log) {
     let before = Before { until_ms: 70, replays_from: 7, letters_from_ms: 0 };
     for (seq, is_done) in [(0, false), (1, true)] {
         let removal = Removal { is_done, by: "test".into(), before: Some(before) };
@@ -368,6 +366,13 @@ async fn a_log_behind_a_reset_begins_where_the_one_before_has_ended() {
         let key = Key::new(protocol::names::journal("p/lane-0", seq)).expect("a key");
         log.store.put_if_absent(&key, vec![record.to_bytes().into()]).await.expect("a put");
     }
+}
+
+/// The pipeline that had the name before has left letters `@replays/0/0` to `@replays/0/6`: none is to name two records.
+#[tokio::test]
+async fn a_log_behind_a_reset_begins_where_the_one_before_has_ended() {
+    let (_handle, log, source) = world();
+    reset(&log).await;
     let source = source.told_by_journal(true);
     let mut reader = read_all(&source, 0).await;
     log.append(&replay(7, [70], 1)).await.expect("a put");
@@ -375,4 +380,16 @@ async fn a_log_behind_a_reset_begins_where_the_one_before_has_ended() {
     assert_eq!(source.partitions().await.expect("partitions")[1].first, 7);
     let mut reader = read_all(&source, 7).await;
     assert_eq!(next(&mut *reader).await, "7=70");
+}
+
+/// A record that was read as something else, which a proxy may answer once, must not make the run look for the log at 0 for ever.
+#[tokio::test]
+async fn where_a_log_begins_is_not_known_while_the_journal_cannot_be_read() {
+    let (_handle, log, _source) = world();
+    reset(&log).await;
+    let key = Key::new(protocol::names::journal("p/lane-0", 2)).expect("a key");
+    log.store.put_if_absent(&key, vec![Bytes::from_static(b"please log in")]).await.expect("a put");
+    assert_eq!(log.first_of_lane().await.expect("the store answers"), None);
+    log.store.delete(&key).await.expect("it is gone");
+    assert_eq!(log.first_of_lane().await.expect("the store answers"), Some(7));
 }

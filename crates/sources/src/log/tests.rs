@@ -147,6 +147,25 @@ async fn what_is_published_is_acknowledged_and_a_later_run_fences_an_earlier() {
     assert_eq!(later.published().await.expect("reads"), [(orders, 9)]);
 }
 
+#[tokio::test]
+async fn a_partition_that_cannot_be_acknowledged_keeps_no_other_from_it() {
+    let made = fixture(in_memory(), None).await;
+    let key = partition(&made.store, 0).names().ack("pipeline");
+    let swapped = made.store.compare_and_set(&key, None, b"damaged".to_vec().into()).await;
+    assert!(matches!(swapped, Ok(store::Swap::Done(_))), "{swapped:?}");
+    let positions = [0, 1, 2].map(|index| (Partition::new("orders", index), Position::from(7 + index)));
+    for _ in 0..2 {
+        let error = made.source.publish(&positions).await.expect_err("of one it is said");
+        assert!(error.message.contains(key.as_str()), "{error}");
+    }
+    for index in [1, 2] {
+        let log = partition(&made.store, index);
+        let queue = log.root().await.expect("reads").root.queue_id();
+        let at = acks::acknowledged(&log, "pipeline", queue).await.expect("reads");
+        assert_eq!(at, Some(7 + u64::from(index)));
+    }
+}
+
 /// Positions of a log mean nothing in one that was made anew under its name.
 #[tokio::test]
 async fn a_first_acknowledgement_never_hits_a_log_that_was_made_anew() {

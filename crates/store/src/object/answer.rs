@@ -7,6 +7,7 @@
 //! |-------------------------------------------------------|-------------------|------------------|
 //! | 412; 409 `BlobAlreadyExists`                          | exists            | –                |
 //! | 409 `ConditionalRequestConflict`, `OperationAborted`  | [`ErrorKind::Io`] | none             |
+//! | 409 `BlobImmutableDueToPolicy`                        | [`ErrorKind::NotSupported`] | none   |
 //! | other 409                                             | [`ErrorKind::Conflict`] | none       |
 //! | 401, 403, 400 with an expired token                   | [`ErrorKind::Permission`] | none     |
 //! | 403 `RequestTimeTooSkewed`, or Azure's of a date header | [`ErrorKind::Io`] | none           |
@@ -132,6 +133,8 @@ impl Answer {
             // Azure says so of a container until its name is free again.
             (404, _) | (409, "ContainerBeingDeleted") => ErrorKind::Missing,
             (409, "ConditionalRequestConflict" | "OperationAborted") => ErrorKind::Io,
+            // Neither a root can be replaced there, nor anything be deleted; nothing foreign has a name of ours.
+            (409, "BlobImmutableDueToPolicy") => ErrorKind::NotSupported,
             (409, _) => ErrorKind::Conflict,
             (413, _) | (400, "EntityTooLarge") => ErrorKind::TooLarge,
             (416, _) => ErrorKind::OutOfRange,

@@ -155,6 +155,7 @@ fn kinds_tell_a_person_from_a_passing_trouble() {
         (404, "NoSuchBucket", ErrorKind::Missing),
         (409, "ContainerBeingDeleted", ErrorKind::Missing),
         (409, "ConditionalRequestConflict", ErrorKind::Io),
+        (409, "BlobImmutableDueToPolicy", ErrorKind::NotSupported),
         (409, "InvalidBucketState", ErrorKind::Conflict),
         (400, "EntityTooLarge", ErrorKind::TooLarge),
         (416, "InvalidRange", ErrorKind::OutOfRange),
