@@ -375,6 +375,16 @@ pub fn create_statement(config: &TableConfig, create: &CreateTable) -> String {
     )
 }
 
+/// As [`create_statement`], for this server: where its setting for tables makes their inserts asynchronous, the table has another one. It would be refused
+/// otherwise as soon as it is made.
+pub fn create_statement_on(server: &Server, config: &TableConfig, create: &CreateTable) -> String {
+    let statement = create_statement(config, create);
+    match server.table_default(false, ASYNC_INSERT) {
+        None | Some(0) => statement,
+        Some(_) => format!("{statement}, {ASYNC_INSERT} = 0"),
+    }
+}
+
 /// What the table and its views' targets remember now, the least of them, whatever else is wrong with them; `None` if that cannot be read.
 pub fn remembered(facts: &Facts) -> Option<Memory> {
     let targets = facts.views.iter().map(|view| view.target.as_ref());
@@ -419,7 +429,7 @@ fn no_table(facts: &Facts, config: &TableConfig) -> Fault {
         Some(_) if !facts.has_database => {
             Fault::fixed_by(message, format!("CREATE DATABASE {}", identifier(&config.database)))
         }
-        Some(create) => Fault::fixed_by(message, create_statement(config, create)),
+        Some(create) => Fault::fixed_by(message, create_statement_on(&facts.server, config, create)),
         None => Fault::stop(format!("{message}; {}", config.if_missing)),
     };
     Fault { kind: TableFault::TableMissing, ..fault }

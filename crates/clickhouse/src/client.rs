@@ -346,13 +346,17 @@ impl Client {
         classify: Classify,
     ) -> Result<Vec<u8>, QueryError> {
         let status = answer.status().as_u16();
-        let code = exception_code(&answer);
+        let (code, is_the_servers) = (exception_code(&answer), is_of_clickhouse(&answer));
         *self.answered_by.lock().unwrap_or_else(PoisonError::into_inner) = display_name(&answer);
         let body = self.read_body(answer, bytes_max).await.map_err(|unread| {
             let message = self.of_server(&format!("the answer broke off: {unread}"));
             QueryError::new(Remedy::Resend, unread.kind(), message)
         })?;
         let failed = status != 200 || code.is_some_and(|c| c != 0);
+        // It would read as "no rows": of a table that is looked up, of one that is verified.
+        if !failed && body.is_empty() && !is_the_servers {
+            return Err(QueryError::new(Remedy::Resend, TableFault::Uncertain, self.nobodys()));
+        }
         if !failed {
             return Ok(body);
         }
@@ -395,6 +399,15 @@ impl Client {
         end.drain(..end.len().saturating_sub(bytes_max));
         begin.append(&mut end);
         Ok(begin)
+    }
+
+    /// What an empty answer is that shows no sign of the server.
+    fn nobodys(&self) -> String {
+        format!(
+            "the answer is empty, and has none of the headers `X-ClickHouse-…` that the server at `{}` sends: something in front of it answers in its place, or \
+             takes them off its answers: let them pass",
+            self.url.as_str().trim_end_matches('/')
+        )
     }
 
     /// `what` with the address of the server that it concerns. The address holds no user, no password and no query: [`Client::build`]
@@ -500,6 +513,11 @@ fn headers(config: &ServerConfig) -> Result<HeaderMap, String> {
         put("x-clickhouse-key", config.password.expose())?;
     }
     Ok(headers)
+}
+
+/// Whether an answer has any header of ClickHouse, which each of its own has.
+fn is_of_clickhouse(answer: &Response) -> bool {
+    answer.headers().keys().any(|name| name.as_str().starts_with("x-clickhouse-"))
 }
 
 fn exception_code(answer: &Response) -> Option<i32> {

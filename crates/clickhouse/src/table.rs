@@ -56,7 +56,7 @@ async fn make(
     client: &Client,
     config: &TableConfig,
     create: &CreateTable,
-    settings: &[(&'static str, String)],
+    server: &read::Server,
 ) -> Result<(), Vec<Fault>> {
     let unwritten = |faults: Vec<ColumnFault>| {
         let message = |fault: ColumnFault| match fault.column {
@@ -66,8 +66,8 @@ async fn make(
         faults.into_iter().map(|fault| Fault::stop(message(fault))).collect::<Vec<_>>()
     };
     checks::declared(config, create).map_err(unwritten)?;
-    let statement = checks::create_statement(config, create);
-    client.make(&statement, &read::borrowed(settings)).await.map_err(|error| {
+    let statement = checks::create_statement_on(server, config, create);
+    client.make(&statement, &read::borrowed(&server.known.make())).await.map_err(|error| {
         let what = if error.remedy == Remedy::Stop { "is not created" } else { "cannot be created now" };
         let statement = shorten(&statement, STATEMENT_CHARS_MAX);
         let message =
@@ -123,7 +123,7 @@ impl ClickHouseTable {
             if !faults.is_empty() {
                 return Err(faults);
             }
-            make(&client, &config, create, &facts.server.known.make()).await?;
+            make(&client, &config, create, &facts.server).await?;
             facts = read::facts(&client, &config, None).await.map_err(|e| vec![e])?;
         }
         let plan = checks::judge(&facts, &config)?;

@@ -105,10 +105,10 @@ impl Inlet {
         self.is_open.store(true, Ordering::Release);
     }
 
-    /// An error of its source, with the input's name where there are others.
+    /// An error of its source, with the input's name where there are others: in front, and in its commands ([`Self::with_own_commands`]).
     pub fn named(&self, error: EngineError) -> EngineError {
         let named = |message: String| format!("input `{}`: {message}", self.name);
-        match error {
+        match self.with_own_commands(error) {
             EngineError::Source(error) if self.has_others => {
                 EngineError::Source(SourceError { message: named(error.message), ..error })
             }
@@ -117,10 +117,41 @@ impl Inlet {
         }
     }
 
+    /// An error of its source, whose commands name the input where there are others. A source knows of no other, and a command without an input means the
+    /// streams of that name of all of them.
+    pub fn with_own_commands(&self, error: EngineError) -> EngineError {
+        match error {
+            EngineError::Source(error) if self.has_others => {
+                EngineError::Source(SourceError { message: commands_of(&self.name, &error.message), ..error })
+            }
+            EngineError::Mismatch(what) if self.has_others => {
+                EngineError::Mismatch(commands_of(&self.name, &what))
+            }
+            error => error,
+        }
+    }
+
     /// A partition of it, for status and metrics.
     pub fn shown(&self, partition: &Partition) -> String {
         if self.has_others { format!("{}:{partition}", self.name) } else { partition.to_string() }
     }
+}
+
+/// A text whose commands about streams name the input. One that names an input already stays as it is.
+fn commands_of(input: &str, text: &str) -> String {
+    let flag = format!("--input {}", quoted(input));
+    let text = text.replace("forebay reset FILE --to ", &format!("forebay reset FILE {flag} --to "));
+    let text = text.replace("forebay forget FILE --", &format!("forebay forget FILE {flag} --"));
+    text.replace(&format!("{flag} --input "), "--input ")
+}
+
+/// A name as a shell takes it.
+pub(crate) fn quoted(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return name.to_owned();
+    }
+    format!("'{}'", name.replace('\'', r"'\''"))
 }
 
 /// Numbers the inputs as the lane knows them; those that it does not know follow in the order of the file.

@@ -1,4 +1,4 @@
-//! Names that are no text: which of them a pattern means, and how they are shown.
+//! Names that are no text: which of them a pattern means, and how they are shown; and how a name stands in a command.
 //!
 //! Owns finding them. Does not own what becomes of them: `sources::file` refuses its paths, and `gateway::files` leaves such files out and reports them.
 
@@ -40,6 +40,15 @@ pub fn not_utf8(pattern: &str, max: usize) -> Vec<PathBuf> {
 /// A name as `bash` takes it between `$'` and `'`.
 pub fn escaped(path: &Path) -> String {
     path.as_os_str().as_bytes().escape_ascii().to_string()
+}
+
+/// What a shell takes for this one word.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }
 
 /// The folders that a pattern means which ends with `/`, or is empty; with those in them, if it goes on with `**`.

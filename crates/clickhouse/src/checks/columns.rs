@@ -25,11 +25,17 @@ pub(super) fn written(
     for name in chosen.names.iter().copied().filter(|n| *n != PROVENANCE) {
         let Some(found) = table.columns.iter().find(|c| c.name == name) else {
             let known: Vec<&str> = table.columns.iter().map(|c| c.name.as_str()).take(20).collect();
-            faults.push(Fault::stop(format!(
-                "table `{}` has no column `{name}`; it has `{}`",
-                config.name(),
-                known.join("`, `")
-            )));
+            let message =
+                format!("table `{}` has no column `{name}`; it has `{}`", config.name(), known.join("`, `"));
+            let declared = config.create.iter().flat_map(|create| &create.columns).find(|(of, _)| of == name);
+            faults.push(match declared {
+                // As that of the dead letters, whose columns are known wherever it is.
+                Some((_, declared)) => Fault::fixed_by(
+                    message,
+                    format!("ALTER TABLE {} ADD COLUMN {} {declared}", config.quoted(), identifier(name)),
+                ),
+                None => Fault::stop(message),
+            });
             continue;
         };
         if found.is_computed() {

@@ -598,6 +598,47 @@ fn a_missing_table_names_the_way_out() {
 }
 
 #[test]
+fn a_table_is_made_to_take_inserts_at_once_whatever_the_server_has_for_tables() {
+    let create = CreateTable {
+        columns: vec![("n".into(), "Int32".into())],
+        order_by: "n".into(),
+        partition_by: String::new(),
+    };
+    let config = TableConfig { create: Some(create.clone()), ..config() };
+    for (default, end) in
+        [(None, "window = 10000"), (Some(0), "window = 10000"), (Some(1), "window = 10000, async_insert = 0")]
+    {
+        let mut missing = Facts { table: None, ..facts(plain()) };
+        missing.server.table_defaults.extend(default.map(|on| (false, "async_insert".to_owned(), on)));
+        let statement = create_statement_on(&missing.server, &config, &create);
+        assert!(statement.ends_with(end), "{default:?}: {statement}");
+        let fault = judge(&missing, &config).err().unwrap().remove(0);
+        assert_eq!(fault.fix, Some(statement), "what is printed is what a start does");
+    }
+}
+
+#[test]
+fn a_column_that_the_table_of_dead_letters_lacks_is_given_back_by_the_statement() {
+    let config = crate::dead_letters::config("d", "t");
+    let create = config.create.clone().unwrap();
+    let without = |dropped: &str| {
+        let left = create.columns.iter().filter(|(name, _)| name != dropped);
+        let columns = left.map(|(name, type_name)| column(name, type_name, "", ""));
+        let columns = columns.chain([column(PROVENANCE, "UUID", "", "")]).collect();
+        judge(&facts(TableRow { columns, ..plain() }), &config).err().unwrap_or_default()
+    };
+    assert_eq!(without("nothing"), []);
+    let faults = without("headers");
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(
+        faults[0].message.starts_with("table `d.t` has no column `headers`; it has `time`"),
+        "{faults:?}"
+    );
+    let statement = "ALTER TABLE `d`.`t` ADD COLUMN `headers` Map(String, String)";
+    assert_eq!(faults[0].fix.as_deref(), Some(statement));
+}
+
+#[test]
 fn a_table_that_this_user_may_not_create_or_could_not_write_is_not_created() {
     let create = CreateTable { columns: Vec::new(), order_by: "n".into(), partition_by: String::new() };
     let config = TableConfig { create: Some(create), ..config() };

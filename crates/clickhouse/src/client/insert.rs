@@ -87,7 +87,7 @@ impl Client {
         let name = super::display_name(&answer);
         let status = answer.status().as_u16();
         let exception_code = exception_code(&answer);
-        let from_clickhouse = answer.headers().keys().any(|k| k.as_str().starts_with("x-clickhouse-"));
+        let from_clickhouse = super::is_of_clickhouse(&answer);
         let body = self.read_ends(answer, INSERT_ANSWER_BYTES_MAX).await;
         let body = text(body.map_err(|unread| {
             response::classify_no_answer(

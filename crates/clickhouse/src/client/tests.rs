@@ -337,6 +337,22 @@ async fn an_answer_that_was_cut_off_is_worth_asking_again() {
     }
 }
 
+/// A lookup would find none of its rows, and `verify` would miss all of them.
+#[tokio::test]
+async fn an_empty_answer_that_is_not_the_servers_is_never_one_of_no_rows() {
+    let nobodys = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let (url, _server) = serve(Play::Answer(nobodys)).await;
+    let error = client(&url).query_bytes("SELECT a FROM t", &[], 1 << 20).await.unwrap_err();
+    assert_eq!((error.remedy, error.kind), (Remedy::Resend, TableFault::Uncertain));
+    assert!(error.message.contains(&url) && error.message.contains("let them pass"), "{error}");
+    let (url, _server) = serve(Play::Answer(nobodys)).await;
+    client(&url).rows_with::<(u64,)>("SELECT a FROM t", &[], &[]).await.unwrap_err();
+    // That of the server says what it means.
+    let (url, _server) = serve(Play::Answer(OK)).await;
+    let rows = client(&url).rows_with::<(u64,)>("SELECT a FROM t", &[], &[]).await.unwrap();
+    assert!(rows.is_empty(), "{rows:?}");
+}
+
 /// Row policies, among others, would not be seen for minutes.
 #[tokio::test]
 async fn what_a_proxy_or_a_login_says_is_no_word_about_the_right_to_ask() {

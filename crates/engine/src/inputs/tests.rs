@@ -58,6 +58,35 @@ fn two_inputs_of_one_name_are_refused() {
     assert!(check(&[], &Flow::default()).is_err());
 }
 
+/// Two clusters may have a topic of one name each.
+#[test]
+fn a_command_about_a_stream_of_one_of_several_inputs_names_that_input() {
+    let source = || Arc::new(MemorySource::new([("e", 1)]));
+    let (alone, beside) = (Inlet::new(0, "eu", source(), false), Inlet::new(1, "eu west", source(), true));
+    let forget = "run `forebay forget FILE --topic e`, or `forebay reset FILE --yes`";
+    let reset = "run `forebay reset FILE --to earliest --partition e/0` or `forebay reset FILE --to 'e/0=9'`";
+    let of_another =
+        "run `forebay forget FILE --input us`, or `forebay forget FILE --input 'eu west' --topic e`";
+    for (words, own) in [
+        (forget, "run `forebay forget FILE --input 'eu west' --topic e`, or `forebay reset FILE --yes`"),
+        (
+            reset,
+            "run `forebay reset FILE --input 'eu west' --to earliest --partition e/0` or `forebay reset FILE --input 'eu west' --to 'e/0=9'`",
+        ),
+        (of_another, of_another),
+    ] {
+        let error = || EngineError::Mismatch(words.to_owned());
+        assert_eq!(alone.named(error()).to_string(), words, "there is no other");
+        let once = beside.with_own_commands(error());
+        assert_eq!(once.to_string(), own);
+        assert_eq!(beside.with_own_commands(once).to_string(), own);
+        assert_eq!(beside.named(error()).to_string(), format!("input `eu west`: {own}"));
+        let of_source = SourceError::new(dataflow::SourceFault::Refused, words);
+        let named = beside.named(of_source.into()).to_string();
+        assert_eq!(named, format!("source: input `eu west`: {own}"));
+    }
+}
+
 #[tokio::test]
 async fn a_source_knows_nothing_of_its_number() {
     let source = Arc::new(MemorySource::new([("e", 1)]));

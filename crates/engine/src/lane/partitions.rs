@@ -67,6 +67,7 @@ impl LaneTask {
         self.set_away(place, true);
         let has_others = self.feeds.iter().any(|feed| !feed.is_refused);
         let inlet = &self.feeds[place].inlet;
+        let error = inlet.with_own_commands(error);
         if has_others {
             tracing::error!(input = &*inlet.name, %error, "the source of an input refuses; the other inputs are read on");
         } else {

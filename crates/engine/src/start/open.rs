@@ -150,7 +150,7 @@ impl Asking {
                 Ok(Shown { partitions: partitions?, published: published?, reader: self.source().reader() })
             })
         };
-        Ok(self.until_there(shown).await?)
+        self.until_there(shown).await.map_err(|error| self.own(error.into()))
     }
 
     /// Checks what is shown against the lane and begins to read where it stands; waits while the source is away.
@@ -158,7 +158,15 @@ impl Asking {
     /// # Errors
     /// When source and lane do not fit, or the source does not let itself be read.
     pub async fn open(&self, standing: &Standing, shown: Shown) -> Result<Opened, Refusal> {
-        let Standing { lane } = standing;
+        self.checked_and_read(&standing.lane, shown).await.map_err(|refusal| self.own(refusal))
+    }
+
+    /// A refusal whose commands name the input where there are others.
+    fn own(&self, refusal: Refusal) -> Refusal {
+        Refusal { error: self.input.with_own_commands(refusal.error), ..refusal }
+    }
+
+    async fn checked_and_read(&self, lane: &Lane, shown: Shown) -> Result<Opened, Refusal> {
         let input = self.input.number;
         check_store(lane, &shown).map_err(Refusal::of_the_store)?;
         check_inputs(lane, &self.names).map_err(Refusal::mismatch)?;

@@ -228,6 +228,35 @@ fn an_input_that_the_file_names_no_more_is_asked_about_and_can_be_forgotten() {
     });
 }
 
+/// Without the input the command would be about the stream of the same name that the other one reads.
+#[test]
+fn the_way_out_for_a_stream_that_was_made_anew_is_about_its_own_input() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..10);
+        let payments = second(100..110);
+        until_it_ends(with_both(&bench, payments.clone(), true)).await.expect("drains");
+        payments.handle().open(Partition::new("e", 0));
+        push(&payments, 110..120);
+        bench.push(10..20);
+        let error =
+            until_it_ends(with_both(&bench, payments.clone(), true)).await.expect_err("it is another");
+        assert!(error.to_string().contains("`forebay forget FILE --input payments --stream e`"), "{error}");
+        let request = Request {
+            named: vec![Named { input: Some("payments".into()), stream: Some("e".into()), index: None }],
+            from_start: false,
+            by: "test".into(),
+            take_over: true,
+            quiet_min: std::time::Duration::ZERO,
+        };
+        let leaving =
+            engine::forget::forget(bench.store.clone(), bench.runtime.clone(), "p/lane-0", &request);
+        assert_eq!(leaving.await.expect("it is read").partitions.len(), 1);
+        until_it_ends(with_both(&bench, payments, true)).await.expect("forgotten");
+        bench.assert_holds((0..20).chain(100..120));
+    });
+}
+
 #[test]
 fn a_refused_row_becomes_the_dead_letter_of_its_own_inputs_record() {
     run(async {

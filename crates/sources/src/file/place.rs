@@ -28,6 +28,7 @@ use dataflow::{ReadFrom, SourceError, SourceFault};
 use files::copies::{Alike, is_name_of_copy};
 use files::identity::head;
 use files::links::{folder, hops};
+use files::names::quoted;
 use files::{Beginning, Identity, Likeness};
 
 use super::around::{self, Around, Sibling};
@@ -92,7 +93,8 @@ fn find_once(from: &ReadFrom, around: &Around<'_>) -> Result<Place, SourceError>
         return refuse(format!("file `{path}` has no partition `{}`", from.partition.index));
     }
     // That one alone: another partition of the name may be read on, or be known by its copy.
-    let forget = format!("`forebay forget FILE --partition {path}/{}`", from.partition.index);
+    let named = quoted(&format!("{path}/{}", from.partition.index));
+    let forget = format!("`forebay forget FILE --partition {named}`");
     let mark = Mark::from(from.leader_epoch);
     let read = Read { next, mark };
     let (mut shorter, mut replaced) = (None, None);

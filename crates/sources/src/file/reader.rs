@@ -14,6 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{BlockBuilder, Event, Partition, ReadFrom, Reader, RecordBlock, SourceError, SourceFault};
+use files::names::quoted;
 use files::{Identity, Likeness};
 
 use super::around::Around;
@@ -342,12 +343,10 @@ fn check_intact(opened: &Opened, offset: u64, from: &ReadFrom) -> Result<(), Sou
     if end >= least && is_same && is_behind {
         return Ok(());
     }
-    let of = &from.partition;
     let message = format!(
         "file `{path}` was cut or written over while it was read: it has `{end}` bytes and had `{least}`. What was read before is \
-         kept; whether other records are lost nobody can tell. Bring the whole file back in place (`cat whole > file`), or take it out \
-         of the pipeline with `forebay forget FILE --partition {}/{}`",
-        of.stream, of.index
+         kept; whether other records are lost nobody can tell. Bring the whole file back in place (`cat whole > file`) and start again; without it \
+         the next start looks for the rest in a copy, and says how to go on if there is none"
     );
     Err(SourceError::new(SourceFault::Refused, message))
 }
@@ -438,13 +437,30 @@ fn open_file(
             Ok((bytes, Some(Opened { file: seen, path, identity, bytes_at_open, trail, head })))
         }
         Stands::Middle => refuse(format!(
-            "no line of file `{path}` starts at position `{next}`: the file was changed in place after it was read to there"
+            "no line of file `{path}` starts at position `{next}`: the file was changed in place after it was read to there, or the pipeline was moved \
+             there (`forebay reset`) while the line was written. {}",
+            way_on(&from.partition, is_plain)
         )),
         Stands::Beyond(end) => refuse(format!(
-            "file `{path}` ends at position `{end}`, before position `{next}`: it was cut after it was read to there. Bring the whole file \
-             back in place (`cat whole > file`), or take it out of the pipeline with `forebay forget FILE --partition {}/{}`",
-            from.partition.stream, from.partition.index
+            "file `{path}` ends at position `{end}`, before position `{next}`: it was cut after it was read to there. {}",
+            way_on(&from.partition, is_plain)
         )),
+    }
+}
+
+/// How to go on with a file that has not got what was read of it any more, or without it. It is the file that was read still, so that `forget` alone would have
+/// it come back where it was left.
+fn way_on(partition: &Partition, is_plain: bool) -> String {
+    let named = quoted(&format!("{}/{}", partition.stream, partition.index));
+    let whole = "Bring the whole file back in place (`cat whole > file`)";
+    match is_plain {
+        true => format!(
+            "{whole}, or give up what is missing and go on behind what the file has now: `forebay reset FILE --to latest --partition {named}`"
+        ),
+        // The end of a compressed file is not known before it was read.
+        false => format!(
+            "{whole}, or move it to where `paths` do not find it and take it out of the pipeline with `forebay forget FILE --partition {named}`"
+        ),
     }
 }
 

@@ -281,6 +281,62 @@ async fn a_file_that_was_cut_is_refused_however_far_it_was_read() {
     }
 }
 
+/// It is the file that was left, so `forget` alone would have it come back where it was left: beyond its end.
+#[tokio::test]
+async fn a_file_that_was_cut_behind_its_first_bytes_goes_on_at_the_end_that_it_has_now() {
+    let dir = Dir::new("rot-cut-end");
+    let path = dir.write("a.log", &rows(0..200));
+    let mut run = Run::new(std::slice::from_ref(&path));
+    assert_eq!(run.run().await.unwrap(), ids(0..200));
+    let identity = run.known[0].identity.clone();
+    let left = rows(0..100).len() as u64;
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(left).unwrap();
+    let message = run.refusal().await;
+    let way = format!("`forebay reset FILE --to latest --partition {path}/0`");
+    assert!(message.contains(&way) && !message.contains("forebay forget"), "{message}");
+    let shown = run.source().partitions().await.unwrap().swap_remove(0);
+    assert_eq!(shown.identity, identity, "nothing tells it from the file that was read");
+    // What that command does.
+    let (_, end) = run.source().ends().await.unwrap().swap_remove(0);
+    assert_eq!(end, Position::from(left));
+    (run.known[0].next, run.known[0].leader_epoch) = (end, NO_LEADER_EPOCH);
+    assert_eq!(run.run().await.unwrap(), ids(0..0));
+    append(&path, &rows(200..203));
+    assert_eq!(run.run().await.unwrap(), ids(200..203));
+}
+
+#[tokio::test]
+async fn a_position_within_a_line_is_refused_with_a_way_out() {
+    let dir = Dir::new("rot-middle");
+    let path = dir.write("a.log", &rows(0..200));
+    let mut run = Run::new(std::slice::from_ref(&path));
+    assert_eq!(run.run().await.unwrap(), ids(0..200));
+    // As `reset --to latest` puts it while a line is half written.
+    append(&path, b"{\"row\":200");
+    let (_, end) = run.source().ends().await.unwrap().swap_remove(0);
+    (run.known[0].next, run.known[0].leader_epoch) = (end, NO_LEADER_EPOCH);
+    append(&path, b"}\n");
+    let message = run.refusal().await;
+    let way = format!("`forebay reset FILE --to latest --partition {path}/0`");
+    assert!(message.contains("no line of file") && message.contains(&way), "{message}");
+    let (_, end) = run.source().ends().await.unwrap().swap_remove(0);
+    (run.known[0].next, run.known[0].leader_epoch) = (end, NO_LEADER_EPOCH);
+    append(&path, &rows(201..203));
+    assert_eq!(run.run().await.unwrap(), ids(201..203));
+}
+
+#[tokio::test]
+async fn a_command_names_a_file_with_blanks_as_a_shell_takes_it() {
+    let dir = Dir::new("rot-blanks");
+    let path = dir.write("it's a.log", &[rows(0..50), b"{\"half".to_vec()].concat());
+    let mut run = Run::new(std::slice::from_ref(&path));
+    assert_eq!(run.run().await.unwrap(), ids(0..50));
+    std::fs::remove_file(&path).unwrap();
+    let message = run.refusal().await;
+    let word = format!("--partition '{}/0'`", path.replace('\'', r"'\''"));
+    assert!(message.contains(&word), "{message}");
+}
+
 #[tokio::test]
 async fn a_file_that_is_cut_while_it_is_read_is_refused() {
     let dir = Dir::new("while");

@@ -18,7 +18,7 @@ use protocol::lane::PartitionState;
 
 use super::{Shown, knew, place};
 use crate::EngineError;
-use crate::inputs::Inlet;
+use crate::inputs::{Inlet, quoted};
 
 /// An input that the lane reads and the pipeline file no longer names: the operator has to say what that means.
 pub(super) fn check_inputs(lane: &Lane, names: &[Arc<str>]) -> Result<(), String> {
@@ -63,15 +63,6 @@ pub(super) fn check_named(lane: &Lane, input: &Inlet) -> Result<(), String> {
         named.join(", "),
         flags
     ))
-}
-
-/// A name as a shell takes it.
-fn quoted(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
-    if !name.is_empty() && name.chars().all(is_plain) {
-        return name.to_owned();
-    }
-    format!("'{}'", name.replace('\'', r"'\''"))
 }
 
 /// A stream that has another identity than the one that the lane has read under its name.

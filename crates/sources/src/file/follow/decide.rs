@@ -40,6 +40,7 @@ use dataflow::block::NO_LEADER_EPOCH;
 use dataflow::{Partition, PartitionStart, SourceError, SourceFault};
 use files::copies::is_compressed;
 use files::identity::head;
+use files::names::quoted;
 use files::{Beginning, Identity, Node};
 
 use copies::{Others, stem};
@@ -408,23 +409,26 @@ impl<'a> Look<'a> {
                 continue;
             }
             let next = known.next()?;
-            let refuse = |what: &str| {
+            let refuse_with = |what: &str, first: &str| {
                 let (path, index) = (&partition.stream, partition.index);
+                let (copy, named) = (quoted(&format!("{path}.back")), quoted(&format!("{path}/{index}")));
                 // That one alone: the others of its name are read on, or known by their copies.
                 let message = format!(
-                    "file `{path}` {what}; it was read to position `{next}`, and there is no copy of it. Bring it back beside it (`cp whole \
-                     {path}.back`), or take it out of the pipeline with `forebay forget FILE --partition {path}/{index}`: what was not read of it is lost \
-                     then"
+                    "file `{path}` {what}; it was read to position `{next}`, and there is no copy of it. Bring it back beside it (`cp whole {copy}`), or \
+                     {first}take it out of the pipeline with `forebay forget FILE --partition {named}`: what was not read of it is lost then"
                 );
                 (partition.clone(), SourceError::new(SourceFault::Refused, message).at(partition))
             };
+            let refuse = |what: &str| refuse_with(what, "");
             match found {
                 // It has come back since it was looked for.
                 Some((entry, Content::All(_))) if self.owner(&entry.node).is_none() => {}
                 // Nothing, or hardly anything: something else is being written.
                 Some((entry, Content::Part)) if entry.bytes > 0 && !entry.is_settled(SETTLED) => {}
                 Some((entry, Content::Part)) if entry.bytes >= SHORT && !known.mark().is_end => {
-                    decision.refused.push(refuse("was cut to fewer bytes than it had"));
+                    // It is the file that was left, so it would come back where it was left, beyond its end.
+                    let first = "remove what is left of it and ";
+                    decision.refused.push(refuse_with("was cut to fewer bytes than it had", first));
                 }
                 // Its beginning may have been written once more, such as the header of CSV; what follows shows what it is.
                 Some((entry, Content::Part)) if known.was_cut(entry.bytes) && !self.memory.ignores_new => {

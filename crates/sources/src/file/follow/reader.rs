@@ -71,9 +71,10 @@ impl FollowReader {
             let now = files::open(&**stream).and_then(|file| Identity::of(&file));
             let message = format!(
                 "file `{stream}` has no partition `{index}`, or what is recorded to know it by (`{}`, now `{}`) is of another program; take it out \
-                 of the pipeline with `forebay forget FILE --partition {stream}/{index}`",
+                 of the pipeline with `forebay forget FILE --partition {}`",
                 from.identity,
-                now.map(|identity| identity.to_string()).unwrap_or_default()
+                now.map(|identity| identity.to_string()).unwrap_or_default(),
+                files::names::quoted(&format!("{stream}/{index}"))
             );
             SourceError::new(SourceFault::Refused, message).at(&from.partition)
         })?;

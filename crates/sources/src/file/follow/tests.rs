@@ -388,6 +388,7 @@ async fn what_is_lost_before_it_was_read_to_its_end_is_refused() {
         }
         let message = run.refusal().await;
         assert!(message.contains(says) && message.contains("forget"), "{what}: {message}");
+        assert_eq!(message.contains("or remove what is left of it and take"), what == "cut", "{message}");
     }
 }
 
