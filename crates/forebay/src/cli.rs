@@ -31,7 +31,7 @@ pub struct Cli {
     command: Command,
 
     /// The log level (`error`, `warn`, `info`, `debug` or `trace`), or a filter such as `info,engine=debug`. Takes precedence over
-    /// `log.level` in the pipeline file, which only `run` reads; all other commands log at `warn` by default.
+    /// `log.level` in the file of `run` or `gateway`; all other commands log at `warn` by default.
     #[arg(long, global = true, env = "FOREBAY_LOG", value_name = "LEVEL")]
     log_level: Option<String>,
 

@@ -187,7 +187,16 @@ fn escape_texts(value: &mut serde_json::Value) {
             }
         }
         serde_json::Value::Array(values) => values.iter_mut().for_each(escape_texts),
-        serde_json::Value::Object(fields) => fields.values_mut().for_each(escape_texts),
+        serde_json::Value::Object(fields) => {
+            fields.values_mut().for_each(escape_texts);
+            // The names of topics, files and tables are keys.
+            if fields.keys().any(|name| !name.chars().all(printing::is_printable)) {
+                let named = std::mem::take(fields).into_iter();
+                *fields = named
+                    .map(|(name, value)| (printing::escaped(&name, usize::MAX).into_owned(), value))
+                    .collect();
+            }
+        }
         serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {}
     }
 }

@@ -16,20 +16,19 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::console::{self, Mistake};
 
-/// The crates whose lines a plain level is for. Others (Kafka's client, HTTP) speak up from `warn` on.
-const OURS: [&str; 12] = [
+/// The crates whose lines a plain level is for: all that write some. Others (Kafka's client, HTTP) speak up from `warn` on.
+const OURS: [&str; 11] = [
     "forebay",
     "pipeline",
     "engine",
     "sources",
-    "decode",
-    "operators",
-    "clickhouse",
-    "protocol",
-    "store",
     "chdb_server",
     "listener",
     "admin",
+    "gateway",
+    "object_log",
+    "registry",
+    "replays",
 ];
 
 /// Characters of the longest stretch of a line: beyond any sentence of ours with the fields beside it.
@@ -212,6 +211,22 @@ mod tests {
         assert_eq!(directives("error").split(',').next(), Some("error"));
         assert_eq!(directives("info,rdkafka=debug"), "info,rdkafka=debug");
         EnvFilter::try_new(directives("trace")).expect("our own filter is one");
+    }
+
+    #[test]
+    fn a_plain_level_is_for_every_crate_that_writes_lines() {
+        let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        let mut lines_of = 0;
+        for folder in std::fs::read_dir(crates).expect("the folder of all crates") {
+            let folder = folder.expect("an entry").path();
+            let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+            if manifest.contains("\ntracing.workspace") {
+                let name = folder.file_name().expect("a crate").to_string_lossy().replace('-', "_");
+                assert!(OURS.contains(&name.as_str()), "lines of `{name}` below `warn` are never shown");
+                lines_of += 1;
+            }
+        }
+        assert_eq!(lines_of, OURS.len(), "and nothing else is in the list");
     }
 
     #[test]

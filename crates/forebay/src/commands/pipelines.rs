@@ -26,7 +26,7 @@ use pipeline::wiring;
 use protocol::Lane;
 use serde_json::{Value, json};
 
-use super::rewind;
+use super::{place, rewind};
 use crate::console::{self, Exit, Mistake, PipelineFile, print};
 use crate::progress::counted;
 
@@ -252,6 +252,9 @@ impl Removal {
             let mut words =
                 words(end, &pipeline, objects, bytes, rows.as_ref().copied().map_err(String::as_str))?;
             words += &letters.words(end, &wiring::sink::dead_letters(&pipeline).name());
+            if end == End::Delete {
+                words += &readers_left(&pipeline, lane.as_ref().is_ok_and(|lane| lane.renamed.is_some()));
+            }
             if !self.yes {
                 let words = format!(
                     "{words}Nothing was changed. To do it: `forebay {} {} --yes`\n",
@@ -343,6 +346,33 @@ impl Left {
     }
 }
 
+/// What sources go on keeping for a pipeline that reads no more. A renamed one reads on, as whom its file names.
+fn readers_left(pipeline: &Pipeline, is_renamed: bool) -> String {
+    let name = pipeline.pipeline.as_str();
+    let mut out = String::new();
+    for input in pipeline.inputs() {
+        let log = input.source.log.as_ref();
+        if let Some(log) = log.filter(|log| !is_renamed || log.consumer.is_none()) {
+            let consumer = log.consumer.as_ref().map_or_else(|| name.to_owned(), ToString::to_string);
+            out += &format!(
+                "then         the log keeps what consumer `{consumer}` has not acknowledged; if nobody else reads as it, take it out, in each \
+                 partition: `forebay log truncate {} --forget-consumer {consumer}`\n",
+                place::address(log.url.as_str())
+            );
+        }
+        let pulsar = input.source.pulsar.as_ref();
+        if let Some(pulsar) = pulsar.filter(|pulsar| !is_renamed || pulsar.subscription.is_none()) {
+            let subscription = pulsar.subscription.as_ref();
+            let subscription = subscription.map_or_else(|| format!("forebay-{name}"), ToString::to_string);
+            out += &format!(
+                "then         Pulsar's brokers keep what subscription `{subscription}` has not acknowledged; delete it, if nobody else reads \
+                 as it\n"
+            );
+        }
+    }
+    out
+}
+
 fn words(
     end: End,
     pipeline: &Pipeline,
@@ -406,3 +436,6 @@ fn words(
     }
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests;

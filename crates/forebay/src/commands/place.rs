@@ -62,6 +62,14 @@ pub fn within<T>(file: &Path, work: impl FnOnce() -> T) -> T {
     done
 }
 
+/// The address of a store that a pipeline file names, for commands that are printed: the same one from every folder. The file's folder is entered.
+pub fn address(url: &str) -> String {
+    if url.contains("://") {
+        return url.to_owned();
+    }
+    std::path::absolute(url).map_or_else(|_| url.to_owned(), |path| path.display().to_string())
+}
+
 /// Why a store that an earlier release kept in the working directory would be missed: it took a relative `store` from there. `None` if there
 /// is no such store, or this pipeline has one beside its file.
 ///

@@ -16,6 +16,7 @@ use pipeline::wiring;
 use protocol::lane::rename::Step;
 use serde_json::{Value, json};
 
+use super::place;
 use crate::console::{self, Exit, PipelineFile, print};
 use admin::running;
 
@@ -136,6 +137,15 @@ impl Rename {
                 "then         Kafka's consumer group, which only shows the lag, is called `forebay-{to}` from the next run on"
             )?;
         }
+        let logs = inputs.iter().filter_map(|input| input.source.log.as_ref());
+        for log in logs.filter(|log| log.consumer.is_none()) {
+            let url = place::address(log.url.as_str());
+            writeln!(
+                out,
+                "then         the log's consumer is called `{to}` from the next run on; once `forebay log ls {url}` shows it, take the earlier one \
+                 out, in each partition (`forebay log truncate {url} --forget-consumer {from}`), for the log keeps what it has not acknowledged"
+            )?;
+        }
         let mut pulsars = inputs.iter().filter_map(|input| input.source.pulsar.as_ref());
         if pulsars.any(|pulsar| pulsar.subscription.is_none()) {
             writeln!(
@@ -167,3 +177,6 @@ fn refuse(error: RenameError) -> anyhow::Result<Exit> {
     console::refuse(error);
     Ok(exit)
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,11 @@ impl View for Lane {
     }
 
     fn status(&self) -> serde_json::Value {
-        serde_json::json!({ "phase": "running", "problems": [{ "words": "a\u{1b}[2J\u{202e}\nb" }] })
+        serde_json::json!({
+            "phase": "running",
+            "problems": [{ "words": "a\u{1b}[2J\u{202e}\nb" }],
+            "partitions": { "a\u{9b}2J\u{202e}/0": { "next": 7 }, "b/0": { "next": 8 } }
+        })
     }
 }
 
@@ -52,6 +56,8 @@ async fn words_of_others_are_escaped_in_status() {
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     let value: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(value["problems"][0]["words"], "a\\u{1b}[2J\\u{202e}\\nb");
+    let named = serde_json::json!({ "a\\u{9b}2J\\u{202e}/0": { "next": 7 }, "b/0": { "next": 8 } });
+    assert_eq!(value["partitions"], named, "a file may be called anything");
 }
 
 #[tokio::test]

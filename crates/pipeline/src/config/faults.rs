@@ -102,8 +102,8 @@ impl Faults {
         all
     }
 
-    /// One line a fault, as compilers write them: `file:line:column: message`. Messages hold no control character, and a file may be
-    /// called anything.
+    /// One line a fault, as compilers write them: `file:line:column: message`. A file may be called anything, and a message may quote what a
+    /// server or a broker has said.
     pub fn render(&self, file: &str) -> String {
         let mut out = String::new();
         let file = printing::escaped(file, usize::MAX);
@@ -112,6 +112,7 @@ impl Faults {
                 Severity::Fault => "",
                 Severity::Hint => "hint: ",
             };
+            let message = printing::escaped_lines(message);
             writeln!(out, "{file}:{}:{}: {mark}{message}", at.line, at.column)
                 .expect("a String takes all that is written");
         }

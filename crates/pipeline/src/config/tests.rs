@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::faults::Severity;
+use super::faults::{Faults, Position, Severity};
 use super::model::source::Mechanism;
 use super::model::step::Late;
 use super::model::{Create, Delivery, Pipeline};
@@ -294,6 +294,13 @@ fn the_name_of_a_file_moves_no_cursor() {
     let shown = check_here("\"key\\x1b[2J\": 1\n").faults.render("ev\u{1b}[31mil\n.yaml");
     assert!(shown.starts_with("ev\\u{1b}[31mil\\n.yaml:1:"), "{shown:?}");
     assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown:?}");
+}
+
+#[test]
+fn what_a_server_says_in_a_fault_moves_no_cursor() {
+    let mut faults = Faults::default();
+    faults.fault(Position::START, "sink.clickhouse.url", "code 60: a\u{1b}[2Jb\u{9b}1m\u{202e}\n  - c");
+    assert_eq!(faults.render("f.yaml"), "f.yaml:1:1: code 60: a\\u{1b}[2Jb\\u{9b}1m\\u{202e}\n  - c\n");
 }
 
 #[test]

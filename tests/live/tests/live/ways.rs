@@ -384,6 +384,22 @@ fn what_a_source_remembers_of_a_reader_is_told_before_a_reset() {
     has(&shell.says("run log.yaml --drain", 0), "300");
     table.ask("TRUNCATE TABLE {t}");
 
+    // Of a pipeline that has another name, and of one that is gone: both commands are printed.
+    shell.edit("log", ", consumer: second", "");
+    assert!(append().success());
+    shell.says("run log.yaml --drain", 0);
+    let renamed = shell.says("rename log.yaml other --yes", 0);
+    shell.edit("log", "pipeline: log", "pipeline: other");
+    assert!(append().success());
+    shell.says("run log.yaml --drain", 0);
+    has(&shell.takes(&renamed, "forebay log ls", ""), "consumer   other:");
+    shell.takes(&renamed, "forebay log truncate", "");
+    let planned = shell.says("delete log.yaml", PERSON);
+    shell.says("delete log.yaml --yes", 0);
+    shell.takes(&planned, "forebay log truncate", "");
+    assert!(!shell.says("log ls ./log", 0).contains("consumer   other:"));
+    table.ask("TRUNCATE TABLE {t}");
+
     if !available(&[Service::Pulsar]) {
         return;
     }

@@ -182,6 +182,8 @@ impl FromStr for Condition {
                 '#' | '$' => return Err(format!("`{c}` is not taken outside of quotes")),
                 '-' if next == Some('-') => return Err("comments (`--`) are not taken".into()),
                 '/' if next == Some('*') => return Err("comments (`/*`) are not taken".into()),
+                // To the server too: parentheses behind it would be counted here and not there.
+                '/' if next == Some('/') => return Err("comments (`//`) are not taken".into()),
                 '\0' => return Err("holds a byte 0".into()),
                 // Lookalikes of quotes are quotes to some servers.
                 '\u{2018}' | '\u{2019}' | '\u{201c}' | '\u{201d}' | '\u{2212}' | '\u{2014}' => {

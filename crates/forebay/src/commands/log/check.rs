@@ -20,8 +20,7 @@ Examples:
   forebay log check /var/lib/forebay/logs/orders --json | jq '.partitions[].findings'
 
 Checks every manifest segment and every data object: checksum, length, number of records, positions without a gap. Lists what is missing or damaged, and counts \
-objects that nothing names, which the owner's next sweep deletes. The log may be in use; what its owner deletes meanwhile may then be reported as \
-missing.
+objects that nothing names, which the owner's next sweep deletes. The log may be in use: what its owner deletes meanwhile is not reported as missing.
 
 Exit codes: 0 if everything is sound; 4 if something is damaged or missing; 1 if the store cannot be read.")]
 pub struct Check {

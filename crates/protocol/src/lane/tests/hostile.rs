@@ -1,6 +1,7 @@
 //! Records that no program of ours wrote, and the largest that one may write.
 
 use super::*;
+use crate::record::{Before, Change, HandOver, KeptState, Move, Question, Removal, Rename, Rewind};
 
 #[test]
 fn fuzz_fold_of_records_that_no_program_of_ours_wrote() {
@@ -59,6 +60,59 @@ fn fuzz_fold_of_records_that_no_program_of_ours_wrote() {
         let next =
             Record { seq: restored.next_seq, epoch: restored.epoch, nonce: restored.nonce.clone(), ..next };
         let _ = restored.apply(&next);
+    });
+}
+
+/// The records that came later than seals: those that move a lane, change what it is made of, or end it.
+#[test]
+fn fuzz_fold_of_records_that_move_change_or_end_a_lane() {
+    let w = Writer::new();
+    let moved = |next_low| Move { partition: 0, from_low: 10, next_low, ..Move::default() };
+    let began = |index, next_low| Genesis {
+        partitions: vec![PartitionGenesis {
+            stream: "e".into(),
+            index,
+            next_low,
+            ..PartitionGenesis::default()
+        }],
+        ..Genesis::default()
+    };
+    let steps = vec![StepShape::new("dedup", "key")];
+    let bodies = [
+        Body::Rewind(Rewind { moves: vec![moved(3)], emptied: vec![0], at_ms: 7, ..Rewind::default() }),
+        Body::Rewind(Rewind { moves: vec![moved(30)], ..Rewind::default() }),
+        Body::Forget(Forget {
+            partitions: vec![Forgotten { partition: 0, from_start: true, at_ms: 7 }],
+            ..Forget::default()
+        }),
+        Body::Genesis(began(1, 5)),
+        Body::Change(Change { steps, kept: vec![KeptState { step: 0, before: 0 }], ..Change::default() }),
+        Body::HandOver(HandOver { to: 1, partitions: vec![0] }),
+        Body::Rename(Rename { to: "q".into(), is_done: true, ..Rename::default() }),
+        Body::Question(Question::default()),
+        Body::Answer(Answer::default()),
+        Body::Removal(Removal {
+            before: Some(Before { until_ms: 9, replays_from: 3, ..Before::default() }),
+            ..Removal::default()
+        }),
+    ];
+    let examples = bodies.map(|body| prost::Message::encode_to_vec(&w.record(body)));
+    testkit::Fuzz::new("moves").examples(examples).run(20_000, |bytes| {
+        let Ok(record) = <Record as prost::Message>::decode(bytes) else { return };
+        // A removal is a claim as well. The place is right, whatever the record says.
+        let more = u8::from(matches!(record.body, Some(Body::Removal(_))));
+        let (epoch, nonce) = (w.epoch + u64::from(more), vec![w.nonce + more; 16]);
+        let next = Record { seq: w.lane.next_seq, epoch, nonce, ..record };
+        let mut lane = w.lane.clone();
+        let applied = lane.apply(&next);
+        assert_eq!(w.lane.check(&next), applied);
+        if applied.is_err() {
+            assert_eq!(lane, w.lane, "a refused record changes nothing");
+        }
+        // What follows meets the lane as it is then: the partition that was read comes back.
+        let (epoch, nonce) = (lane.epoch, lane.nonce.clone());
+        let body = Some(Body::Genesis(began(0, 5)));
+        let _ = lane.apply(&Record { seq: lane.next_seq, epoch, nonce, written_at_ms: i64::MAX, body });
     });
 }
 

@@ -96,6 +96,18 @@ fn an_expression_cannot_leave_its_parentheses() {
     }
 }
 
+#[test]
+fn parentheses_in_a_comment_to_the_end_of_the_line_do_not_balance_an_expression() {
+    // Without its comments it is `1) OR (1 = 1`, which reaches the letters of every pipeline in the table.
+    for text in ["1 // (\n) OR (1 = 1 // )", "1 // (\n) OR pipeline != '' OR (0 // )", "1 // x", "1//2"] {
+        let error = text.parse::<Condition>().expect_err(text);
+        assert!(error.contains("comments (`//`)"), "`{text}`: {error}");
+    }
+    for text in ["message LIKE '%http://host/(%'", "headers['a//b'] = ''", "position / 2 > 4"] {
+        assert_eq!(text.parse::<Condition>(), Ok(Condition(text.to_owned())), "`{text}` must be taken");
+    }
+}
+
 /// What is left of a text when quoted parts are taken out, read independently of the parser under test.
 fn depth_never_below_zero(text: &str) -> bool {
     let mut depth = 0i64;
