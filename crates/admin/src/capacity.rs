@@ -18,7 +18,7 @@ use pipeline::config::model::{Input, Pipeline};
 use pipeline::config::values::Window;
 use serde::Serialize;
 
-use coefficients::{Coefficients, KAFKA, Kind, PULSAR};
+use coefficients::{Coefficients, GENERATOR, KAFKA, Kind, PULSAR};
 use prices::Prices;
 
 /// Cores are planned to be this busy, so that lag can be made good and latency stays low.
@@ -32,9 +32,10 @@ const MERGE_CPU_S_A_ROW: f64 = 0.57e-6;
 /// Of a settled version of a temporal join in a file: its bytes there beside its columns, and in memory (`docs/joins.md`).
 const VERSION_DISK_BYTES: f64 = 38.0;
 const VERSION_INDEX_BYTES: f64 = 4.0;
-/// Requests of a seal and of its insert (`docs/stores.md`).
+/// Requests of a seal, and of each insert that its rows are sent with (`docs/stores.md`).
 const PUTS_A_SEAL: f64 = 2.0;
-const GETS_A_SEAL: f64 = 3.0;
+const GETS_A_SEAL: f64 = 1.0;
+const GETS_AN_INSERT: f64 = 2.0;
 /// Bytes that a partition of a topic takes a second: brokers and their replicas are commonly planned so.
 const PARTITION_BYTES_PER_S: f64 = 10e6;
 /// Bytes that a record adds to a seal over the bytes of its body: columns are packed by LZ4.
@@ -136,10 +137,11 @@ pub fn lines(pipeline: &Pipeline, load: Load, known: &Coefficients, prices: &Pri
     let bytes = load.record_bytes.unwrap_or(known.record_bytes);
     let cores = forebay(&mut lines, pipeline, load, bytes, known);
     let rows = rows(&mut lines, pipeline, load);
-    let seals = seals(pipeline, load.rate, bytes);
+    let seals = seals(pipeline, load.rate, rows, bytes);
     let state_disk = memory(&mut lines, pipeline, load, known);
-    let requests = store(&mut lines, pipeline, load, seals, bytes, state_disk);
-    let clickhouse = clickhouse(&mut lines, pipeline, rows, seals, known);
+    let inserts = inserts(pipeline, rows, seals);
+    let requests = store(&mut lines, pipeline, load, (seals, inserts.0), bytes, state_disk);
+    let clickhouse = clickhouse(&mut lines, rows, inserts, known);
     partitions(&mut lines, load, bytes);
     money(&mut lines, load, cores + clickhouse, state_disk, requests, prices);
     lines
@@ -153,7 +155,7 @@ fn other_sources(pipeline: &Pipeline, known: &Coefficients) -> String {
         Source { log: Some(_), .. } => "a log",
         Source { listen: Some(_), .. } => "requests",
         Source { file: Some(_), .. } => "files",
-        _ => "a generator",
+        _ => GENERATOR,
     };
     let read: BTreeSet<&str> =
         pipeline.inputs().iter().map(name).filter(|name| *name != known.read_from).collect();
@@ -166,6 +168,37 @@ fn other_sources(pipeline: &Pipeline, known: &Coefficients) -> String {
         false => "",
     };
     format!("; records of {others} are taken to cost what those of {} did{way_out}", known.read_from)
+}
+
+/// What a step keeps in its state, if it has one.
+fn kind_of(step: &Step) -> Option<Kind> {
+    match (&step.dedup, &step.window, &step.join) {
+        (Some(_), _, _) => Some(Kind::Dedup),
+        (None, Some(_), _) => Some(Kind::Window),
+        (None, None, Some(_)) => Some(Kind::Join),
+        (None, None, None) => None,
+    }
+}
+
+/// What is to be said of steps whose cost was not measured: all but one of the measured kind. Empty if there are none.
+fn other_steps(pipeline: &Pipeline, known: &Coefficients) -> String {
+    let mut measured = known.step;
+    let is_other = |step: &&Step| {
+        let is_measured = measured.is_some() && kind_of(step) == measured;
+        if is_measured {
+            measured = None;
+        }
+        !is_measured
+    };
+    let words: BTreeSet<String> =
+        pipeline.steps.iter().filter(is_other).map(|step| format!("`{}`", step.word())).collect();
+    match words.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; nothing is added for {} (assumed)",
+            words.into_iter().collect::<Vec<_>>().join(" and ")
+        ),
+    }
 }
 
 fn forebay(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load, bytes: f64, known: &Coefficients) -> f64 {
@@ -185,11 +218,12 @@ fn forebay(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load, bytes: f64, k
         value: cores,
         unit: "cores",
         because: format!(
-            "{:.0} records a second at {:.0} a CPU-second ({}){longer}; busy to {:.0} % (assumed){}",
+            "{:.0} records a second at {:.0} a CPU-second ({}){longer}; busy to {:.0} % (assumed){}{}",
             load.rate,
             known.records_per_cpu_s,
             known.from,
             100.0 * BUSY,
+            other_steps(pipeline, known),
             other_sources(pipeline, known)
         ),
     });
@@ -244,11 +278,11 @@ fn rows(lines: &mut Vec<Line>, pipeline: &Pipeline, load: Load) -> f64 {
     rows
 }
 
-/// Seals a second, and why.
-fn seals(pipeline: &Pipeline, rate: f64, bytes: f64) -> (f64, &'static str) {
+/// Seals a second, and why: what counts for `batch.rows` are rows that go to a table, not records.
+fn seals(pipeline: &Pipeline, rate: f64, rows: f64, bytes: f64) -> (f64, &'static str) {
     let batch = &pipeline.sink.batch;
     let by_age = (1.0 / batch.age.duration().as_secs_f64(), "by `batch.age`");
-    let by_rows = (rate / batch.rows as f64, "by `batch.rows`");
+    let by_rows = (rows / batch.rows as f64, "by `batch.rows`");
     let by_bytes = (rate * bytes / batch.bytes.bytes as f64, "by `batch.bytes`");
     [by_rows, by_bytes].into_iter().fold(by_age, |most, other| if other.0 > most.0 { other } else { most })
 }
@@ -318,11 +352,7 @@ fn each(kept: &Kept) -> String {
 /// What the step `at` keeps of so many rows a second.
 fn kept(pipeline: &Pipeline, at: usize, load: Load, known: &Coefficients) -> Option<Kept> {
     let step = &pipeline.steps[at];
-    let kind = match (&step.dedup, &step.window) {
-        (Some(_), _) => Kind::Dedup,
-        (None, Some(_)) => Kind::Window,
-        (None, None) => Kind::Join,
-    };
+    let kind = kind_of(step)?;
     let plain = |keys, bytes_a_key, memory, spilled| {
         Some(Kept {
             keys,
@@ -355,13 +385,14 @@ fn kept(pipeline: &Pipeline, at: usize, load: Load, known: &Coefficients) -> Opt
         };
         let has_sign = window.emit.as_ref().is_some_and(|emit| emit.sign.is_some());
         let spilled = |bytes: f64| (!has_sign).then(|| of_pair(bytes));
-        if let Some(measured) = known.measured_bytes_a_key(kind) {
-            return plain(keys, measured, memory, spilled(measured));
-        }
         let is_behind = pipeline.steps[..at].iter().any(|before| before.window.is_some());
         let bytes = windows::key_bytes(window, pipeline, load.keys, load.rate, is_behind);
-        let kept = plain(keys, bytes.least, memory, spilled(bytes.least))?;
-        return Some(Kept { bytes_a_key_max: bytes.most, open: bytes.open, ..kept });
+        // The measured window has aggregates of its own, so it corrects the arithmetic and does not stand for it.
+        let measured = known.measured_bytes_a_key(kind);
+        let factor = measured.map_or(1.0, |measured| measured / windows::MEASURED_KEY_BYTES);
+        let least = factor * bytes.least;
+        let kept = plain(keys, least, memory, spilled(least))?;
+        return Some(Kept { bytes_a_key_max: factor * bytes.most, open: bytes.open, ..kept });
     }
     let join = step.join.as_ref()?;
     let (before, after) = join.interval();
@@ -387,7 +418,7 @@ fn store(
     lines: &mut Vec<Line>,
     pipeline: &Pipeline,
     load: Load,
-    (seals, why): (f64, &'static str),
+    ((seals, why), inserts): ((f64, &'static str), f64),
     bytes: f64,
     state_disk: f64,
 ) -> (f64, f64) {
@@ -413,14 +444,14 @@ fn store(
             spool / written
         ),
     });
-    let (puts, gets) = (PUTS_A_SEAL * seals, GETS_A_SEAL * seals);
+    let (puts, gets) = (PUTS_A_SEAL * seals, GETS_A_SEAL * seals + GETS_AN_INSERT * inserts);
     lines.push(Line {
         key: "store_requests_per_s",
         what: "puts and gets",
         value: puts + gets,
         unit: "a second",
         because: format!(
-            "{seals:.1} seals a second ({why}) of {PUTS_A_SEAL:.0} puts and {GETS_A_SEAL:.0} gets (docs/stores.md)"
+            "{seals:.1} seals a second ({why}) of {PUTS_A_SEAL:.0} puts and {GETS_A_SEAL:.0} get, and {GETS_AN_INSERT:.0} gets an insert (docs/stores.md)"
         ),
     });
     // Requests to a disk cost nothing.
@@ -430,22 +461,30 @@ fn store(
     }
 }
 
-fn clickhouse(
-    lines: &mut Vec<Line>,
-    pipeline: &Pipeline,
-    rows: f64,
-    (seals, why): (f64, &'static str),
-    known: &Coefficients,
-) -> f64 {
+/// Inserts a second into all tables, each a new part, and why.
+fn inserts(pipeline: &Pipeline, rows: f64, (seals, why): (f64, &'static str)) -> (f64, String) {
     let tables = pipeline.sinks.len().max(1) as f64;
+    // A seal without rows makes no insert. Of several tables one may take late rows, or none of the window's.
+    let last = pipeline.steps.iter().rev().find_map(|step| step.window.as_ref());
+    let with_results = last
+        .filter(|_| tables <= 1.0)
+        .and_then(windows::closings)
+        .map(|closings| closings.max(rows / pipeline.sink.batch.rows as f64))
+        .filter(|with_results| *with_results < seals);
+    let when = match with_results {
+        Some(with_results) => format!("a seal with results of a window every {:.1} s", 1.0 / with_results),
+        None => format!("{seals:.1} seals a second ({why})"),
+    };
+    (with_results.unwrap_or(seals) * tables, format!("{when}, {tables:.0} tables"))
+}
+
+fn clickhouse(lines: &mut Vec<Line>, rows: f64, (inserts, when): (f64, String), known: &Coefficients) -> f64 {
     lines.push(Line {
         key: "parts_per_s",
         what: "new parts",
-        value: seals * tables,
+        value: inserts,
         unit: "a second",
-        because: format!(
-            "{seals:.1} seals a second ({why}), {tables:.0} tables; times the table partitions that a batch falls into"
-        ),
+        because: format!("{when}; times the table partitions that a batch falls into"),
     });
     let cores = rows * (known.clickhouse_cpu_s_a_row + MERGES * MERGE_CPU_S_A_ROW) / BUSY;
     lines.push(Line {

@@ -164,10 +164,12 @@ impl Child {
                 _ => Err(io::Error::last_os_error()),
             });
         }
-        let inherited_bytes = own_rss_bytes();
+        let before_bytes = own_rss_bytes();
         let started = Instant::now();
         let child = command.stdin(Stdio::null()).stdout(log("out")?).stderr(log("err")?).spawn();
         let child = child.with_context(|| format!("cannot start {name}"))?;
+        // Other threads may take memory at this moment, before the child is made.
+        let inherited_bytes = before_bytes.max(own_rss_bytes());
         let pid = libc::pid_t::try_from(child.id()).expect("a process id fits its own type");
         Ok(Self { name, pid, started, inherited_bytes, rss_bytes_max: 0, end: None })
     }

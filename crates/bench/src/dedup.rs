@@ -126,6 +126,22 @@ struct Reading {
     rows_max: u64,
     /// What touching memory before it took.
     touched: Option<f64>,
+    at_end: AtEnd,
+}
+
+/// What a table showed once a reading had ended, before anything else was asked: to read all of it with `FINAL` takes long, and meanwhile the server merges.
+#[derive(Clone, Copy)]
+struct AtEnd {
+    /// The end of the reading, from which later looks count.
+    at: Instant,
+    duplicates: u64,
+}
+
+impl AtEnd {
+    async fn of(server: &Server, table: &str) -> anyhow::Result<Self> {
+        let at = Instant::now();
+        Ok(Self { at, duplicates: server.number(&duplicates(table)).await? })
+    }
 }
 
 impl Bench<'_> {
@@ -242,7 +258,8 @@ impl Bench<'_> {
         figures.put(WALL_RATIO, second.end.wall.as_secs_f64() / first.end.wall.as_secs_f64());
         figures.put(CPU_RATIO, second.end.usage.cpu_s() / first.end.usage.cpu_s());
         figures.put(ROWS_BEYOND, beyond as f64);
-        self.look_for_duplicates(server, &table, &mut figures).await?;
+        figures.put(DUPLICATES, second.at_end.duplicates as f64);
+        self.duplicates_later(server, &table, second.at_end.at, &mut figures).await?;
         self.place.drop_tables(server, &table).await?;
         let run = |arm: &str, figures, reading: Reading| Run {
             arm: arm.to_owned(),
@@ -271,10 +288,11 @@ impl Bench<'_> {
             never = count_for_ever(server, &pipeline.table, &rows_max) => match never {},
         };
         let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
+        let at_end = AtEnd::of(server, &pipeline.table).await?;
         let found = server.content(of).await?;
         let checks = of_content(expected, found).into_iter().chain(pipeline.accounts()?.checks(accounts));
         let rows_max = rows_max.get().max(found.rows);
-        Ok(Reading { end, seen, clickhouse, verdict: Verdict::of(checks), rows_max, touched })
+        Ok(Reading { end, seen, clickhouse, verdict: Verdict::of(checks), rows_max, touched, at_end })
     }
 
     fn figures(&self, reading: &Reading) -> Figures {
@@ -290,28 +308,7 @@ impl Bench<'_> {
         figures
     }
 
-    /// Duplicates that are visible at the end of the second reading and, if that is asked for, later.
-    async fn look_for_duplicates(
-        &self,
-        server: &Server,
-        table: &str,
-        figures: &mut Figures,
-    ) -> anyhow::Result<()> {
-        let ended = Instant::now();
-        self.duplicates_now(server, table, figures).await?;
-        self.duplicates_later(server, table, ended, figures).await
-    }
-
-    async fn duplicates_now(
-        &self,
-        server: &Server,
-        table: &str,
-        figures: &mut Figures,
-    ) -> anyhow::Result<()> {
-        figures.put(DUPLICATES, server.number(&duplicates(table)).await? as f64);
-        Ok(())
-    }
-
+    /// Duplicates that are visible some time after the end of a reading, if that is asked for.
     async fn duplicates_later(
         &self,
         server: &Server,

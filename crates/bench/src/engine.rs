@@ -51,10 +51,12 @@ pub struct Seen {
     pub first: Option<(u64, Duration)>,
     /// Rows settled when their number was last seen to rise, and when.
     pub last: (u64, Duration),
-    /// Keys in the state at the most.
+    /// Keys that the state held in memory at the most.
     pub state_keys: u64,
-    /// Bytes of the state at the most, by its own account.
+    /// Bytes of memory of the state at the most, by its own account.
     pub state_bytes: u64,
+    /// Keys and bytes when there were most keys, while none was in files: the index of those is memory too.
+    whole: (u64, u64),
     /// Latencies at the last look.
     pub latency: Option<Latency>,
     /// How long seals took, at the last look.
@@ -94,9 +96,21 @@ impl Seen {
         lags.get(place.saturating_sub(1)).copied()
     }
 
-    /// Bytes of the state a key; `None` without state.
+    /// Bytes of the state a key, of a state that is in memory alone; `None` if it never was.
     pub fn state_bytes_per_key(&self) -> Option<f64> {
-        (self.state_keys > 0).then(|| self.state_bytes as f64 / self.state_keys as f64)
+        let (keys, bytes) = self.whole;
+        (keys > 0).then(|| bytes as f64 / keys as f64)
+    }
+
+    /// Notes the state that `/status` tells of.
+    fn note_state(&mut self, state: &Value) {
+        let of = |key: &str| state[key].as_u64().unwrap_or(0);
+        let (all, in_files, bytes) = (of("keys"), of("keys_spilled"), of("bytes"));
+        self.state_keys = self.state_keys.max(all.saturating_sub(in_files));
+        self.state_bytes = self.state_bytes.max(bytes);
+        if in_files == 0 && all > self.whole.0 {
+            self.whole = (all, bytes);
+        }
     }
 }
 
@@ -309,8 +323,7 @@ impl Engine {
             seen.first.get_or_insert((rows, at));
             seen.last = (rows, at);
         }
-        seen.state_keys = seen.state_keys.max(status["state"]["keys"].as_u64().unwrap_or(0));
-        seen.state_bytes = seen.state_bytes.max(status["state"]["bytes"].as_u64().unwrap_or(0));
+        seen.note_state(&status["state"]);
         let spent = status["cpu_s"].as_object().into_iter().flatten();
         seen.trace.stages.extend(spent.filter_map(|(stage, spent)| Some((stage.clone(), spent.as_f64()?))));
         if seen.trace.is_due(at)

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde_json::json;
 use workloads::nexmark::oracle::{self, Query, Row};
 use workloads::nexmark::{EVENT_BYTES_MAX, Stream, Workload};
@@ -97,8 +97,7 @@ impl Bench<'_> {
             }
             false => None,
         };
-        let expected: Vec<(Query, BTreeSet<Row>)> =
-            self.plan.queries.iter().map(|query| (*query, self.plan.workload.rows_of(*query))).collect();
+        let expected = expected(&self.plan.workload, &self.plan.queries)?;
         let mut topics = Vec::new();
         for (name, stream) in
             [("people", Stream::People), ("auctions", Stream::Auctions), ("bids", Stream::Bids)]
@@ -246,6 +245,21 @@ impl Bench<'_> {
     }
 }
 
+/// The right rows of each query: some of each, for a table without rows would be right otherwise, whatever the engine did.
+fn expected(workload: &Workload, queries: &[Query]) -> anyhow::Result<Vec<(Query, BTreeSet<Row>)>> {
+    let of = |query: &Query| {
+        let rows = workload.rows_of(*query);
+        ensure!(
+            !rows.is_empty(),
+            "`{}` has no row in `{}` events, so there is nothing to compare; give more `--events`, or fewer `--events-per-second`",
+            query.name(),
+            workload.spec().events
+        );
+        Ok((*query, rows))
+    };
+    queries.iter().map(of).collect()
+}
+
 /// The rows in the files of a folder whose window is not behind this time.
 fn rows_of_flink(query: Query, folder: &Path, until_ms: u64) -> anyhow::Result<BTreeSet<Row>> {
     let mut rows = BTreeSet::new();
@@ -311,8 +325,21 @@ fn pipeline_text(query: Query, brokers: &str, topics: [&str; 3], url: &str, tabl
 
 #[cfg(test)]
 mod tests {
+    use workloads::nexmark::Spec;
+
     use super::*;
     use crate::engine::no_fault;
+
+    #[test]
+    fn a_run_in_which_no_window_closes_is_refused() {
+        let of = |events| {
+            let spec = Spec { events, events_per_second: 1_000, ..Spec::default() };
+            expected(&Workload::new(spec).expect("valid"), &[Query::Q5, Query::Q7])
+        };
+        let refused = of(5_000).expect_err("five seconds of a window of ten").to_string();
+        assert!(refused.starts_with("`q5` has no row in `5000` events"), "{refused}");
+        assert!(of(60_000).is_ok());
+    }
 
     #[test]
     fn the_pipeline_files_have_no_fault() {

@@ -38,9 +38,9 @@ pub const SCHEMA: &str = r#"{"type": "record", "name": "SensorData", "namespace"
 
 /// Names of the four metrics, in the order of the schema.
 pub const METRICS: [&str; 4] = ["temperature", "humidity", "pressure", "batteryLevel"];
-/// Bytes of the longest record: reserve so many per record and [`Workload::write`] never allocates. Five for the sensor, one each for type
 /// Bytes of a record, but for a few.
 pub const RECORD_BYTES_MEAN: usize = 43;
+/// Bytes of the longest record: reserve so many per record and [`Workload::write`] never allocates. Five for the sensor, one each for type
 /// and status, 32 for the metrics, ten for the time.
 pub const RECORD_BYTES_MAX: usize = 49;
 /// Bytes of the longest key.

@@ -20,12 +20,21 @@ pub enum Kind {
 /// Names of sources, for messages.
 pub(super) const KAFKA: &str = "Kafka";
 pub(super) const PULSAR: &str = "Pulsar";
+pub(super) const GENERATOR: &str = "a generator";
+
+/// Names of the measured workloads, for messages.
+const OF_JOIN: &str = "joined events";
+const OF_WINDOW: &str = "Avro readings in windows";
+const OF_DEDUP: &str = "JSON events with `dedup`";
+const OF_NONE: &str = "JSON events";
 
 /// Costs, and where they are from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coefficients {
-    /// Where they are from, for messages.
+    /// Where they are from and of which workload, for messages.
     pub from: String,
+    /// The step whose cost is in them; `None` if none is.
+    pub step: Option<Kind>,
     /// What the measured records were read from, for messages.
     pub read_from: &'static str,
     /// Bytes of the measured records.
@@ -46,23 +55,24 @@ impl Coefficients {
     /// Those of this version's own measurements (`docs/performance.md`), of the workload that is most like the pipeline.
     pub fn measured(pipeline: &Pipeline) -> Self {
         let has = |is: fn(&pipeline::config::model::step::Step) -> bool| pipeline.steps.iter().any(is);
-        let of = |from: &str, record_bytes, records_per_cpu_s, clickhouse_cpu_s_a_row| Self {
+        let of = |step, from: &str, cost: Measured| Self {
             from: format!("docs/performance.md, {from}"),
+            step,
             read_from: KAFKA,
-            record_bytes,
-            records_per_cpu_s,
-            clickhouse_cpu_s_a_row,
+            record_bytes: cost.0,
+            records_per_cpu_s: cost.1,
+            clickhouse_cpu_s_a_row: cost.2,
             bytes_a_key: None,
         };
         if has(|step| step.join.is_some()) {
-            return of("joined events", JOINED.0, JOINED.1, JOINED.2);
+            return of(Some(Kind::Join), OF_JOIN, JOINED);
         }
         if has(|step| step.window.is_some()) {
-            return of("Avro readings in windows", WINDOWS.0, WINDOWS.1, WINDOWS.2);
+            return of(Some(Kind::Window), OF_WINDOW, WINDOWS);
         }
         match has(|step| step.dedup.is_some()) {
-            true => of("JSON events with `dedup`", DEDUP.0, DEDUP.1, DEDUP.2),
-            false => of("JSON events", PLAIN.0, PLAIN.1, PLAIN.2),
+            true => of(Some(Kind::Dedup), OF_DEDUP, DEDUP),
+            false => of(None, OF_NONE, PLAIN),
         }
     }
 
@@ -74,7 +84,8 @@ impl Coefficients {
         if report["right"] != Value::Bool(true) {
             return Err("no report of `forebay bench … --json` whose tables were all right".to_owned());
         }
-        let workload = report["setting"]["workload"].as_str().unwrap_or_default();
+        let setting = &report["setting"];
+        let workload = setting["workload"].as_str().unwrap_or_default();
         let of = |key: &str| {
             report["summary"][key]["median"]
                 .as_f64()
@@ -87,11 +98,11 @@ impl Coefficients {
             .and_then(|check| check["expected"].as_f64())
             .filter(|rows| *rows > 0.0)
             .ok_or("the report does not say how many rows the table must hold")?;
-        let record_bytes = report["setting"]["record_bytes"].as_f64().filter(|bytes| *bytes > 0.0);
-        let kind = match (workload, report["setting"]["within_s"].is_null()) {
-            ("flink", _) => Kind::Window,
-            ("glassflow", false) => Kind::Join,
-            ("glassflow", true) => Kind::Dedup,
+        let record_bytes = setting["record_bytes"].as_f64().filter(|bytes| *bytes > 0.0);
+        let (kind, what) = match (workload, setting["within_s"].is_null()) {
+            ("flink", _) => (Kind::Window, OF_WINDOW),
+            ("glassflow", false) => (Kind::Join, OF_JOIN),
+            ("glassflow", true) => (Kind::Dedup, OF_DEDUP),
             (other, _) => {
                 return Err(format!(
                     "a report of workload `{other}`; give one of `forebay bench glassflow` or `flink`"
@@ -99,8 +110,9 @@ impl Coefficients {
             }
         };
         Ok(Self {
-            from: from.to_owned(),
-            read_from: if report["setting"]["pulsar"] == Value::Bool(true) { PULSAR } else { KAFKA },
+            from: format!("{from}, {what}{}", circumstances(setting)),
+            step: Some(kind),
+            read_from: read_from(setting),
             record_bytes: record_bytes
                 .ok_or("the report has no `record_bytes`; make one with this version")?,
             records_per_cpu_s: of("records_per_cpu_s")?,
@@ -120,7 +132,9 @@ impl Coefficients {
     /// Where the bytes of a key are from, for messages.
     pub fn bytes_from(&self, kind: Kind) -> &'static str {
         match (self.measured_bytes_a_key(kind), kind) {
-            (Some(_), _) => "measured by the report",
+            (Some(_), Kind::Dedup) => "measured by the report",
+            (Some(_), Kind::Window) => "docs/windows.md, corrected by what the report measured",
+            (Some(_), Kind::Join) => "measured by the report, of its columns",
             (None, Kind::Dedup) => "docs/design/state.md",
             (None, Kind::Window) => "docs/windows.md",
             (None, Kind::Join) => "assumed: 53 and columns of 100, docs/design/joins.md",
@@ -131,6 +145,31 @@ impl Coefficients {
     pub fn measured_bytes_a_key(&self, kind: Kind) -> Option<f64> {
         self.bytes_a_key.filter(|(measured, _)| *measured == kind).map(|(_, bytes)| bytes)
     }
+}
+
+/// What a report's records were read from.
+fn read_from(setting: &Value) -> &'static str {
+    if setting["pulsar"] == Value::Bool(true) {
+        return PULSAR;
+    }
+    // A sentence for users: `a generator inside the engine`.
+    match setting["source"].as_str().is_some_and(|source| source.starts_with(GENERATOR)) {
+        true => GENERATOR,
+        false => KAFKA,
+    }
+}
+
+/// What makes the figures of a report others than those of a release build that drains a backlog; empty if nothing does.
+fn circumstances(setting: &Value) -> String {
+    let mut words = String::new();
+    if setting["build"] == "development" {
+        words += ", of a development build";
+    }
+    let has_loads = setting["loads"].as_array().is_some_and(|loads| !loads.is_empty());
+    if has_loads || !setting["rate"].is_null() {
+        words += ", under a load";
+    }
+    words
 }
 
 /// Bytes of a record, records per CPU-second of Forebay, and CPU-seconds of ClickHouse a row: medians of release builds.

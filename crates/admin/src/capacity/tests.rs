@@ -19,6 +19,7 @@ const WINDOW: &str =
 fn known() -> Coefficients {
     Coefficients {
         from: "a test".to_owned(),
+        step: None,
         read_from: KAFKA,
         record_bytes: 200.0,
         records_per_cpu_s: 1e6,
@@ -153,6 +154,18 @@ fn requests_cost_money_on_object_storage_alone() {
 }
 
 #[test]
+fn each_table_has_inserts_and_requests_of_its_own() {
+    let text = "pipeline: p\nstore: 's3://bucket/p'\nsource:\n  kafka: { brokers: 'b:9092', topic: t }\n  fields: { k: UInt32, v: Float64 }\n\
+                sink: { clickhouse: { url: 'http://c:8123' } }\nsinks:\n  - clickhouse: { table: a }\n  - clickhouse: { table: b }\n  - clickhouse: { table: c }\n";
+    let checked = config::check(text, &Surroundings::of_process());
+    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("p.yaml")));
+    let lines = lines(&pipeline, load(1e3), &known(), &Prices::default());
+    // A seal of 2 puts and a get, and of each table 2 gets.
+    assert_eq!(line(&lines, "store_requests_per_s").value, 9.0);
+    assert_eq!(line(&lines, "parts_per_s").value, 3.0);
+}
+
+#[test]
 fn more_than_a_process_can_do_in_order_is_several_processes() {
     let processes =
         |rate| line(&lines(&of("", "./data"), load(rate), &known(), &Prices::default()), "pipelines").value;
@@ -168,7 +181,9 @@ fn a_figure_that_is_not_of_the_report_says_where_it_is_from() {
         line(&lines(&of(DEDUP, "./data"), load(1e6), known, &Prices::default()), key).because
     };
     let known = Coefficients::of_report(&of_report, "r.json").expect("a report");
-    assert!(because(&known, "forebay_cores").contains("2000000 a CPU-second (r.json)"));
+    assert!(
+        because(&known, "forebay_cores").contains("2000000 a CPU-second (r.json, JSON events with `dedup`)")
+    );
     assert!(because(&known, "state_bytes").contains("(measured by the report)"));
     of_report["summary"].as_object_mut().expect("an object").remove("state_bytes_per_key");
     let known = Coefficients::of_report(&of_report, "r.json").expect("a report");
@@ -185,6 +200,32 @@ fn a_figure_that_is_not_of_the_report_says_where_it_is_from() {
     ] {
         assert!(because(&known, key).contains(said), "{key}: {}", because(&known, key));
     }
+}
+
+/// A window reads a million records a second and lets a thousand rows out.
+#[test]
+fn rows_of_the_tables_fill_a_batch_and_records_do_not() {
+    let seals = |steps| {
+        let load = Load { keys: Some(60e3), record_bytes: Some(10.0), ..load(1e6) };
+        line(&lines(&of(steps, "./data"), load, &known(), &Prices::default()), "store_requests_per_s").because
+    };
+    assert!(seals("").starts_with("2.0 seals a second (by `batch.rows`)"), "{}", seals(""));
+    assert!(seals(WINDOW).starts_with("1.0 seals a second (by `batch.age`)"), "{}", seals(WINDOW));
+}
+
+#[test]
+fn steps_whose_cost_was_not_measured_are_named() {
+    let cores = |steps: &str, step| {
+        let known = Coefficients { step, ..known() };
+        line(&lines(&of(steps, "./data"), load(1e6), &known, &Prices::default()), "forebay_cores").because
+    };
+    let added = "nothing is added for `window` (assumed)";
+    assert!(cores(WINDOW, Some(Kind::Dedup)).contains(added), "{}", cores(WINDOW, Some(Kind::Dedup)));
+    assert!(!cores(WINDOW, Some(Kind::Window)).contains("nothing is added"));
+    let both = "steps: [{ filter: v > 0 }, { dedup: { key: [k], window: 8h } }, { dedup: { key: [k], window: 1m } }]\n";
+    let said = cores(both, Some(Kind::Dedup));
+    assert!(said.contains("nothing is added for `dedup` and `filter` (assumed)"), "of the second: {said}");
+    assert!(!cores("", None).contains("nothing is added"));
 }
 
 fn report() -> Value {
@@ -226,6 +267,34 @@ fn a_source_that_was_not_measured_is_named() {
         cores(&of("", "./data"), &known)
             .contains("records of Kafka are taken to cost what those of Pulsar did")
     );
+}
+
+#[test]
+fn records_that_the_engine_made_are_not_taken_for_those_of_a_topic() {
+    let mut of_generator = report();
+    of_generator["setting"]["source"] = json!("a generator inside the engine");
+    let known = Coefficients::of_report(&of_generator, "r.json").expect("a report");
+    let said =
+        line(&lines(&of("", "./data"), load(1e6), &known, &Prices::default()), "forebay_cores").because;
+    assert!(said.contains("records of Kafka are taken to cost what those of a generator did"), "{said}");
+    of_generator["setting"]["source"] = json!("Kafka, 3 partitions, batches packed by `none`");
+    assert_eq!(Coefficients::of_report(&of_generator, "r.json").expect("a report").read_from, KAFKA);
+}
+
+#[test]
+fn what_a_report_was_made_of_stands_beside_its_figures() {
+    let from = |change: fn(&mut Value)| {
+        let mut report = report();
+        change(&mut report["setting"]);
+        Coefficients::of_report(&report, "r.json").expect("a report").from
+    };
+    assert_eq!(from(|of| of["build"] = json!("release")), "r.json, JSON events with `dedup`");
+    assert_eq!(from(|of| of["within_s"] = json!(60.0)), "r.json, joined events");
+    assert_eq!(from(|of| of["workload"] = json!("flink")), "r.json, Avro readings in windows");
+    assert!(from(|of| of["build"] = json!("development")).ends_with(", of a development build"));
+    assert!(from(|of| of["rate"] = json!(50_000)).ends_with(", under a load"));
+    assert!(from(|of| of["loads"] = json!([0.5])).ends_with(", under a load"));
+    assert!(!from(|of| of["loads"] = json!([])).contains("load"));
 }
 
 #[test]

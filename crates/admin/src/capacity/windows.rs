@@ -33,6 +33,9 @@ const EMIT_BYTES: f64 = 8.0;
 /// Sessions end after this without a `max`.
 const SESSION_MAX_S: f64 = 86_400.0;
 
+/// What a key of the window that `forebay bench flink` measures takes by this arithmetic: a count, and `sum`, `min`, `max` and `avg` of four Floats.
+pub(super) const MEASURED_KEY_BYTES: f64 = KEY_COLUMN_BYTES + KEY_BYTES + 13.0 * 8.0;
+
 /// What a key takes in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct KeyBytes {
@@ -124,6 +127,16 @@ pub(super) fn results(window: &WindowStep, keys: Option<f64>, rate: f64) -> (f64
         because += "; at least, for `updates` adds a result for each key of a batch with late records";
     }
     (results + taken_back, because)
+}
+
+/// How often results come, times a second: those of a window all at once. `None` if they may come with any batch, as sessions and updates do.
+pub(super) fn closings(window: &WindowStep) -> Option<f64> {
+    let emit = window.emit.as_ref();
+    if window.gap.is_some() || emit.is_some_and(|emit| emit.updates) {
+        return None;
+    }
+    let early = emit.and_then(|emit| emit.early).map_or(0.0, |early| 1.0 / early.duration().as_secs_f64());
+    Some(1.0 / Lengths::of(window).every_s + early)
 }
 
 /// Keys that are open at once, counted in each part of a window that has its own state: as if the watermark stood still between two.

@@ -5,7 +5,9 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
+use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -117,7 +119,7 @@ impl Store {
         let proxy = Proxy::start(&bucket.endpoint, delay, port).await?;
         let key = |name: &str, value: &str| -> anyhow::Result<PathBuf> {
             let path = dir.join(name);
-            std::fs::write(&path, value).with_context(|| format!("cannot write `{}`", path.display()))?;
+            write_private(&path, value).with_context(|| format!("cannot write `{}`", path.display()))?;
             Ok(path)
         };
         let (id, secret) = (key("access-key", &bucket.access_key)?, key("secret-key", &bucket.secret_key)?);
@@ -161,6 +163,12 @@ impl Store {
     pub fn traffic(&self) -> Traffic {
         Traffic(self.proxy.as_ref().map(|proxy| proxy.shared.counted()))
     }
+}
+
+/// Writes a file that only its owner may read: the keys are those of the caller's bucket.
+fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = std::fs::File::options().write(true).create_new(true).mode(0o600).open(file)?;
+    file.write_all(text.as_bytes())
 }
 
 struct Proxy {
@@ -275,7 +283,7 @@ impl Shared {
     }
 
     /// Counts a request, and says how long it is to wait.
-    fn count(&self, request: &Request<Incoming>) -> Duration {
+    fn count(&self, request: &Request<impl Body>) -> Duration {
         let is_list = request.uri().query().is_some_and(|query| query.contains("list-type"));
         match *request.method() {
             // Nothing is charged for a deletion.
@@ -301,3 +309,6 @@ impl Shared {
         Counted { puts: of(&self.puts), gets: of(&self.gets), put_bytes: of(&self.put_bytes) }
     }
 }
+
+#[cfg(test)]
+mod tests;

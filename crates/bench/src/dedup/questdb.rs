@@ -23,8 +23,8 @@ use workloads::dedup::{Workload, oracle};
 
 use super::upsert::{ASKED, COUNT_MS, SUM_MS};
 use super::{
-    Bench, Changes, DUPLICATES, Figure, Figures, LINES_OF_AN_INSERT, LOOKS, ROWS_PER_S, Run, Shown, Verdict,
-    WALL_RATIO, figure, of_content, parts_of,
+    AtEnd, Bench, Changes, DUPLICATES, Figure, Figures, LINES_OF_AN_INSERT, LOOKS, ROWS_PER_S, Run, Shown,
+    Verdict, WALL_RATIO, figure, of_content, parts_of,
 };
 use crate::child::{Child, Usage};
 use crate::maven::Jars;
@@ -91,15 +91,16 @@ async fn readings(bench: &Bench<'_>, server: &Running, changes: &Changes) -> any
         server.take_in().await?;
         let wall_s = begun.elapsed().as_secs_f64();
         let cpu_s = server.usage()?.since(before).cpu_s();
+        let at_end = AtEnd { at: Instant::now(), duplicates: server.duplicates().await? };
         let found = server.content().await?;
-        readings.push((wall_s, cpu_s, Verdict::of(of_content(expected, found))));
+        readings.push((wall_s, cpu_s, Verdict::of(of_content(expected, found)), at_end));
     }
     let [first, second] = <[_; 2]>::try_from(readings).map_err(|_| anyhow::anyhow!("two readings"))?;
     let mut asked = Figures::default();
     asked.put(WALL_RATIO, second.0 / first.0);
     asked.put(CPU_RATIO, second.1 / first.1);
-    server.ask(bench, &mut asked).await?;
-    let run = |arm: &str, (wall_s, cpu_s, verdict): (f64, f64, Verdict), asked: Figures| {
+    server.ask(bench, second.3, &mut asked).await?;
+    let run = |arm: &str, (wall_s, cpu_s, verdict, _): (f64, f64, Verdict, AtEnd), asked: Figures| {
         let mut figures = Figures::default();
         figures.put(ROWS_PER_S, rows / wall_s);
         figures.put(figure::WALL_S, wall_s);
@@ -206,9 +207,8 @@ impl Running {
     }
 
     /// Duplicates by and by, and what it costs to read the table.
-    async fn ask(&self, bench: &Bench<'_>, figures: &mut Figures) -> anyhow::Result<()> {
-        let ended = Instant::now();
-        figures.put(DUPLICATES, self.duplicates().await? as f64);
+    async fn ask(&self, bench: &Bench<'_>, at_end: AtEnd, figures: &mut Figures) -> anyhow::Result<()> {
+        figures.put(DUPLICATES, at_end.duplicates as f64);
         for (figure, of) in [(COUNT_MS, "count()"), (SUM_MS, "sum(visits)")] {
             let mut took_ms = Vec::with_capacity(ASKED);
             for _ in 0..ASKED {
@@ -220,7 +220,7 @@ impl Running {
             figures.put(figure, took_ms[ASKED / 2]);
         }
         for (at, figure) in LOOKS.iter().filter(|_| bench.plan.look_again) {
-            tokio::time::sleep(at.saturating_sub(ended.elapsed())).await;
+            tokio::time::sleep(at.saturating_sub(at_end.at.elapsed())).await;
             figures.put(*figure, self.duplicates().await? as f64);
         }
         Ok(())

@@ -12,8 +12,8 @@ use anyhow::Context;
 use workloads::dedup::oracle;
 
 use super::{
-    Bench, Changes, Figure, Figures, LINES_OF_AN_INSERT, ROWS_PER_S, Run, Server, Shown, Verdict, WALL_RATIO,
-    figure, of_content, parts_of, upsert,
+    AtEnd, Bench, Changes, Figure, Figures, LINES_OF_AN_INSERT, ROWS_PER_S, Run, Server, Shown, Verdict,
+    WALL_RATIO, figure, of_content, parts_of, upsert,
 };
 
 const SERVER_CPU_RATIO: Figure =
@@ -40,16 +40,17 @@ pub(super) async fn run(
         send(server, &table, files).await?;
         let wall_s = begun.elapsed().as_secs_f64();
         let cpu_s = server.usage()?.zip(before).map(|(after, before)| after.since(before).cpu_s());
+        let at_end = AtEnd::of(server, &table).await?;
         let found = server.content(&oracle::sql(&format!("`{table}` FINAL"))).await?;
-        readings.push((wall_s, cpu_s, Verdict::of(of_content(expected, found))));
+        readings.push((wall_s, cpu_s, Verdict::of(of_content(expected, found)), at_end));
     }
     let [first, second] = <[_; 2]>::try_from(readings).map_err(|_| anyhow::anyhow!("two readings"))?;
     let mut asked = Figures::default();
     asked.put(WALL_RATIO, second.0 / first.0);
     asked.put_if(SERVER_CPU_RATIO, second.1.zip(first.1).map(|(second, first)| second / first));
-    upsert::ask(bench, server, &table, &mut asked).await?;
+    upsert::ask(bench, server, &table, second.3, &mut asked).await?;
     bench.place.drop_tables(server, &table).await?;
-    let run = |arm: &str, (wall_s, cpu_s, verdict): (f64, Option<f64>, Verdict), asked: Figures| {
+    let run = |arm: &str, (wall_s, cpu_s, verdict, _): (f64, Option<f64>, Verdict, AtEnd), asked: Figures| {
         let mut figures = Figures::default();
         figures.put(ROWS_PER_S, rows / wall_s);
         figures.put(figure::WALL_S, wall_s);

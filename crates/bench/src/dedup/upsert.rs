@@ -8,8 +8,8 @@ use std::time::Instant;
 use workloads::dedup::oracle;
 
 use super::{
-    Accounts, Bench, CPU_RATIO, Changes, Figure, Figures, Pipeline, Reading, Run, Server, Shown, WALL_RATIO,
-    link_all,
+    Accounts, AtEnd, Bench, CPU_RATIO, Changes, DUPLICATES, Figure, Figures, Pipeline, Reading, Run, Server,
+    Shown, WALL_RATIO, link_all,
 };
 
 /// Times that a question is asked; the median counts.
@@ -47,7 +47,7 @@ pub(super) async fn run(
     let mut figures = bench.figures(&second);
     figures.put(WALL_RATIO, second.end.wall.as_secs_f64() / first.end.wall.as_secs_f64());
     figures.put(CPU_RATIO, second.end.usage.cpu_s() / first.end.usage.cpu_s());
-    ask(bench, server, &table, &mut figures).await?;
+    ask(bench, server, &table, second.at_end, &mut figures).await?;
     bench.place.drop_tables(server, &table).await?;
     let run = |arm: &str, figures, reading: Reading| Run {
         arm: arm.to_owned(),
@@ -65,6 +65,7 @@ pub(super) async fn ask(
     bench: &Bench<'_>,
     server: &Server,
     table: &str,
+    at_end: AtEnd,
     figures: &mut Figures,
 ) -> anyhow::Result<()> {
     let questions = [
@@ -73,8 +74,7 @@ pub(super) async fn ask(
         (SUM_MS, format!("SELECT sum(visits) FROM `{table}`")),
         (SUM_FINAL_MS, format!("SELECT sum(visits) FROM `{table}` FINAL")),
     ];
-    let ended = Instant::now();
-    bench.duplicates_now(server, table, figures).await?;
+    figures.put(DUPLICATES, at_end.duplicates as f64);
     for (figure, sql) in questions {
         let mut took_ms = Vec::with_capacity(ASKED);
         for _ in 0..ASKED {
@@ -85,7 +85,7 @@ pub(super) async fn ask(
         took_ms.sort_by(f64::total_cmp);
         figures.put(figure, took_ms[ASKED / 2]);
     }
-    bench.duplicates_later(server, table, ended, figures).await
+    bench.duplicates_later(server, table, at_end.at, figures).await
 }
 
 fn pipeline_text(input: &Path, url: &str, table: &str) -> String {

@@ -116,6 +116,10 @@ impl Bench<'_> {
         let mut figures = Figures::default();
         figures.put(figure::RECORDS_PER_CPU_S, records / end.usage.cpu_s());
         figures.put(figure::RECORDS_PER_S, records / end.wall.as_secs_f64());
+        figures.put(
+            super::RECORDS_PER_S_AND_CORE,
+            records / end.wall.as_secs_f64() / crate::place::cores() as f64,
+        );
         end.put_into(&mut figures);
         figures.put_if(figure::FIRST_TOUCH_MS, touched);
         let verdict = Verdict::of(of_content(expected, found));

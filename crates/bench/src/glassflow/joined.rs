@@ -29,6 +29,8 @@ const LATENESS: Duration = Duration::from_secs(2 * DELAY_S_MAX);
 
 const ROWS_PER_S: Figure = Figure::new("rows_per_s", "joined rows per second, start to end", Shown::Whole);
 const STATE_BYTES: Figure = Figure::new("state_bytes", "state at the most, MB", Shown::Megabytes);
+/// What the capacity planner takes for a row that waits.
+const STATE_BYTES_PER_ROW: Figure = figure::STATE_BYTES_PER_KEY.labelled("state, bytes a row that waits");
 
 /// The arm that is measured.
 const FOREBAY: &str = "forebay";
@@ -141,6 +143,7 @@ impl Bench<'_> {
         figures.put(ROWS_PER_S, expected.rows as f64 / wall_s);
         end.put_into(&mut figures);
         figures.put(STATE_BYTES, seen.state_bytes as f64);
+        figures.put_if(STATE_BYTES_PER_ROW, seen.state_bytes_per_key());
         figures.put_if(figure::CLICKHOUSE_CPU_S, clickhouse.map(|usage| usage.cpu_s()));
         let filled = topics.iter().map(|topic| topic.filled_in).sum::<Option<Duration>>();
         figures.put_if(PUBLISH_S, filled.map(|filled| filled.as_secs_f64()));

@@ -71,6 +71,34 @@ fn bench_glassflow_joins_two_topics_into_a_right_table() {
     let rows = checks.iter().find(|check| check["what"] == "rows in the table").expect("rows are counted");
     assert_eq!(rows["found"], 3_600, "a tenth has no match");
     assert!(is_empty(&case.dir().join("bench")), "nothing is left over");
+    plans_capacity(&case, &report);
+}
+
+#[test]
+fn bench_flink_drains_a_backlog_into_right_windows() {
+    let Some(case) = Case::begin("bench_flink_backlog") else { return };
+    let small = ["--sensors", "50", "--window-ms", "2000", "--windows", "2", "--readings", "20"];
+    let report = bench(
+        &case,
+        "flink",
+        &[small.as_slice(), ["--partitions", "4", "--touch", "0B"].as_slice()].concat(),
+    );
+    assert_eq!(report["right"], true, "{report:#}");
+    assert_eq!(report["setting"]["records"], 2_250, "a quarter of a window more closes the last one");
+    assert!(is_empty(&case.dir().join("bench")), "nothing is left over");
+    plans_capacity(&case, &report);
+}
+
+#[test]
+fn bench_nexmark_answers_every_query_that_it_measures_right() {
+    let Some(case) = Case::begin("bench_nexmark") else { return };
+    let report =
+        bench(&case, "nexmark", &["--events", "30000", "--events-per-second", "1000", "--touch", "0B"]);
+    assert_eq!(report["right"], true, "{report:#}");
+    let arms = report["arms"].as_array().expect("arms");
+    let names: Vec<&str> = arms.iter().filter_map(|arm| arm["name"].as_str()).collect();
+    assert_eq!(names, ["q5", "q7", "q8"]);
+    assert!(is_empty(&case.dir().join("bench")), "nothing is left over");
 }
 
 /// A load from either, whose windows are compared with the oracle's; of Pulsar twice, since a topic is used again.
@@ -116,6 +144,22 @@ fn bench_dedup_sees_no_row_twice() {
     assert_eq!(second["name"], "second reading");
     assert_eq!(second["summary"]["duplicates_visible"]["max"], 0.0);
     assert!(second["summary"]["wall_ratio"]["median"].as_f64().is_some_and(|ratio| ratio > 0.0));
+}
+
+/// The arms whose second reading changes every row.
+#[test]
+fn bench_dedup_reads_changed_rows_with_upsert_and_with_a_plain_client() {
+    let Some(case) = Case::begin("bench_changes") else { return };
+    let report = bench(&case, "dedup", &["--minutes", "40", "--upsert", "--replacing", "--touch", "0B"]);
+    assert_eq!(report["right"], true, "{report:#}");
+    let arms = report["arms"].as_array().expect("arms");
+    for name in ["upsert, second reading", "ReplacingMergeTree, second reading"] {
+        let arm = arms.iter().find(|arm| arm["name"] == name).unwrap_or_else(|| panic!("{name}: {report:#}"));
+        for figure in ["wall_ratio", "duplicates_visible", "count_ms", "count_final_ms"] {
+            assert!(arm["summary"][figure]["median"].is_number(), "{figure} of {name}: {report:#}");
+        }
+    }
+    assert!(is_empty(&case.dir().join("bench")), "nothing is left over");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use pipeline::config::{self, values::reference::Surroundings};
 
-use crate::capacity::coefficients::Coefficients;
+use crate::capacity::coefficients::{Coefficients, Kind};
 use crate::capacity::prices::Prices;
 use crate::capacity::{Line, Load, lines};
 
@@ -105,6 +105,23 @@ fn a_record_may_have_a_result_in_each_of_its_windows() {
 }
 
 #[test]
+fn a_seal_without_results_makes_no_part() {
+    let parts = |window: &str, keys| {
+        let lines = of(&format!("key: [k], {window}aggregates: {{ n: 'count()' }}"), 100e3, Some(keys));
+        lines.iter().find(|line| line.key == "parts_per_s").expect("a line for parts").clone()
+    };
+    near(&parts("size: 1m, ", 100e3), 1.0 / 60.0);
+    near(&parts("size: 1h, slide: 10s, ", 100e3), 0.1);
+    near(&parts("size: 1h, emit: { early: 1m, version: ver }, ", 100e3), 1.0 / 3_600.0 + 1.0 / 60.0);
+    // More rows than a batch takes: six inserts a minute.
+    near(&parts("size: 1m, ", 3e6), 0.1);
+    // Sessions end at any time, and late records come at any time.
+    near(&parts("gap: 1m, ", 100e3), 1.0);
+    let updates = "size: 1h, lateness: 10m, emit: { updates: true, version: ver }, ";
+    near(&parts(updates, 100e3), 1.0);
+}
+
+#[test]
 fn a_window_without_a_key_has_one() {
     let lines = of("size: 1m, aggregates: { n: 'count()' }", 1e6, None);
     near(&rows(&lines), 1.0 / 60.0);
@@ -158,4 +175,35 @@ fn what_differing_values_take_is_said_and_fits_only_if_each_record_with_its_own_
     assert!(of(both, 1e6).value < 268.0);
     let spilled = states(&super::tests::of(&window(both), 1e6, Some(10e6)))[0].clone();
     assert!(spilled.because.contains("spilled to files"), "{spilled:?}");
+}
+
+/// The measured window has aggregates of its own: another one differs from its arithmetic by as much, and is not taken for it.
+#[test]
+fn a_measured_window_corrects_what_others_take_and_does_not_stand_for_them() {
+    let state = |aggregates: &str| {
+        let text = format!(
+            "pipeline: p\nstore: ./data\nsource:\n  kafka: {{ brokers: 'b:9092', topic: t }}\n  \
+             fields: {{ k: Int32, a: Float64, b: Float64, c: Float64, d: Float64 }}\n\
+             steps: [{{ window: {{ key: [k], size: 1m, aggregates: {{ {aggregates} }} }} }}]\n\
+             sink: {{ clickhouse: {{ url: 'http://c:8123', table: t }} }}\n"
+        );
+        let checked = config::check(&text, &Surroundings::of_process());
+        let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("p.yaml")));
+        let measured = Some((Kind::Window, 2.0 * super::MEASURED_KEY_BYTES));
+        let known = Coefficients { bytes_a_key: measured, ..Coefficients::measured(&pipeline) };
+        let load = Load { rate: 1e6, keys: KEYS, days: 30.0, record_bytes: None };
+        states(&lines(&pipeline, load, &known, &Prices::default()))[0].clone()
+    };
+    // The window of `forebay bench flink`, for which the measurement stands as it is.
+    let metrics = ["a", "b", "c", "d"];
+    let of_metric =
+        |m: &str| format!("s{m}: 'sum({m})', l{m}: 'min({m})', g{m}: 'max({m})', m{m}: 'avg({m})'");
+    let own = metrics.map(of_metric).join(", ");
+    near(&state(&format!("n: 'count()', {own}")), 100e3 * 262.0 / 1e6);
+    near(&state("n: 'count()'"), 100e3 * 2.0 * 27.0 / 1e6);
+    let open = state("x: 'count_distinct(a)'");
+    near(&open, 100e3 * 2.0 * 52.0 / 1e6);
+    assert!(open.because.contains("at least 104 bytes"), "{open:?}");
+    assert!(open.because.contains("docs/windows.md, corrected by what the report measured"), "{open:?}");
+    assert!(open.because.contains("as long as a key takes no more than"), "{open:?}");
 }
