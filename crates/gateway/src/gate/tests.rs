@@ -108,6 +108,22 @@ async fn lokis_senders_hear_that_a_gateway_stops() {
     gateway.stop().await.unwrap();
 }
 
+/// A web page can bring a name to this machine, and no address.
+#[tokio::test]
+async fn a_gateway_of_this_machine_alone_is_asked_by_an_address_or_as_localhost() {
+    let gateway = start(options(vec![support::stream("web", &in_memory())])).await;
+    let hosts = [("localhost", 200), ("127.0.0.1:8686", 200), ("192.0.2.7", 200), ("logs.example", 403)];
+    for (host, status) in hosts {
+        let mut stream = TcpStream::connect(gateway.address).await.expect("connects");
+        let head = format!("POST /v1/streams/web HTTP/1.1\r\nHost: {host}\r\nConnection: close");
+        stream.write_all(format!("{head}\r\nContent-Length: 2\r\n\r\n{{}}").as_bytes()).await.unwrap();
+        let mut told = String::new();
+        stream.read_to_string(&mut told).await.expect("an answer");
+        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {told}");
+    }
+    gateway.stop().await.unwrap();
+}
+
 /// A path, headers and a body.
 type Sent<'s> = (&'s str, &'s [(&'s str, &'s str)], &'s str);
 
@@ -192,6 +208,50 @@ async fn every_way_out_that_an_answer_names_is_one() {
     let (found, _, text) = gateway.send(web, &[], b"{}").await;
     assert!(found == 401 && text.contains("send it in the header `Authorization`"), "{text}");
     gateway.stop().await.unwrap();
+}
+
+/// Who shows a wrong secret is told so in the words of its protocol, and not what the right one is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_secret_is_refused_in_the_words_of_every_protocol() {
+    let dir = TestDir::new("gateway-secrets").unwrap();
+    let path = dir.path().join("tokens");
+    std::fs::write(&path, "token-of-shop").unwrap();
+    let secret = SecretFile::Tokens(path);
+    let client = ClientOptions { name: "shop".to_owned(), secret, streams: None, tenant: None };
+    let stores = [in_memory(), in_memory(), in_memory()];
+    let logs =
+        StreamOptions { format: Format::Otlp(Signal::Logs), ..support::stream("otlp_logs", &stores[2]) };
+    let streams = vec![support::stream("web", &stores[0]), support::stream("splunk", &stores[1]), logs];
+    let gateway = start(Options { clients: vec![client], ..options(streams) }).await;
+    let json = ("Content-Type", "application/json");
+    let protobuf = ("Content-Type", "application/x-protobuf");
+    let push = r#"{"streams":[{"stream":{},"values":[["1","x"]]}]}"#;
+    let otlp = r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"a"}}]}]}]}"#;
+    for (path, media, body, words) in [
+        ("/v1/streams/web", json, "{}", "\"code\":\"unauthorized\""),
+        ("/_bulk", json, "{\"create\":{\"_index\":\"web\"}}\n{}\n", "\"status\":401"),
+        ("/web/_bulk", json, "{\"create\":{}}\n{}\n", "\"status\":401"),
+        ("/web/loki/api/v1/push", json, push, "\"code\":\"unauthorized\""),
+        ("/services/collector/event", json, "{\"event\":1}", "\"code\":4"),
+        ("/services/collector/raw", json, "x", "\"code\":4"),
+        ("/web/api/v1/write", protobuf, "", "\"code\":\"unauthorized\""),
+        ("/v1/logs", json, otlp, "\"code\":16"),
+        ("/v1/logs", protobuf, "", "\u{8}\u{10}\u{12}"),
+    ] {
+        let wrong = ["Bearer token-of-shap", "Bearer", "Splunk token-of-sho", "Basic dG9rZW4tb2Ytc2hvcDp4"];
+        for shown in wrong.map(Some).into_iter().chain([None]) {
+            let mut headers = vec![media];
+            headers.extend(shown.map(|secret| ("Authorization", secret)));
+            let (status, head, text) = gateway.send(path, &headers, body.as_bytes()).await;
+            assert!(status == 401 && text.contains(words), "{path} {shown:?}: {status} {text}");
+            assert!(head.contains("www-authenticate: bearer"), "{path}: {head}");
+            assert!(!text.contains("token-of-shop"), "{path}: {text}");
+        }
+    }
+    gateway.stop().await.unwrap();
+    for store in &stores {
+        assert!(support::records(store).await.is_empty());
+    }
 }
 
 /// What a client is answered that says who it is.

@@ -208,6 +208,56 @@ fn logs_of_a_topic_fill_the_exporters_table_and_a_bad_row_is_a_dead_letter_alone
     assert_eq!((&records["dead_letters"], &records["written"]), (&json!(2), &json!(count + 2)));
 }
 
+/// As earlier versions of the exporter made it, but for the indexes and with the memory for inserts that `check` asks for.
+const EARLIER_LOGS: &str = "
+CREATE TABLE {t}.otel_logs
+(
+    `Timestamp` DateTime64(9) CODEC(Delta(8), ZSTD(1)),
+    `TimestampTime` DateTime DEFAULT toDateTime(Timestamp),
+    `TraceId` String CODEC(ZSTD(1)),
+    `SpanId` String CODEC(ZSTD(1)),
+    `TraceFlags` UInt8,
+    `SeverityText` LowCardinality(String) CODEC(ZSTD(1)),
+    `SeverityNumber` UInt8,
+    `ServiceName` LowCardinality(String) CODEC(ZSTD(1)),
+    `Body` String CODEC(ZSTD(1)),
+    `ResourceSchemaUrl` LowCardinality(String) CODEC(ZSTD(1)),
+    `ResourceAttributes` Map(LowCardinality(String), String) CODEC(ZSTD(1)),
+    `ScopeSchemaUrl` LowCardinality(String) CODEC(ZSTD(1)),
+    `ScopeName` String CODEC(ZSTD(1)),
+    `ScopeVersion` LowCardinality(String) CODEC(ZSTD(1)),
+    `ScopeAttributes` Map(LowCardinality(String), String) CODEC(ZSTD(1)),
+    `LogAttributes` Map(LowCardinality(String), String) CODEC(ZSTD(1))
+)
+ENGINE = MergeTree
+PARTITION BY toDate(TimestampTime)
+PRIMARY KEY (ServiceName, TimestampTime)
+ORDER BY (ServiceName, TimestampTime, Timestamp)
+SETTINGS non_replicated_deduplication_window = 10000";
+
+/// It is divided and sorted by a column of whole seconds, whose DEFAULT is removed as `check` says.
+#[test]
+fn logs_fill_a_table_that_an_earlier_exporter_made() {
+    let Some(case) = Case::begin("otlp_earlier_logs") else { return };
+    let database = Table::at(&case.server().url(), case.name());
+    database.ask("CREATE DATABASE {t}");
+    database.ask(EARLIER_LOGS);
+    let requests = requests("logs");
+    send(&case.feed(), &requests);
+    let pipeline = into(&case, "otlp_logs", "otel_logs");
+    pipeline.tool_fails(&["check"], &["--connect"], 4, "MODIFY COLUMN `TimestampTime` REMOVE DEFAULT");
+    database.ask("ALTER TABLE {t}.otel_logs MODIFY COLUMN `TimestampTime` REMOVE DEFAULT");
+    pipeline.check(&["--connect"]);
+    pipeline.drain();
+    let other = "SELECT countIf(TimestampTime != toDateTime(Timestamp)) FROM {t}.otel_logs";
+    assert_eq!(database.value(other), "0");
+    let rows: Vec<Value> = requests.iter().flat_map(|request| request.rows.clone()).collect();
+    // The corpus does not have that column.
+    database
+        .ask("CREATE TABLE {t}.seen ENGINE = Memory AS SELECT * EXCEPT (TimestampTime) FROM {t}.otel_logs");
+    compare(&database, &case, "seen", &rows);
+}
+
 /// A field of a message of less than 128 bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, bytes.len() as u8], bytes].concat()

@@ -94,60 +94,60 @@ fn fuzz_otlp_logs() {
     fuzz.run(2_000, |input| check(&decoder, &good, input));
 }
 
+const SPANS: [&str; 12] = [
+    "Timestamp DateTime64(9)",
+    "Duration UInt64",
+    "SpanKind String",
+    "StatusCode String",
+    "TraceId FixedString(32)",
+    "Events.Timestamp Array(DateTime64(9))",
+    "Events.Attributes Array(Map(String, String))",
+    "Links.TraceId Array(String)",
+    "ScopeAttributes String",
+    "SpanAttributes JSON",
+    "SpanAttributesKeys Array(String)",
+    "Links.Attributes Array(JSON)",
+];
+
 #[test]
 fn fuzz_otlp_traces() {
-    let columns = [
-        "Timestamp DateTime64(9)",
-        "Duration UInt64",
-        "SpanKind String",
-        "StatusCode String",
-        "TraceId FixedString(32)",
-        "Events.Timestamp Array(DateTime64(9))",
-        "Events.Attributes Array(Map(String, String))",
-        "Links.TraceId Array(String)",
-        "ScopeAttributes String",
-        "SpanAttributes JSON",
-        "SpanAttributesKeys Array(String)",
-        "Links.Attributes Array(JSON)",
-    ];
-    let decoder = decoder(Signal::Traces, schema(&columns)).expect("the columns fit");
+    let decoder = decoder(Signal::Traces, schema(&SPANS)).expect("the columns fit");
     let good = request("a", &[vec![]]);
     let fuzz = Fuzz::new("otlp traces").example(&good).examples(examples(Signal::Traces)).words(WORDS);
     fuzz.run(2_000, |input| check(&decoder, &good, input));
 }
 
+const POINTS: [&str; 13] = [
+    "MetricType String",
+    "MetricName String",
+    "TimeUnix DateTime",
+    "Value Float64",
+    "Count UInt32",
+    "Sum Nullable(Float64)",
+    "BucketCounts Array(UInt64)",
+    "ExplicitBounds Array(Float64)",
+    "PositiveOffset Int32",
+    "NegativeBucketCounts Array(UInt16)",
+    "ValueAtQuantiles.Value Array(Float32)",
+    "Exemplars.Value Array(Float64)",
+    "Exemplars.FilteredAttributes Array(Map(String, String))",
+];
+
 #[test]
 fn fuzz_otlp_metrics() {
-    let columns = [
-        "MetricType String",
-        "MetricName String",
-        "TimeUnix DateTime",
-        "Value Float64",
-        "Count UInt32",
-        "Sum Nullable(Float64)",
-        "BucketCounts Array(UInt64)",
-        "ExplicitBounds Array(Float64)",
-        "PositiveOffset Int32",
-        "NegativeBucketCounts Array(UInt16)",
-        "ValueAtQuantiles.Value Array(Float32)",
-        "Exemplars.Value Array(Float64)",
-        "Exemplars.FilteredAttributes Array(Map(String, String))",
-    ];
-    let decoder = decoder(Signal::Metrics, schema(&columns)).expect("the columns fit");
+    let decoder = decoder(Signal::Metrics, schema(&POINTS)).expect("the columns fit");
     let good = super::a_gauge();
     let fuzz = Fuzz::new("otlp metrics").example(&good).examples(examples(Signal::Metrics)).words(WORDS);
     fuzz.run(2_000, |input| check(&decoder, &good, input));
 }
 
-#[test]
-fn fuzz_otlp_json() {
-    let decoder = logs();
-    let good = request("a", &[log("x", 1)]);
+/// Changes requests of the corpus in JSON.
+fn fuzz_json(name: &str, decoder: &OtlpDecoder, good: &[u8]) {
     let lines = include_str!("corpus.jsonl").lines();
     let lines = lines.map(|line| serde_json::from_str::<Value>(line).expect("a line is JSON"));
-    let of_logs = lines.filter(|line| line["signal"] == "logs");
-    let json = of_logs.filter_map(|line| Some(line["json"].as_str()?.as_bytes().to_vec()));
-    let json: Vec<Vec<u8>> = json.filter(|json| json.len() < 3_000).take(4).collect();
+    let of_signal = lines.filter(|line| line["signal"] == decoder.signal().name());
+    let json = of_signal.filter_map(|line| Some(line["json"].as_str()?.as_bytes().to_vec()));
+    let json: Vec<Vec<u8>> = json.filter(|json| json.len() < 5_500).take(6).collect();
     assert!(!json.is_empty());
     let words = [
         "{\"",
@@ -161,6 +161,23 @@ fn fuzz_otlp_json() {
         "\"#\":",
         "\\u0000",
     ];
-    let fuzz = Fuzz::new("otlp json").example(&good).examples(json).words(words);
-    fuzz.run(2_000, |input| check(&decoder, &good, input));
+    let fuzz = Fuzz::new(name).example(good).examples(json).words(words);
+    fuzz.run(2_000, |input| check(decoder, good, input));
+}
+
+#[test]
+fn fuzz_otlp_json() {
+    fuzz_json("otlp json", &logs(), &request("a", &[log("x", 1)]));
+}
+
+#[test]
+fn fuzz_otlp_json_of_traces() {
+    let decoder = decoder(Signal::Traces, schema(&SPANS)).expect("the columns fit");
+    fuzz_json("otlp json of traces", &decoder, &request("a", &[vec![]]));
+}
+
+#[test]
+fn fuzz_otlp_json_of_metrics() {
+    let decoder = decoder(Signal::Metrics, schema(&POINTS)).expect("the columns fit");
+    fuzz_json("otlp json of metrics", &decoder, &super::a_gauge());
 }

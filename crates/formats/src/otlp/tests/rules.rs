@@ -159,6 +159,20 @@ fn a_time_that_was_not_set_is_that_of_the_next_best_place() {
     assert_eq!(late.rejects[0].reason, Reason::OutOfRange);
 }
 
+/// As the tables of newer versions of the exporter have them.
+#[test]
+fn times_of_points_fill_columns_of_whole_seconds() {
+    let columns = ["TimeUnix DateTime", "StartTimeUnix DateTime", "Exemplars.TimeUnix Array(DateTime)"];
+    let decoder = decoder(Signal::Metrics, schema(&columns)).expect("the columns fit");
+    let time = 1_764_000_000_999_999_999;
+    let exemplar = field(5, fixed(2, time));
+    let point = [fixed(2, time - 1_000_000_000), fixed(3, time), exemplar].concat();
+    let metric = [field(1, "name"), field(5, field(1, point))].concat();
+    let decoded = decode(&decoder, &[request("a", &[metric])]);
+    assert_eq!(decoded.rejects, []);
+    assert_eq!(row(&decoded, 0), ["1764000000", "1763999999", "[1764000000]"]);
+}
+
 #[test]
 fn attributes_fill_a_text_as_json() {
     let decoder = decoder(Signal::Logs, schema(&["LogAttributes String"])).expect("the columns fit");
@@ -211,6 +225,25 @@ fn attributes_fill_json_with_their_types_and_their_paths_a_list() {
     assert_eq!((decoded.batch.len(), told.len()), (1, 4), "{told:?}");
     assert_eq!((rule("has the key `k` twice"), rule("two values at the path `a.b`")), (1, 1), "{told:?}");
     assert_eq!(rule("field `Body`: value"), 2, "{told:?}");
+}
+
+#[test]
+fn ten_thousand_attributes_of_a_row_are_all_there() {
+    let attributes: Vec<u8> =
+        (0..10_000).flat_map(|n| field(6, attribute(&format!("key.{n}"), &n.to_string()))).collect();
+    let request = request("a", &[attributes, log("x", 1)]);
+    let filled = |column: &str| {
+        let decoder = decoder(Signal::Logs, schema(&[column])).expect("the columns fit");
+        let decoded = decode(&decoder, &[&request]);
+        assert_eq!((decoded.batch.len(), decoded.rejects.len()), (2, 0), "{column}");
+        row(&decoded, 0).remove(0)
+    };
+    let map = filled("LogAttributes Map(LowCardinality(String), String)");
+    assert_eq!((map.matches("\"key.").count(), map.contains("\"key.9999\": \"9999\"")), (10_000, true));
+    let object = filled("LogAttributes JSON");
+    assert_eq!(object.matches("\\\"key.").count(), 10_000);
+    let paths = filled("LogAttributesKeys Array(LowCardinality(String))");
+    assert_eq!((paths.matches("\"key.").count(), paths.ends_with("\"key.9999\"]")), (10_000, true));
 }
 
 #[test]

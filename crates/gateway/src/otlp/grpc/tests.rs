@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use super::super::tests::{a_stream, field, logs, partial_of, records};
 use super::*;
 use crate::direct::{Direct, DirectSource};
-use crate::options::{Fills, Limits, StreamOptions};
+use crate::options::{ClientOptions, Fills, Limits, SecretFile, StreamOptions};
 use crate::support::{NEVER, in_memory, limits, options, roomy, start};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
@@ -184,6 +184,48 @@ async fn pressure_is_unavailable_with_a_delay_and_a_deadline_ends_the_wait() {
     assert_eq!(called.code(), 4, "{called:?}");
     gateway.stop().await.unwrap();
     assert_eq!(records(&store).await, [logs(&["b"])], "what was begun went on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_shows_a_wrong_token_is_unauthenticated_and_stores_nothing() {
+    let dir = testkit::TestDir::new("gateway-grpc-tokens").unwrap();
+    let path = dir.path().join("tokens");
+    std::fs::write(&path, "token-of-shop").unwrap();
+    let secret = SecretFile::Tokens(path);
+    let client = ClientOptions { name: "shop".to_owned(), secret, streams: None, tenant: None };
+    let store = in_memory();
+    let made = options(vec![a_stream("otlp_logs", Signal::Logs, &store)]);
+    let gateway = start(crate::Options { clients: vec![client], ..made }).await;
+    let bearer = |token| vec![("authorization", token)];
+    for headers in [vec![], bearer("Bearer token-of-shap"), bearer("Basic dG9rZW4tb2Ytc2hvcDp4")] {
+        let called = call(gateway.address, EXPORT, &headers, frame::framed(&logs(&["a"]))).await;
+        assert_eq!((called.status, called.code()), (200, 16), "{called:?}");
+        assert!(!called.text("grpc-message").contains("token-of-shop"), "{called:?}");
+        assert_eq!(called.text("grpc-status-details-bin"), "", "it is not to be sent again");
+    }
+    let health = call(gateway.address, CHECK, &[], frame::framed(&[])).await;
+    assert_eq!(health.code(), 0, "health is told to everybody: {health:?}");
+    let right = bearer("Bearer token-of-shop");
+    let called = call(gateway.address, EXPORT, &right, frame::framed(&logs(&["b"]))).await;
+    assert_eq!(called.code(), 0, "{called:?}");
+    gateway.stop().await.unwrap();
+    assert_eq!(records(&store).await, [logs(&["b"])]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_to_a_gateway_that_stops_is_to_be_sent_again() {
+    let store = in_memory();
+    let gateway = start(options(vec![a_stream("otlp_logs", Signal::Logs, &store)])).await;
+    gateway.gate.drain();
+    let called = call(gateway.address, EXPORT, &[], frame::framed(&logs(&["a"]))).await;
+    assert_eq!((called.code(), called.text("google.rpc.retryinfo-bin")), (14, "CgIIAQ"), "{called:?}");
+    let health = call(gateway.address, CHECK, &[], frame::framed(&[])).await;
+    assert_eq!((health.code(), health.body), (0, frame::framed(&[0x08, NOT_SERVING])));
+    let protobuf = [("Content-Type", "application/x-protobuf")];
+    let (status, head, _) = gateway.send("/v1/logs", &protobuf, &logs(&["a"])).await;
+    assert!(status == 503 && head.contains("retry-after: 1"), "{head}");
+    gateway.stop().await.unwrap();
+    assert_eq!(records(&store).await, [[0; 0]; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
