@@ -110,7 +110,7 @@ pub struct Pipeline {
     #[serde(default)]
     pub dead_letters: DeadLetters,
 
-    /// The memory that the pipeline uses in all, to within a fifth: records read ahead, batches, frames in flight, and the keys of `dedup`.
+    /// The memory that the pipeline uses in all, to within a fifth: records read ahead, batches, frames in flight, and the state of steps.
     #[serde(default = "default_memory")]
     #[schemars(extend(
         "x-least" = "128MiB", "x-most" = "1TiB",
@@ -182,7 +182,7 @@ impl Default for Http {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shutdown {
-    /// How long to wait until sealed rows are in the table. What is left then waits in the store for the next start.
+    /// How long to wait until sealed rows are in the table; what is left then waits in the store for the next start. Of a gateway: until requests under way are answered.
     #[serde(default = "default_shutdown")]
     #[schemars(extend(
         "x-least" = "1s", "x-most" = "1h",

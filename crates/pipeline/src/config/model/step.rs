@@ -229,7 +229,7 @@ pub struct WindowStep {
     #[schemars(extend("minProperties" = 1, "maxProperties" = 64, "x-why" = "each is kept for every key of every open window"))]
     pub aggregates: Pairs,
 
-    /// Memory for open windows. Beyond it the earliest are written to files in the store; with `emit` the pipeline stops, and says so.
+    /// Memory for open windows. Beyond it the earliest are written to files in the store; with a `sign` under `emit` the pipeline stops, and says so.
     /// Taken from the pipeline's `memory`, at most a quarter of it.
     #[serde(default = "default_window_memory")]
     #[schemars(extend(

@@ -54,6 +54,21 @@ fn conditions_and_expressions_over_results_are_steps_around_the_windows() {
     );
 }
 
+#[test]
+fn conditional_aggregates_medians_and_states_are_those_of_the_window_too() {
+    let query = "SELECT device, countIf(amount > 3) AS large, sumState(amount) AS total, median(amount) AS middle FROM TUMBLE(input, at, INTERVAL '1 minute') \
+                 GROUP BY window_start, window_end, device HAVING countIf(amount > 3) > 1";
+    let pipeline = checked(query).unwrap();
+    let words: Vec<&str> = pipeline.steps.iter().map(|step| step.word()).collect();
+    assert_eq!(words, ["window", "sql"]);
+    let told = serde_json::to_value(pipeline.steps[0].window.as_ref().expect("a window")).unwrap();
+    let expected = serde_json::json!({ "large": "countIf(amount > 3)", "total": "sumState(amount)", "middle": "median(amount)" });
+    assert_eq!(told["aggregates"], expected);
+    let having = pipeline.steps[1].sql.as_deref().unwrap();
+    let having = having.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(having, "SELECT * FROM input WHERE large > 1");
+}
+
 /// The pipeline with two inputs and these steps.
 fn joined(steps: &str) -> Pipeline {
     let input = |topic: &str, fields: &str| {

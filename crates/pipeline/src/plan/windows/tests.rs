@@ -177,6 +177,19 @@ fn what_an_aggregate_computes_is_computed_before_the_window_and_before_any_key_c
 }
 
 #[test]
+fn a_query_fills_states_and_takes_conditional_aggregates_as_the_step_does() {
+    let query = "SELECT device, countIf(amount > 3) AS n, sumState(amount) AS total FROM TUMBLE(input, at, INTERVAL '1 minute') \
+                 GROUP BY window_start, window_end, device HAVING countIf(amount > 3) > 1";
+    let state = clickhouse::types::parse("total", "AggregateFunction(sum, Int32)").expect("it is a type");
+    let columns = [("device", ColumnType::String), ("n", ColumnType::UInt64), ("total", state)];
+    let table = Schema::new(columns.into_iter().map(|(name, of_type)| Column::new(name, of_type)).collect());
+    let told = planned(FIELDS, &format!("{{ sql: \"{query}\" }}"), &table);
+    for name in ["device", "n", "total"] {
+        assert!(told.contains(&format!("{name} from Some(\"{name}\") Same\n")), "{told}");
+    }
+}
+
+#[test]
 fn the_kind_of_windows_follows_from_the_lengths_that_are_given() {
     use operators::window::Windows;
     let kind = |lengths: &str| {

@@ -106,7 +106,7 @@ pub enum FormatWord {
     Protobuf,
     /// CSV, which needs options: where the names of the fields come from.
     Csv,
-    /// One request of OTLP with log records, each of which is a row; in Protocol Buffers or JSON; from Kafka, Pulsar or a log.
+    /// One request of OTLP with log records, each of which is a row; in Protocol Buffers or JSON; from Kafka, Pulsar, a log or a listener.
     OtlpLogs,
     /// The same with spans.
     OtlpTraces,
@@ -129,11 +129,11 @@ pub struct FormatOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json: Option<JsonFormat>,
 
-    /// One Avro datum a record, in binary; from Kafka, Pulsar or a log.
+    /// One Avro datum a record, in binary; from Kafka, Pulsar, a log or a listener.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avro: Option<AvroFormat>,
 
-    /// One message of Protocol Buffers a record, in binary; from Kafka, Pulsar or a log.
+    /// One message of Protocol Buffers a record, in binary; from Kafka, Pulsar, a log or a listener.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protobuf: Option<Box<ProtobufFormat>>,
 
