@@ -419,6 +419,28 @@ fn a_lost_store_is_refused_instead_of_reading_everything_again() {
     });
 }
 
+/// Gives ten records whose inserts will hang, at the most that may be under way.
+fn give_ten_that_hang(bench: &mut support::Bench) {
+    (bench.settings.in_flight_max, bench.settings.window_frames_max) = (16, 64);
+    bench.table.world.lock().expect("no panic").insert_time = Duration::from_secs(3_600);
+    bench.push(0..10);
+}
+
+/// Waits until they hang, and gives ten more, whose inserts are answered at once. How many inserts hang.
+async fn give_ten_that_pass(bench: &support::Bench) -> u64 {
+    let world = || bench.table.world.lock().expect("no panic");
+    wait_until(|| {
+        let told = bench.status.snapshot();
+        let sealed = told.tables.get("d.t").map(|table| table.frames_sealed);
+        told.sealed.records.read == 10 && sealed == Some(world().begun)
+    })
+    .await;
+    let hang = world().begun;
+    world().insert_time = Duration::ZERO;
+    bench.push(10..20);
+    hang
+}
+
 async fn wait_until(mut done: impl FnMut() -> bool) {
     for _ in 0..60_000 {
         if done() {

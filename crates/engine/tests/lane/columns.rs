@@ -8,7 +8,7 @@ use engine::{EngineError, Outcome};
 use tokio::sync::watch;
 
 use crate::support::{Bench, Fault, Process};
-use crate::{run, wait_until};
+use crate::{give_ten_that_hang, give_ten_that_pass, run, wait_until};
 
 type Columns = Vec<(&'static str, &'static str)>;
 
@@ -200,20 +200,11 @@ fn what_a_run_has_read_and_settled_counts_on_when_its_lane_is_opened_again() {
 fn what_is_settled_beyond_an_insert_that_hangs_is_no_doubt_when_the_lane_is_opened_again() {
     run(async {
         let mut bench = bench(AB.to_vec());
-        (bench.settings.in_flight_max, bench.settings.window_frames_max) = (16, 64);
-        let world = || bench.table.world.lock().expect("no panic");
-        world().insert_time = Duration::from_secs(3_600);
-        bench.push(0..10);
+        give_ten_that_hang(&mut bench);
         let (_stop, asked) = watch::channel(false);
         let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
-        let all_hang = || {
-            let told = bench.status.snapshot();
-            let sealed = told.tables.get("d.t").map(|table| table.frames_sealed);
-            told.sealed.records.read == 10 && sealed == Some(world().begun)
-        };
-        wait_until(all_hang).await;
-        world().insert_time = Duration::ZERO;
-        bench.push(10..20);
+        give_ten_that_pass(&bench).await;
+        let world = || bench.table.world.lock().expect("no panic");
         wait_until(|| world().ids().len() == 10).await;
         world().views = 1;
         let outcome = running.await.expect("no panic").expect("it ends in order");

@@ -12,7 +12,7 @@ use protocol::doubt::{StopReason, Verdict};
 use tokio::sync::watch;
 
 use crate::support::{Bench, Fault, LONG, Process};
-use crate::{run, wait_until};
+use crate::{give_ten_that_hang, give_ten_that_pass, run};
 
 fn request(frames: &[&str], verdict: Verdict) -> Request {
     Request {
@@ -405,20 +405,9 @@ fn what_is_settled_while_an_insert_hangs_is_not_asked_about_again() {
 fn what_is_settled_beyond_an_insert_that_hangs_is_not_asked_about_after_a_crash() {
     run(async {
         let mut bench = Bench::new();
-        (bench.settings.in_flight_max, bench.settings.window_frames_max) = (16, 64);
-        let world = || bench.table.world.lock().expect("no panic");
-        world().insert_time = Duration::from_secs(3_600);
-        bench.push(0..10);
+        give_ten_that_hang(&mut bench);
         let running = Process::start(bench.pipeline(false));
-        wait_until(|| {
-            let told = bench.status.snapshot();
-            let sealed = told.tables.get("d.t").map(|table| table.frames_sealed);
-            told.sealed.records.read == 10 && sealed == Some(world().begun)
-        })
-        .await;
-        let hang = world().begun;
-        world().insert_time = Duration::ZERO;
-        bench.push(10..20);
+        let hang = give_ten_that_pass(&bench).await;
         let is_recorded = async || {
             let lane = bench.lane().await;
             let settled = lane.tables[0].pending.iter().flatten().filter(|piece| piece.settled);
@@ -432,7 +421,7 @@ fn what_is_settled_beyond_an_insert_that_hangs_is_not_asked_about_after_a_crash(
         tokio::time::timeout(LONG, recorded).await.expect("it is recorded though nothing is answered");
         running.kill().await;
         {
-            let mut world = world();
+            let mut world = bench.table.world.lock().expect("no panic");
             world.cannot_tell = true;
             world.restart();
         }

@@ -35,6 +35,19 @@ fn with_both(bench: &Bench, payments: Arc<dyn Source>, drain: bool) -> Pipeline 
     Pipeline { inputs, ..bench.pipeline(drain) }
 }
 
+/// Takes the input `payments`, or a stream of it, out of the pipeline: how many partitions leave.
+async fn forget_payments(bench: &Bench, stream: Option<&str>) -> usize {
+    let request = Request {
+        named: vec![Named { input: Some("payments".into()), stream: stream.map(Into::into), index: None }],
+        from_start: false,
+        by: "test".into(),
+        take_over: true,
+        quiet_min: std::time::Duration::ZERO,
+    };
+    let leaving = engine::forget::forget(bench.store.clone(), bench.runtime.clone(), "p/lane-0", &request);
+    leaving.await.expect("it is read").partitions.len()
+}
+
 async fn counts(bench: &Bench, input: &str) -> Counts {
     let lane = bench.lane().await;
     let number = lane.input(input).expect("the journal knows the input");
@@ -211,17 +224,8 @@ fn an_input_that_the_file_names_no_more_is_asked_about_and_can_be_forgotten() {
             || Pipeline { inputs: vec![bench.input("orders", bench.source.clone())], ..bench.pipeline(true) };
         let error = until_it_ends(alone()).await.expect_err("payments was read").to_string();
         assert!(error.contains("`forebay forget FILE --input payments`"), "{error}");
-        let request = Request {
-            named: vec![Named { input: Some("payments".into()), stream: None, index: None }],
-            from_start: false,
-            by: "test".into(),
-            take_over: true,
-            quiet_min: std::time::Duration::ZERO,
-        };
-        let leaving =
-            engine::forget::forget(bench.store.clone(), bench.runtime.clone(), "p/lane-0", &request);
-        let leaving = leaving.await.expect("it is read");
-        assert_eq!(leaving.partitions.len(), 1, "the stream of the same name stays in the other input");
+        let left = forget_payments(&bench, None).await;
+        assert_eq!(left, 1, "the stream of the same name stays in the other input");
         bench.push(10..20);
         until_it_ends(alone()).await.expect("forgotten");
         bench.assert_holds((0..20).chain(100..110));
@@ -242,16 +246,7 @@ fn the_way_out_for_a_stream_that_was_made_anew_is_about_its_own_input() {
         let error =
             until_it_ends(with_both(&bench, payments.clone(), true)).await.expect_err("it is another");
         assert!(error.to_string().contains("`forebay forget FILE --input payments --stream e`"), "{error}");
-        let request = Request {
-            named: vec![Named { input: Some("payments".into()), stream: Some("e".into()), index: None }],
-            from_start: false,
-            by: "test".into(),
-            take_over: true,
-            quiet_min: std::time::Duration::ZERO,
-        };
-        let leaving =
-            engine::forget::forget(bench.store.clone(), bench.runtime.clone(), "p/lane-0", &request);
-        assert_eq!(leaving.await.expect("it is read").partitions.len(), 1);
+        assert_eq!(forget_payments(&bench, Some("e")).await, 1);
         until_it_ends(with_both(&bench, payments, true)).await.expect("forgotten");
         bench.assert_holds((0..20).chain(100..120));
     });

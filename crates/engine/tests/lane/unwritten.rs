@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::start::{set_away, until_it_ends};
 use crate::support::{Bench, Fault, Process};
-use crate::{run, wait_until};
+use crate::{give_ten_that_hang, give_ten_that_pass, run, wait_until};
 
 /// A source that lets go of what is published, as a log does.
 struct Releasing {
@@ -281,20 +281,9 @@ fn another_pipeline_file_is_refused_while_inserts_must_be_made_again_by_the_old_
 fn another_pipeline_file_is_taken_though_settled_inserts_are_not_in_the_store() {
     run(async {
         let mut bench = Bench::new();
-        (bench.settings.in_flight_max, bench.settings.window_frames_max) = (16, 64);
-        let world = || bench.table.world.lock().expect("no panic");
-        world().insert_time = Duration::from_secs(3_600);
-        bench.push(0..10);
+        give_ten_that_hang(&mut bench);
         let dies = Process::start(plain(&bench, false));
-        wait_until(|| {
-            let told = bench.status.snapshot();
-            let sealed = told.tables.get("d.t").map(|table| table.frames_sealed);
-            told.sealed.records.read == 10 && sealed == Some(world().begun)
-        })
-        .await;
-        let hang = world().begun as usize;
-        world().insert_time = Duration::ZERO;
-        bench.push(10..20);
+        let hang = give_ten_that_pass(&bench).await as usize;
         let is_settled = |pieces: &[Piece]| {
             let settled = pieces.iter().filter(|piece| piece.settled);
             settled.map(|piece| piece.frame.rows).sum::<u64>() == 10
