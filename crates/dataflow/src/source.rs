@@ -249,6 +249,12 @@ pub trait Source: Send + Sync {
         false
     }
 
+    /// True if this run leaves the source alone, whatever it has by now: its partitions are told as caught up, for a drain to end, and none of them is silent
+    /// because of that. The watermark waits for what it may have. Whoever wraps a source says what the inner one says.
+    fn stands_aside(&self) -> bool {
+        false
+    }
+
     /// The one record at position `at.next`, read again, in a block of its own; `None` if no record stands there (any
     /// more). Takes as long as the source needs to reach the position, so the caller bounds it; dropping the future ends
     /// what it has started.

@@ -194,8 +194,15 @@ pub trait Table: Send + Sync {
     }
 
     /// Whether the table, as [`Table::see`] saw it last, also needs inserts of a kind that a table opened earlier cannot make: a materialized view
-    /// was added, or rows fall into other partitions. Inserts continue; the lane is to be reopened soon.
+    /// was added, rows fall into other partitions, or the order of inserts shows now. Inserts continue; the lane is to be reopened soon.
     fn must_reopen(&self) -> bool {
+        false
+    }
+
+    /// Whether no zero may stand for a value of this column in rows whose record has none, however late the column was added to the table: rows replace each
+    /// other by it, or the engine fills it.
+    fn has_no_zero(&self, column: &str) -> bool {
+        let _ = column;
         false
     }
 
@@ -227,7 +234,7 @@ pub trait Table: Send + Sync {
     /// Encodes rows that [`Table::decode`] gave, or a part of them, as one frame, however many they are: they were one frame of one
     /// table partition before. It is made for the columns that these rows have, with the types that the table has now (as
     /// [`Table::see`] saw it last). `made_for` are the columns that the frame was made for, if they are known. Fails with
-    /// [`TableFault::Differs`] if a value would be lost.
+    /// [`TableFault::Differs`] if a value would be lost, or if the table has other partitions now and the rows are in several.
     fn encode_again(
         &self,
         rows: &RecordBatch,

@@ -7,11 +7,13 @@
 //! |---------------------------------------|------------------------------|------------------------------------------|
 //! | is that of a row of the other side    | is kept, with its columns    | is kept, with its columns                |
 //! | is not, or has a NULL in it           | is filtered                  | is kept, with NULL in these columns      |
+//! | has found what no column has room for | is rejected (`wide`)         | is rejected                              |
 //!
 //! Keys are equal if their 128-bit hashes are ([`dedup::key`](crate::dedup::key)). The other side has at most one row per key: with two of them the match would be
 //! ambiguous.
 
 pub mod keys;
+mod wide;
 
 use std::sync::Arc;
 
@@ -20,7 +22,7 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{Field, FieldRef};
 use arrow_select::take::take;
 use dataflow::{
-    Batch, Column, ColumnType, KeptEnum, OperatorError, RecordBlock, Schema, Transform, Transformed,
+    Batch, Column, ColumnType, KeptEnum, OperatorError, RecordBlock, Reject, Schema, Transform, Transformed,
 };
 use hashbrown::HashTable;
 
@@ -249,8 +251,39 @@ impl Lookup {
             places.retain(Option::is_some);
             filtered = unmatched;
         }
-        let rows = self.with_columns(&batch.rows, table, &UInt32Array::from(places))?;
-        Ok(Transformed { filtered, ..Transformed::all(Batch { rows, ..batch }) })
+        let places = UInt32Array::from(places);
+        let error = match self.with_columns(&batch.rows, table, &places) {
+            Ok(rows) => return Ok(Transformed { filtered, ..Transformed::all(Batch { rows, ..batch }) }),
+            Err(error) => error,
+        };
+        let (batch, places, rejects) = self.without_wide(batch, table, &places, wide::COLUMN_BYTES_MAX)?;
+        if rejects.is_empty() {
+            return Err(error);
+        }
+        let rows = self.with_columns(&batch.rows, table, &places)?;
+        Ok(Transformed { batch: Batch { rows, ..batch }, filtered, rejects })
+    }
+
+    /// The batch and the places without the rows that columns of so many bytes have no room for, and the rejects of those.
+    fn without_wide(
+        &self,
+        batch: Batch,
+        table: &LookupTable,
+        places: &UInt32Array,
+        bytes_max: u64,
+    ) -> Result<(Batch, UInt32Array, Vec<Reject>), OperatorError> {
+        let own = self.schema.columns().len() - self.from.len();
+        let named = self.schema.columns()[own..].iter().zip(&self.from);
+        let columns: Vec<(&str, &ArrayRef)> = named
+            .filter_map(|(column, from)| Some((column.name.as_str(), table.rows.column_by_name(from)?)))
+            .collect();
+        let wide = wide::rows(&columns, places, bytes_max);
+        let rejects = wide.iter().map(|(row, column)| wide::reject(&batch, *row, column)).collect();
+        let dropped: Vec<usize> = wide.into_iter().map(|(row, _)| row).collect();
+        let kept = (0..places.len()).filter(|row| dropped.binary_search(row).is_err());
+        let places = kept.map(|row| places.is_valid(row).then(|| places.value(row))).collect();
+        let batch = batch.without(&dropped).map_err(|error| failed(error.to_string()))?;
+        Ok((batch, places, rejects))
     }
 
     fn with_columns(

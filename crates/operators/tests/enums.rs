@@ -71,6 +71,10 @@ fn a_window_keeps_those_of_its_key_and_of_values_but_not_of_what_is_only_counted
         WindowConfig { key: names(&["wide"]), windows, lateness: Duration::ZERO, aggregates, emit: None };
     let found = kept(Window::new(&schema(), &config).expect("the settings are valid"));
     assert_eq!(found, ["wide: x=300", "most: low=1 high=2", "top: low=1 high=2", "several: x=300"]);
+    let aggregates = vec![Aggregate::new("n", Function::Count, None)];
+    let by_array = WindowConfig { key: names(&["levels"]), aggregates, ..config };
+    let found = kept(Window::new(&schema(), &by_array).expect("the settings are valid"));
+    assert_eq!(found, ["levels: low=1 high=2"]);
 }
 
 #[test]

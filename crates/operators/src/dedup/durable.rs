@@ -129,7 +129,7 @@ impl State for Dedup {
     }
 
     fn enums(&self) -> Vec<KeptEnum> {
-        self.keyer.columns().iter().filter_map(|column| column.kept_enum.clone()).collect()
+        self.keyer.columns().iter().flat_map(|column| column.kept_enums.clone()).collect()
     }
 
     fn loss(&self) -> &str {

@@ -11,6 +11,9 @@
 //! - A null is a value of its own: it equals a null of the same column and nothing else, as in `GROUP BY` and `LIMIT BY`.
 //!   A null that stands for a column's DEFAULT is a null here.
 //! - Floats are compared as numbers: -0 equals 0, and every NaN equals every other.
+//! - An Array or a Map is a key of joins alone. Its items are hashed as the bytes that a window's key has of them, with a byte for a null in front of each
+//!   (`window::key::items`): so `Nullable` within it does not change a hash either, the entries of a Map may come in any order, and two nulls among the items
+//!   of two Arrays are equal.
 //! - A key of several columns is a chain: the hash so far and the next column's hash, 32 bytes, are hashed again. Every link
 //!   has a fixed length, so `("ab", "c")` and `("a", "bc")` differ by construction, and each column is hashed in one loop.
 //!
@@ -27,6 +30,7 @@
 //! | `date`              | Date, Date32                 | days since 1970, as `int`     |
 //! | `time(unit)`        | DateTime, DateTime64         | the count, as `int`           |
 //! | `decimal(s)`        | Decimal with scale s         | 16, little-endian             |
+//! | `array(k)`, `map(k, k)` | Array, Map of such kinds | those of the items            |
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -41,9 +45,17 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 use crate::ConfigError;
 use crate::config::column_index;
+use crate::window::key::items::Items;
 
 /// The most columns in a key: beyond it somebody meant something else, and state headers stay small.
 pub const KEY_COLUMNS_MAX: usize = 64;
+
+/// What to use where a type is no key.
+const ONE_VALUE: &str = "a column with one value a row";
+
+/// The same where Arrays and Maps are keys, and only JSON is none: neither by itself nor within.
+pub(crate) const ANY_KEY: &str = "a column without JSON in it, because objects that are equal may have different texts: a `select` before this step, or `fields` of the \
+                                  input, gives the field that is meant as a column";
 
 /// Turns the seed of a kind into the seed of its null.
 const NULL: u64 = 0x6e75_6c6c_6e75_6c6c;
@@ -58,8 +70,10 @@ pub struct KeyColumn {
     pub name: String,
     /// Its kind, as in the table above.
     pub kind: String,
-    /// The Enum whose numbers are hashed, if it is one.
-    pub kept_enum: Option<KeptEnum>,
+    /// The Enums whose numbers are hashed: one for most that have any, two for a Map of Enums.
+    pub kept_enums: Vec<KeptEnum>,
+    /// Of an Array or a Map.
+    items: Option<Items>,
     /// Its form in a batch.
     arrow: DataType,
 }
@@ -94,6 +108,23 @@ impl Keyer {
     /// # Errors
     /// When there is no column, more than [`KEY_COLUMNS_MAX`], an unknown or repeated one, or one that is no scalar.
     pub fn new(schema: &Schema, names: &[String]) -> Result<Self, ConfigError> {
+        let of_one = |column_type: &ColumnType| kind(column_type).map_err(str::to_owned);
+        Self::of_kinds((schema, names), of_one, ONE_VALUE)
+    }
+
+    /// The same with columns that are Arrays or Maps too.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn with_items(schema: &Schema, names: &[String]) -> Result<Self, ConfigError> {
+        Self::of_kinds((schema, names), key_kind, ANY_KEY)
+    }
+
+    fn of_kinds(
+        (schema, names): (&Schema, &[String]),
+        of_kind: impl Fn(&ColumnType) -> Result<String, String>,
+        wanted: &'static str,
+    ) -> Result<Self, ConfigError> {
         const SETTING: &str = "dedup.key";
         if names.is_empty() || names.len() > KEY_COLUMNS_MAX {
             let message = format!("`{}` columns; name 1 to {KEY_COLUMNS_MAX}", names.len());
@@ -105,17 +136,17 @@ impl Keyer {
             if columns.iter().any(|c| c.name == *name) {
                 return Err(ConfigError::RepeatedColumn { setting: SETTING, name: name.clone() });
             }
-            let kind = kind(&column.column_type).map_err(|found| ConfigError::ColumnKind {
+            let kind = of_kind(&column.column_type).map_err(|found| ConfigError::ColumnKind {
                 setting: SETTING,
                 name: name.clone(),
-                found: found.to_owned(),
-                wanted: "a column with one value a row",
+                found,
+                wanted,
             })?;
-            let kept_enum = KeptEnum::within(name, &column.column_type).pop();
             columns.push(KeyColumn {
                 name: name.clone(),
                 kind,
-                kept_enum,
+                kept_enums: KeptEnum::within(name, &column.column_type),
+                items: Items::hashed(&column.column_type),
                 arrow: column.column_type.arrow(),
             });
         }
@@ -175,6 +206,22 @@ pub(crate) fn kind(column_type: &ColumnType) -> Result<String, &'static str> {
     })
 }
 
+/// The kind of a column that may be an Array or a Map, or the words for a type that cannot be in a key.
+pub(crate) fn key_kind(column_type: &ColumnType) -> Result<String, String> {
+    match column_type.bare() {
+        ColumnType::Array(item) => match key_kind(item) {
+            Ok(item) => Ok(format!("array({item})")),
+            Err(item) => Err(format!("Array({item})")),
+        },
+        ColumnType::Map(key, value) => match (kind(key), key_kind(value)) {
+            (Ok(key), Ok(value)) => Ok(format!("map({key}, {value})")),
+            (Err(key), _) => Err(format!("Map({key}, …)")),
+            (Ok(_), Err(value)) => Err(format!("Map(…, {value})")),
+        },
+        bare => kind(bare).map_err(str::to_owned),
+    }
+}
+
 /// Where the hashes of one column go: to the front of each row's chain, or on to it.
 struct Links<'a> {
     hashes: &'a mut Vec<u128>,
@@ -227,15 +274,21 @@ fn link(chain: u128, next: u128) -> u128 {
 }
 
 fn hash_column(values: &dyn Array, column: &KeyColumn, to: &mut Links<'_>) -> Result<(), KeyError> {
+    let kind = column.kind.as_str();
+    let wrong = || KeyError::Form {
+        name: column.name.clone(),
+        found: values.data_type().clone(),
+        wanted: column.arrow.clone(),
+    };
+    if let Some(items) = &column.items {
+        let items = items.read(values).ok_or_else(wrong)?;
+        to.add(values, kind, |row| items.bytes(row));
+        return Ok(());
+    }
     let text = matches!((&column.arrow, values.data_type()), (DataType::Utf8, DataType::Binary));
     if *values.data_type() != column.arrow && !text {
-        return Err(KeyError::Form {
-            name: column.name.clone(),
-            found: values.data_type().clone(),
-            wanted: column.arrow.clone(),
-        });
+        return Err(wrong());
     }
-    let kind = column.kind.as_str();
     match values.data_type() {
         DataType::Int8 => to.add_int::<Int8Type>(values, kind),
         DataType::Int16 => to.add_int::<Int16Type>(values, kind),

@@ -13,7 +13,7 @@ use dataflow::{Column, ColumnType, KeptEnum, Schema};
 use super::forms;
 use crate::ConfigError;
 use crate::config::column_index;
-use crate::dedup::key::{Keyer, kind};
+use crate::dedup::key::{ANY_KEY, Keyer, key_kind};
 use crate::mapping::types::{Conversion, conversion};
 use settings::DURATION_MAX;
 pub use settings::{COLUMNS_MAX, JoinColumn, JoinConfig, JoinKind, JoinSide, KEY_COLUMNS_MAX};
@@ -166,7 +166,7 @@ impl Plan {
             config.on.iter().map(|(left, right)| format!("`{left}` = `{right}`")).collect();
         let ([of_left, of_right], [left_aside, right_aside]) = (stored, aside);
         let side = |side: JoinSide, columns, aside, earlier_ms, later_ms| -> Result<SidePlan, ConfigError> {
-            let keyer = Keyer::new(schemas[side as usize], &names(side))?;
+            let keyer = Keyer::with_items(schemas[side as usize], &names(side))?;
             Ok(SidePlan { keyer, columns, earlier_ms, later_ms, is_outer: config.kind.keeps(side), aside })
         };
         let sides = [
@@ -212,7 +212,7 @@ impl Plan {
     pub fn enums(&self) -> Vec<KeptEnum> {
         let of_side = |side: JoinSide| {
             let SidePlan { keyer, columns, .. } = self.side(side);
-            let of_key = keyer.columns().iter().filter_map(|column| column.kept_enum.clone());
+            let of_key = keyer.columns().iter().flat_map(|column| column.kept_enums.clone());
             let of_columns = columns.iter().flat_map(|column| column.enums.clone());
             let named =
                 move |found: KeptEnum| KeptEnum { of: format!("{}.{}", side.word(), found.of), ..found };
@@ -271,11 +271,11 @@ fn check_key(left: &Schema, right: &Schema, on: &[(String, String)]) -> Result<(
         let repeated = |name: &String| ConfigError::RepeatedColumn { setting: SETTING, name: name.clone() };
         let of_kind = |schema: &Schema, name: &String| -> Result<String, ConfigError> {
             let column = &schema.columns()[column_index(schema, SETTING, name)?];
-            kind(&column.column_type).map_err(|found| ConfigError::ColumnKind {
+            key_kind(&column.column_type).map_err(|found| ConfigError::ColumnKind {
                 setting: SETTING,
                 name: name.clone(),
-                found: found.to_owned(),
-                wanted: "a column with one value a row",
+                found,
+                wanted: ANY_KEY,
             })
         };
         let kinds = [of_kind(left, left_name)?, of_kind(right, right_name)?];
@@ -448,6 +448,13 @@ fn output_column(
 
 /// Whether a column of type `own` holds every value of `other`, a type of the same kind of key and the same form: a Date does not hold every day of a Date32.
 fn holds(own: &ColumnType, other: &ColumnType) -> bool {
+    match (own.bare(), other.bare()) {
+        (ColumnType::Array(own), ColumnType::Array(other)) => return holds(own, other),
+        (ColumnType::Map(own_key, own), ColumnType::Map(other_key, other)) => {
+            return holds(own_key, other_key) && holds(own, other);
+        }
+        _ => {}
+    }
     let [of_own, of_other] = [own, other].map(|of| KeptEnum::within("", of));
     match (of_own.first(), of_other.first()) {
         (Some(own), Some(other)) => other.names.iter().all(|name| own.names.contains(name)),

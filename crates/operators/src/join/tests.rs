@@ -14,6 +14,7 @@ use dataflow::{Batch, Column, ColumnType, Operator, Output, Partition, Reason, S
 
 use super::{Join, JoinColumn, JoinConfig, JoinKind, JoinSide};
 
+mod arrays;
 mod bounds;
 mod keys;
 mod model;

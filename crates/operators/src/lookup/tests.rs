@@ -2,11 +2,13 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array};
+use arrow_schema::{DataType, Field};
 use dataflow::block::{BlockBuilder, Found};
-use dataflow::{Batch, Column, ColumnType, Partition, Schema, Transform, Transformed};
+use dataflow::{Batch, Column, ColumnType, Partition, Reason, Schema, Transform, Transformed};
 
 use super::{Lookup, LookupConfig, LookupKeyer, LookupTable, Repeated};
 
@@ -191,4 +193,49 @@ fn a_table_of_some_keys_knows_which_have_no_row_and_guesses_nothing_of_others() 
     assert_eq!(found(&made), [(0, Some("one".to_owned()), None), (1, None, None), (2, None, None)]);
     let error = step.look_up(batch(&[Some(1), Some(3)]), &some).unwrap_err();
     assert!(error.message.contains("not asked for"), "{}", error.message);
+}
+
+/// Rows of one block that all get wide values: Arrow counts the bytes of a column in 32 bits.
+#[test]
+fn a_row_for_whose_values_a_column_has_no_room_is_rejected_and_no_other_one() {
+    let side = Schema::new(vec![
+        Column::new("number", ColumnType::Int32),
+        Column::new("name", ColumnType::String),
+        Column::new("tags", ColumnType::Array(Box::new(ColumnType::String))),
+    ]);
+    let config = LookupConfig {
+        columns: vec![("shop_name".into(), "name".into()), ("shop_tags".into(), "tags".into())],
+        ..config(false)
+    };
+    let step = Lookup::new(&rows(), &side, &config).unwrap();
+    let mut tags =
+        ListBuilder::new(StringBuilder::new()).with_field(Field::new("item", DataType::Utf8, false));
+    for (one, bytes) in [("a", 2), ("b", 1), ("c", 9)] {
+        tags.values().append_value(one.repeat(bytes));
+        tags.append(true);
+    }
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from(vec![1, 2, 3])),
+        Arc::new(StringArray::from_iter_values(["x".repeat(10), "y".repeat(60), String::new()])),
+        Arc::new(tags.finish()),
+    ];
+    let found = RecordBatch::try_new(side.arrow().clone(), columns).unwrap();
+    let table = LookupKeyer::new(&side, &["number".to_owned()]).unwrap().table(found).unwrap();
+    let places = |at: &[u32]| UInt32Array::from(at.to_vec());
+    let without = |bytes_max| {
+        let batch = batch(&[Some(1), Some(2), Some(1), Some(2), Some(3), Some(1)]);
+        step.without_wide(batch, &table, &places(&[0, 1, 0, 1, 2, 0]), bytes_max).unwrap()
+    };
+    let (kept, at, rejects) = without(1_000);
+    assert_eq!((kept.len(), at.len(), rejects.len()), (6, 6, 0), "all of them fit");
+    // 10, 60 and 10 of the names, and no other 60; another 10 does.
+    let (kept, at, rejects) = without(90);
+    assert_eq!((kept.positions, at), (vec![10, 11, 12, 14, 15], places(&[0, 1, 0, 2, 0])));
+    let told: Vec<_> = rejects.iter().map(|one| (one.position, one.reason, &*one.column)).collect();
+    assert_eq!(told, [(13, Reason::TooLarge, "shop_name")]);
+    // Of arrays what is in them counts: 2, 1 and 2 of the tags, or 9.
+    let (kept, _, rejects) = without(8);
+    assert_eq!(kept.positions, Vec::<u64>::new(), "each has more alone");
+    let columns: Vec<&str> = rejects.iter().map(|one| &*one.column).collect();
+    assert_eq!(columns, ["shop_name", "shop_name", "shop_name", "shop_name", "shop_tags", "shop_name"]);
 }

@@ -2,21 +2,29 @@
 //!
 //! Owns the form, which seals hold and later versions must read: the key's columns one after the other, each with a byte in front that is 1
 //! for a null if the column may hold one. Values of 8 and 16 bytes are little-endian; bytes of any length stand behind their length, 4
-//! bytes little-endian. A null has its value's bytes as zeros, or the length 0, so that a key without texts has one length. Does not own
+//! bytes little-endian, and so do the items of an Array or a Map ([`items`]). A null has its value's bytes as zeros, or the length 0, so that a key of values with
+//! one width has one length. Does not own
 //! the search for a key (`window::index`), nor keys of which only a hash is kept (`dedup::key`).
 //!
 //! Floats are keys as numbers: -0 is 0, and every NaN the same.
+
+pub(crate) mod items;
+
+use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use dataflow::{Column, ColumnType, Schema};
 
 use super::values::{self, Form, Store, Values, canonical};
+use items::Items;
 
 /// One column of the key.
 #[derive(Clone, Debug)]
 struct KeyColumn {
     column: Column,
     form: Form,
+    /// Of an Array or a Map, whose bytes are a value of the form [`Form::Bytes`].
+    items: Option<Items>,
     is_nullable: bool,
 }
 
@@ -58,13 +66,14 @@ impl Encoded {
 }
 
 impl Keys {
-    /// Keys of these columns; `None` if one has no single value.
+    /// Keys of these columns; `None` if one is of a type that is no key.
     pub fn new(columns: &[Column]) -> Option<Self> {
         let columns: Vec<KeyColumn> = columns
             .iter()
             .map(|column| {
-                let form = Form::of(&column.column_type)?;
-                Some(KeyColumn { column: column.clone(), form, is_nullable: column.is_optional() })
+                let items = Items::of(&column.column_type);
+                let form = if items.is_some() { Form::Bytes } else { Form::of(&column.column_type)? };
+                Some(KeyColumn { column: column.clone(), form, items, is_nullable: column.is_optional() })
             })
             .collect::<Option<_>>()?;
         let width = |column: &KeyColumn| Some(column.form.width()? + usize::from(column.is_nullable));
@@ -76,7 +85,7 @@ impl Keys {
     pub fn with_span(&self) -> Self {
         let bound = |name: &str| {
             let column = Column::new(name, ColumnType::Int64);
-            KeyColumn { column, form: Form::Int, is_nullable: false }
+            KeyColumn { column, form: Form::Int, items: None, is_nullable: false }
         };
         let columns = self.columns.iter().cloned().chain(["first", "last"].map(bound)).collect();
         Self { columns, stride: self.stride.map(|stride| stride + 16) }
@@ -97,14 +106,17 @@ impl Keys {
     /// # Errors
     /// When a column is missing or of another form, or the keys together have 4 GiB.
     pub fn encode(&self, rows: &RecordBatch) -> Result<Encoded, String> {
-        let mut columns = Vec::with_capacity(self.columns.len());
+        let mut arrays = Vec::with_capacity(self.columns.len());
         for own in &self.columns {
             let name = &own.column.name;
             let array =
                 rows.column_by_name(name).ok_or_else(|| format!("the batch has no column `{name}`"))?;
-            let read = values::read(array.as_ref(), &own.column.column_type);
-            let read = read.ok_or_else(|| format!("the column `{name}` came as `{}`", array.data_type()))?;
-            columns.push((own, array, read));
+            arrays.push(own.written(array)?);
+        }
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for (own, array) in self.columns.iter().zip(&arrays) {
+            let read = values::read(array.as_ref(), own.value_type());
+            columns.push((own, array, read.ok_or_else(|| own.came_as(array))?));
         }
         if let Some(stride) = self.stride {
             return Ok(fixed_keys(&columns, rows.num_rows(), stride));
@@ -144,8 +156,10 @@ impl Keys {
                 },
             };
             match bytes.split_at_checked(len) {
-                Some((_, rest)) => bytes = rest,
-                None => return false,
+                Some((value, rest)) if own.items.as_ref().is_none_or(|items| items.are(value)) => {
+                    bytes = rest
+                }
+                _ => return false,
             }
         }
         bytes.is_empty()
@@ -163,27 +177,14 @@ impl Keys {
             for (own, (store, nulls)) in self.columns.iter().zip(&mut stores) {
                 let is_null = own.is_nullable && take(&mut rest, 1)[0] == 1;
                 nulls.push(is_null);
-                match store {
-                    Store::Int(values) => values.push(i64::from_le_bytes(fixed(take(&mut rest, 8)))),
-                    Store::UInt(values) => values.push(u64::from_le_bytes(fixed(take(&mut rest, 8)))),
-                    Store::Float(values) => values.push(f64::from_le_bytes(fixed(take(&mut rest, 8)))),
-                    Store::Wide(values) => values.push(i128::from_le_bytes(fixed(take(&mut rest, 16)))),
-                    Store::Bytes(values) => {
-                        let len = u32::from_le_bytes(fixed(take(&mut rest, 4))) as usize;
-                        values.push(take(&mut rest, len).into());
-                    }
-                }
+                take_value(store, &mut rest);
             }
         }
-        let mut all = self.columns.iter().zip(&stores);
-        let beyond = all.find(|(own, (store, _))| store.is_beyond(&own.column.column_type));
-        if let Some((own, _)) = beyond {
-            return Err(&own.column.name);
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for (own, (store, nulls)) in self.columns.iter().zip(&stores) {
+            columns.push(own.decoded(store, nulls).ok_or(own.column.name.as_str())?);
         }
-        let column = |(own, (store, nulls)): (&KeyColumn, &(Store, Vec<bool>))| {
-            store.column(&own.column.column_type, |at| nulls[at])
-        };
-        Ok(self.columns.iter().zip(&stores).map(column).collect())
+        Ok(columns)
     }
 
     /// The columns of a schema with these names, each once.
@@ -215,7 +216,47 @@ fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
     bytes.try_into().expect("taken with that length")
 }
 
+/// Takes a value from the front.
+#[inline]
+fn take_value(store: &mut Store, rest: &mut &[u8]) {
+    match store {
+        Store::Int(values) => values.push(i64::from_le_bytes(fixed(take(rest, 8)))),
+        Store::UInt(values) => values.push(u64::from_le_bytes(fixed(take(rest, 8)))),
+        Store::Float(values) => values.push(f64::from_le_bytes(fixed(take(rest, 8)))),
+        Store::Wide(values) => values.push(i128::from_le_bytes(fixed(take(rest, 16)))),
+        Store::Bytes(values) => {
+            let len = u32::from_le_bytes(fixed(take(rest, 4))) as usize;
+            values.push(take(rest, len).into());
+        }
+    }
+}
+
 impl KeyColumn {
+    /// The column that is written: of Arrays and Maps that of their bytes.
+    fn written(&self, array: &ArrayRef) -> Result<ArrayRef, String> {
+        let Some(items) = &self.items else { return Ok(array.clone()) };
+        let read = items.read(array.as_ref()).ok_or_else(|| self.came_as(array))?;
+        Ok(Arc::new(read.encode()?))
+    }
+
+    /// The type of what is written.
+    fn value_type(&self) -> &ColumnType {
+        if self.items.is_some() { &ColumnType::String } else { &self.column.column_type }
+    }
+
+    fn came_as(&self, array: &ArrayRef) -> String {
+        format!("the column `{}` came as `{}`", self.column.name, array.data_type())
+    }
+
+    /// What was read from keys as a column; `None` if a value is beyond the type that it has now.
+    fn decoded(&self, store: &Store, nulls: &[bool]) -> Option<ArrayRef> {
+        if let (Some(items), Store::Bytes(keys)) = (&self.items, store) {
+            return items.decode(keys, nulls);
+        }
+        let is_beyond = store.is_beyond(&self.column.column_type);
+        (!is_beyond).then(|| store.column(&self.column.column_type, |at| nulls[at]))
+    }
+
     fn len(&self, array: &ArrayRef, values: &Values<'_>, row: usize) -> usize {
         let own = match (self.form.width(), values) {
             (Some(width), _) => width,

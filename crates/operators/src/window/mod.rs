@@ -58,7 +58,7 @@ mod encoding;
 mod groups;
 mod in_files;
 mod index;
-mod key;
+pub(crate) mod key;
 mod kinds;
 mod open;
 mod panes;

@@ -11,10 +11,11 @@ use dataflow::{Column, ColumnType, KeptEnum, Schema};
 use super::aggregate::{self, Aggregate};
 use super::emit::{Emit, Firing};
 use super::key::Keys;
+use super::key::items::Items;
 use super::kinds::{SIZE_MAX, Spans, Windows};
-use super::values;
 use crate::ConfigError;
 use crate::config::column_index;
+use crate::dedup::key::{ANY_KEY, key_kind, kind};
 
 /// The column of a result that holds its window's first instant.
 pub const START: &str = "window_start";
@@ -79,17 +80,10 @@ impl Plan {
             if key[..at].contains(name) {
                 return Err(ConfigError::RepeatedColumn { setting: "window.key", name: name.clone() });
             }
-            if values::Form::of(&column.column_type).is_none() {
-                return Err(ConfigError::ColumnKind {
-                    setting: "window.key",
-                    name: name.clone(),
-                    found: format!("{:?}", column.column_type),
-                    wanted: "a column with one value a row",
-                });
-            }
+            check_key(column)?;
         }
         let Some(keys) = Keys::new(&Keys::named(schema, key)) else {
-            return fail("window.key", "a column has no single value".to_owned());
+            return fail("window.key", "a column is of a type that is no key".to_owned());
         };
         let bound: Vec<aggregate::Bound> = aggregates
             .iter()
@@ -178,8 +172,27 @@ impl Plan {
     }
 }
 
-/// The words that a column of the key is known by: those of dedup's keys, and whether it may be null, which is in the bytes of the key.
+/// The column is of a type that is a key.
+fn check_key(column: &Column) -> Result<(), ConfigError> {
+    let fail = |found, wanted| {
+        Err(ConfigError::ColumnKind { setting: "window.key", name: column.name.clone(), found, wanted })
+    };
+    match key_kind(&column.column_type) {
+        Err(found) => fail(found, ANY_KEY),
+        // Results have the key, and the table's column cannot be NULL.
+        Ok(kind) if column.is_optional() && Items::of(&column.column_type).is_some() => fail(
+            format!("`{kind}` and may be NULL"),
+            "an Array or a Map that every record has; in a `select` before, `coalesce` gives it where it is missing",
+        ),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// The words that a column of the key is known by: those of dedup's keys, and whether it or its items may be null, which is in the bytes of the key.
 fn key_words(column: &Column) -> String {
-    let kind = crate::dedup::key::kind(&column.column_type).unwrap_or_else(str::to_lowercase);
+    let kind = match Items::of(&column.column_type) {
+        Some(items) => items.words(),
+        None => kind(&column.column_type).unwrap_or_else(str::to_lowercase),
+    };
     format!("{} {kind}{}", column.name, if column.is_optional() { " or null" } else { "" })
 }

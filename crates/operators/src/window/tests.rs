@@ -5,8 +5,8 @@ use std::time::Duration;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int64Type, TimestampMillisecondType, UInt64Type};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, RecordBatch,
-    StringArray,
+    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array,
+    RecordBatch, StringArray, TimestampSecondArray,
 };
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
@@ -14,6 +14,7 @@ use dataflow::{Batch, Column, ColumnType, Operator, Output, Partition, Reason, S
 
 use super::{Aggregate, Clock, Emit, Function, Window, WindowConfig, Windows};
 
+mod arrays;
 mod emits;
 mod extremes;
 mod fires;
@@ -290,6 +291,55 @@ fn a_value_that_a_narrower_type_does_not_hold_ends_the_run_and_becomes_no_other_
         wide.apply(&delta).unwrap();
         let outputs = wide.advance(SIZE).unwrap();
         assert_eq!(outputs[0].batch.len(), 1, "{aggregate:?}");
+    }
+}
+
+/// The table would refuse one of them, and with it all that comes with it.
+#[test]
+fn a_date_a_time_or_a_decimal_that_a_narrower_type_does_not_hold_ends_the_run_with_the_way_out() {
+    let decimal = |precision| ColumnType::Decimal { precision, scale: 2 };
+    let day = |day: i32| -> ArrayRef { Arc::new(Date32Array::from(vec![day])) };
+    let cents = |cents: i128| -> ArrayRef {
+        Arc::new(Decimal128Array::from(vec![cents]).with_precision_and_scale(20, 2).unwrap())
+    };
+    let second =
+        |second: i64| -> ArrayRef { Arc::new(TimestampSecondArray::from(vec![second]).with_timezone("UTC")) };
+    let seconds = ColumnType::DateTime64 { precision: 0, timezone: None };
+    let cases = [
+        (ColumnType::Date32, ColumnType::Date, [day(-1), day(65_536)], day(65_535)),
+        (decimal(20), decimal(9), [cents(1_000_000_000), cents(-1_000_000_000)], cents(-999_999_999)),
+        (seconds, ColumnType::DateTime { timezone: None }, [second(-1), second(1 << 32)], second(0)),
+    ];
+    for (wide, narrow, beyond, within) in cases {
+        for (is_key, value) in [(true, &beyond[0]), (false, &beyond[1]), (true, &within), (false, &within)] {
+            let (key, one) = match is_key {
+                true => (vec!["value".to_owned()], aggregate("n", Function::Count, "")),
+                false => (Vec::new(), aggregate("last", Function::Max, "value")),
+            };
+            let config = WindowConfig { key, aggregates: vec![one], ..config(0) };
+            let schema = |of: &ColumnType| Schema::new(vec![Column::new("value", of.clone())]);
+            let step = |of: &ColumnType| Window::new(&schema(of), &config).unwrap();
+            let rows = RecordBatch::try_new(schema(&wide).arrow().clone(), vec![value.clone()]).unwrap();
+            let (mut before, mut after) = (step(&wide), step(&narrow));
+            let partition = Partition::new("t", 0);
+            put(
+                &mut before,
+                Batch { items: Vec::new(), era: 0, partition, rows, positions: vec![0], times_ms: vec![10] },
+            );
+            let (_, delta) = cut(&mut before, 0);
+            assert_eq!(after.shape(), before.shape());
+            after.apply(&delta).unwrap();
+            match after.advance(SIZE) {
+                Ok(outputs) => {
+                    assert!(Arc::ptr_eq(value, &within), "{wide:?} to {narrow:?}: {is_key}");
+                    assert_eq!(outputs[0].batch.len(), 1);
+                }
+                Err(error) => {
+                    assert!(error.message.contains("wider type again"), "{error}");
+                    assert!(!Arc::ptr_eq(value, &within), "{wide:?} to {narrow:?}: {is_key}");
+                }
+            }
+        }
     }
 }
 

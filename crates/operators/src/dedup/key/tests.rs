@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use arrow_array::*;
+use arrow_buffer::OffsetBuffer;
 use proptest::prelude::*;
 
 use super::*;
@@ -66,6 +67,46 @@ fn golden_hashes() {
     let found = hashes(golden);
     text += &format!("{:<16} {:032x} {:032x}\n", "all", found[0], found[1]);
     assert_eq!(text, include_str!("golden.txt"), "found:\n{text}");
+}
+
+/// The hashes of Arrays of texts, as keys of a join.
+fn hashes_of_arrays(item: ColumnType, rows: &[&[Option<&str>]]) -> Vec<u128> {
+    let of = ColumnType::Array(Box::new(item));
+    let DataType::List(field) = of.arrow() else { panic!("it is an Array") };
+    let offsets = OffsetBuffer::from_lengths(rows.iter().map(|row| row.len()));
+    let texts: ArrayRef = Arc::new(rows.iter().copied().flatten().copied().collect::<StringArray>());
+    let lists: ArrayRef = Arc::new(ListArray::new(field, offsets, texts, None));
+    let schema = Schema::new(vec![Column::new("a", of)]);
+    let rows = RecordBatch::try_new(schema.arrow().clone(), vec![lists]).unwrap();
+    let mut hashes = Vec::new();
+    Keyer::with_items(&schema, &["a".to_owned()]).unwrap().hash(&rows, &mut hashes).unwrap();
+    hashes
+}
+
+/// They are for ever, too: XXH3-128 of the items' bytes, with the seed of `array(string)`.
+#[test]
+fn golden_hashes_of_arrays() {
+    let of = ColumnType::Nullable(Box::new(ColumnType::String));
+    let found = hashes_of_arrays(of, &[&[Some("a"), Some("b")], &[], &[None]]);
+    let expected: [u128; 3] = [
+        0x56b4_f47c_d986_6e04_e7e7_b6ca_61b8_5774,
+        0x6d78_0031_6cb9_47f8_657e_7303_503e_03a7,
+        0xfafb_1192_4704_6296_5712_b11e_6f98_63a8,
+    ];
+    assert_eq!(found, expected, "found: {found:x?}");
+}
+
+#[test]
+fn arrays_are_keys_of_joins_by_their_items_whether_these_may_be_null_or_not() {
+    let rows: [&[Option<&str>]; 5] =
+        [&[Some("a")], &[Some("a"), Some("b")], &[], &[Some("ab")], &[Some("b"), Some("a")]];
+    let nullable = ColumnType::Nullable(Box::new(ColumnType::String));
+    let found = hashes_of_arrays(ColumnType::String, &rows);
+    assert_eq!(found, hashes_of_arrays(nullable, &rows));
+    let mut distinct = found.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(distinct.len(), 5);
 }
 
 #[test]

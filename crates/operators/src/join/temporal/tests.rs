@@ -3,7 +3,9 @@ use std::time::Duration;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, ListArray, RecordBatch, StringArray};
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::DataType;
 use bytes::Bytes;
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{Batch, Column, ColumnType, Operator, Output, Partition, Reason, Schema, State, StateError};
@@ -351,4 +353,51 @@ fn settings_that_cannot_be_are_refused_by_name() {
     assert!(refused(&|c| c.deleted = Some("rate".into())).contains("a condition, which is true or false"));
     assert!(refused(&|c| c.on.clear()).contains("join.on"));
     assert!(refused(&|c| c.lateness = Duration::from_secs(1 << 40)).contains("join.lateness"));
+}
+
+/// A key that is an Array, and a number.
+fn tagged(number: &str) -> Schema {
+    let tags = ColumnType::Array(Box::new(ColumnType::String));
+    Schema::new(vec![Column::new("tags", tags), Column::new(number, ColumnType::Int64)])
+}
+
+fn tagged_batch(schema: &Schema, rows: &[(&[&str], i64)], time_ms: i64) -> Batch {
+    let DataType::List(field) = schema.columns()[0].column_type.arrow() else { panic!("it is an Array") };
+    let offsets = OffsetBuffer::from_lengths(rows.iter().map(|row| row.0.len()));
+    let texts: ArrayRef =
+        Arc::new(StringArray::from(rows.iter().flat_map(|row| row.0.to_vec()).collect::<Vec<&str>>()));
+    let lists: ArrayRef = Arc::new(ListArray::new(field, offsets, texts, None));
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.1)));
+    Batch {
+        items: Vec::new(),
+        era: 0,
+        partition: Partition::new("t", 0),
+        rows: RecordBatch::try_new(schema.arrow().clone(), vec![lists, numbers]).unwrap(),
+        positions: (0..rows.len() as u64).collect(),
+        times_ms: vec![time_ms; rows.len()],
+    }
+}
+
+#[test]
+fn versions_are_found_by_a_key_that_is_an_array() {
+    let (left, right) = (tagged("number"), tagged("rate"));
+    let config = TemporalConfig {
+        on: vec![("tags".to_owned(), "tags".to_owned())],
+        lateness: Duration::ZERO,
+        is_outer: true,
+        columns: vec![column("number", LEFT, "number"), column("rate", RIGHT, "rate")],
+        deleted: None,
+        unmatched: Vec::new(),
+    };
+    let mut step = TemporalJoin::new(&left, &right, &config).unwrap();
+    put(&mut step, RIGHT, tagged_batch(&right, &[(&["a", "b"], 7), (&["b", "a"], 8)], 900));
+    let rows: [(&[&str], i64); 3] = [(&["a", "b"], 1), (&["ab"], 2), (&["b", "a"], 3)];
+    put(&mut step, LEFT, tagged_batch(&left, &rows, 1_000));
+    let (outputs, _) = cut(&mut step, 10_000);
+    let mut found = Vec::new();
+    for output in &outputs {
+        let of = |name: &str| output.batch.rows.column_by_name(name).unwrap().as_primitive::<Int64Type>();
+        found.extend(of("number").iter().zip(of("rate").iter()));
+    }
+    assert_eq!(found, [(Some(1), Some(7)), (Some(2), None), (Some(3), Some(8))]);
 }

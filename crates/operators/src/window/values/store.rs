@@ -144,10 +144,11 @@ impl Store {
         }
     }
 
-    /// Whether any value is beyond a type of this form. Whole numbers are kept in 64 bits, and the type may have been a wider one when they came.
+    /// Whether any value is beyond a type of this form. Whole numbers, days and seconds are kept in 64 bits and decimals in 128, and the type may have been a
+    /// wider one when they came.
     pub fn is_beyond(&self, column_type: &ColumnType) -> bool {
         let bare = column_type.bare();
-        let Some((least, greatest)) = bare.integer_range() else { return false };
+        let Some((least, greatest)) = range(bare) else { return false };
         match self {
             Self::Int(values) if *bare != ColumnType::Int64 => {
                 let (least, greatest) = (least as i64, greatest as i64);
@@ -157,6 +158,7 @@ impl Store {
                 let greatest = greatest as u64;
                 values.iter().any(|value| *value > greatest)
             }
+            Self::Wide(values) => values.iter().any(|value| *value < least || *value > greatest),
             _ => false,
         }
     }
@@ -190,6 +192,19 @@ impl Store {
             }
             Self::Bytes(values) => bytes_column(values, &arrow, is_null),
         }
+    }
+}
+
+/// The least and the greatest value of a type beside which there is a wider one of the same kind.
+fn range(bare: &ColumnType) -> Option<(i128, i128)> {
+    match bare {
+        ColumnType::Date => Some((0, u16::MAX.into())),
+        ColumnType::DateTime { .. } => Some((0, u32::MAX.into())),
+        ColumnType::Decimal { precision, .. } => {
+            let beyond = 10_i128.checked_pow(u32::from(*precision))?;
+            Some((1 - beyond, beyond - 1))
+        }
+        _ => bare.integer_range(),
     }
 }
 
