@@ -23,6 +23,9 @@ use crate::{Fault, Side, begin, types};
 
 /// A connection is used for so long at the most: then a renewed certificate counts, and whoever balances connections can move it.
 const SESSION_TIME_MAX: Duration = Duration::from_secs(600);
+/// One that has rested for longer is not used again: firewalls and balancers forget connections at rest, some after four minutes and without a word to either
+/// side, and a question over one would be waited for as long as any may take.
+const REST_MAX: Duration = Duration::from_secs(60);
 /// Connections that are kept at the most: as many questions are on their way at once.
 const SESSIONS_MAX: usize = 4;
 
@@ -40,6 +43,8 @@ struct Kept {
     session: Session,
     asked: Asked,
     opened_at: Duration,
+    /// When it was used last.
+    used_at: Duration,
 }
 
 /// The question, for the types that the columns have.
@@ -62,7 +67,7 @@ impl Keyed {
     pub async fn check(&self, runtime: &Arc<dyn Runtime>, bytes_max: usize) -> Result<(), Fault> {
         let opened = async {
             let kept = self.open(runtime, bytes_max).await?;
-            self.keep(kept);
+            self.keep(kept, runtime.elapsed());
             Ok(())
         };
         self.bounded(runtime, opened).await
@@ -82,7 +87,7 @@ impl Keyed {
             if let Some(mut kept) = self.take(runtime.elapsed()) {
                 match kept.rows_of(&self.side, keys, bytes_max).await {
                     Ok(rows) => {
-                        self.keep(kept);
+                        self.keep(kept, runtime.elapsed());
                         return Ok(rows);
                     }
                     Err(Error::TooLong) => return Err(Error::TooLong),
@@ -92,7 +97,7 @@ impl Keyed {
             }
             let mut kept = self.open(runtime, bytes_max).await?;
             let rows = kept.rows_of(&self.side, keys, bytes_max).await?;
-            self.keep(kept);
+            self.keep(kept, runtime.elapsed());
             Ok(rows)
         };
         self.bounded(runtime, asked).await
@@ -115,14 +120,14 @@ impl Keyed {
 
     fn take(&self, now: Duration) -> Option<Kept> {
         let mut kept = self.kept();
-        kept.retain(|kept| now.saturating_sub(kept.opened_at) < SESSION_TIME_MAX);
+        kept.retain(|kept| is_of_use(kept.opened_at, kept.used_at, now));
         kept.pop()
     }
 
-    fn keep(&self, one: Kept) {
+    fn keep(&self, one: Kept, now: Duration) {
         let mut kept = self.kept();
         if kept.len() < SESSIONS_MAX {
-            kept.push(one);
+            kept.push(Kept { used_at: now, ..one });
         }
     }
 
@@ -141,7 +146,7 @@ impl Keyed {
             described.columns().iter().map(|column| (column.name(), column.type_())).collect();
         let encoding = session.parameter("server_encoding").unwrap_or_default().to_owned();
         let asked = self.asked(&found, &encoding).map_err(Error::Types)?;
-        Ok(Kept { client, session, asked, opened_at })
+        Ok(Kept { client, session, asked, opened_at, used_at: opened_at })
     }
 
     fn asked(&self, found: &[(&str, &Type)], encoding: &str) -> Result<Asked, String> {
@@ -218,6 +223,11 @@ impl Kept {
     }
 }
 
+/// Whether a connection that was opened and used last at these times is used once more.
+fn is_of_use(opened_at: Duration, used_at: Duration, now: Duration) -> bool {
+    now.saturating_sub(opened_at) < SESSION_TIME_MAX && now.saturating_sub(used_at) < REST_MAX
+}
+
 /// The value, if the column can have it.
 fn value(text: &[u8], is_integer: bool) -> Option<&str> {
     let text = std::str::from_utf8(text).ok().filter(|text| !text.contains('\0'))?;
@@ -237,3 +247,6 @@ pub(crate) fn push(text: &mut Vec<u8>, row: &Row, bytes_max: usize) -> Result<()
     text.push(b'\n');
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

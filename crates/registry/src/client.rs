@@ -7,7 +7,7 @@
 //! | 200, a schema of the format   | [`Found::Texts`]                                           |
 //! | 200, of another kind          | [`Found::Unusable`]: the records of this number can never be read |
 //! | 404, with an `error_code`     | [`Found::Missing`]: they cannot be read now                |
-//! | 404, in other words           | of a gateway before it, or of a wrong path: [`SourceFault::Away`] |
+//! | 404, in other words, or in those for an address that is unknown | of a gateway before it, or of a wrong path: [`SourceFault::Away`] |
 //! | 401, 403                      | the login is wrong: [`SourceFault::Config`]                |
 //! | none, 408, 429, 5xx           | the registry is unavailable: [`SourceFault::Away`]         |
 //! | anything else                 | not a registry: [`SourceFault::Config`]                    |
@@ -19,7 +19,7 @@ use dataflow::SourceFault;
 use formats::schemas::SchemaText;
 use reqwest::{Response, StatusCode, Url};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde_json::Value;
 
 /// Bytes of an answer: a schema of a megabyte, with every character escaped, and room.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
@@ -29,6 +29,8 @@ const REQUEST_MAX: Duration = Duration::from_secs(10);
 const REFERENCES_MAX: usize = 64;
 /// Asks for a version that was deleted since, too, unless it was deleted for good: a schema that refers to it is given by its number as before.
 const DELETED_TOO: &str = "deleted=true";
+/// What servers of Confluent say of an address that they do not know, with an `error_code` too: a registry below another path, or Kafka Connect.
+const NO_ADDRESS: &str = "HTTP 404 Not Found";
 /// Characters of an answer that is shown.
 const SHOWN_CHARS_MAX: usize = 200;
 
@@ -251,15 +253,17 @@ impl Client {
             StatusCode::NOT_FOUND => {
                 let body = read(response).await.map_err(away)?.unwrap_or_default();
                 // Who is no registry does not know whether there is a schema. Gateways speak JSON too.
-                return match serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&body) {
-                    Ok(fields) if fields.contains_key("error_code") => Ok(None),
-                    Ok(_) | Err(_) => Err(self.refusal(
-                        SourceFault::Away,
-                        status,
-                        "a registry would say so in JSON, with an `error_code`. It is asked again; check `url`, and the proxy before it if there is \
-                         one",
-                    )),
+                let fields = serde_json::from_slice::<BTreeMap<String, Value>>(&body).unwrap_or_default();
+                let what = match fields.get("message") {
+                    _ if !fields.contains_key("error_code") => {
+                        "a registry would say so in JSON, with an `error_code`. It is asked again; check `url`, and the proxy before it if there is one"
+                    }
+                    Some(Value::String(said)) if said == NO_ADDRESS => {
+                        "it does not know the address, which a registry does. It is asked again; check the port and the path of `url`"
+                    }
+                    Some(_) | None => return Ok(None),
                 };
+                return Err(self.refusal(SourceFault::Away, status, what));
             }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 return Err(self.refusal(

@@ -8,12 +8,13 @@
 //! | has the schema            | is handed on                                                                             |
 //! | does not have it          | waits for [`MISSING_TRIES`] answers, because a registry may be slower than the producer; then it is handed on, and its records become dead letters |
 //! | is unavailable            | is kept, and the read fails as for a source that is unavailable                          |
-//! | refuses us                | is kept, and the read ends with what to change                                           |
+//! | refuses us                | is kept, and the read ends with what to change; once the registry has answered, only after [`REFUSALS_MAX`] refusals in a row |
 //!
 //! A number that the registry did not have is asked for again once a minute, so that records replayed later are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -37,6 +38,11 @@ const MISSING_PATIENT_MAX: usize = 10;
 const BEYOND_MAX: usize = 64;
 /// The pause between two of these questions.
 const MISSING_PAUSE: Duration = Duration::from_secs(1);
+/// A registry that has let us in may refuse us for a while: its password is on its way to all of its servers, or a proxy before it answers in its place. With
+/// the pauses between two reads it is more than a minute.
+const REFUSALS_MAX: u32 = 20;
+/// It has not answered yet: whoever it refuses has made a mistake.
+const NEVER_LET_IN: u32 = u32::MAX;
 /// What the registry did not have is asked for again after so long.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
 
@@ -99,6 +105,8 @@ struct Asks<R: Registry> {
     runtime: Arc<dyn Runtime>,
     /// When the registry last said that it does not have a schema. No more of them than [`formats::schemas::SCHEMAS_MAX`].
     missing: Mutex<BTreeMap<R::Key, Duration>>,
+    /// How often it has refused us since it gave all that a block names; [`NEVER_LET_IN`] before its first answer.
+    refusals: AtomicU32,
 }
 
 impl<R: Registry> WithSchemas<R> {
@@ -109,7 +117,8 @@ impl<R: Registry> WithSchemas<R> {
         schemas: Arc<Schemas<R::Key>>,
         runtime: Arc<dyn Runtime>,
     ) -> Self {
-        Self { inner, asks: Arc::new(Asks { client, schemas, runtime, missing: Mutex::default() }) }
+        let (missing, refusals) = (Mutex::default(), AtomicU32::new(NEVER_LET_IN));
+        Self { inner, asks: Arc::new(Asks { client, schemas, runtime, missing, refusals }) }
     }
 }
 
@@ -142,19 +151,42 @@ impl<R: Registry> Asks<R> {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
+    /// What the registry has under a key. A refusal is one that may pass, unless it has come too often.
+    async fn schema(&self, id: &R::Key) -> Result<Found, SourceError> {
+        match self.client.schema(id).await {
+            Ok(found) => {
+                // Another schema that the block names may be refused each time: a count is over only once all of them are there.
+                if self.refusals.load(Ordering::Relaxed) == NEVER_LET_IN {
+                    self.refusals.store(0, Ordering::Relaxed);
+                }
+                Ok(found)
+            }
+            Err(error) if error.fault == SourceFault::Config => {
+                let before = self.refusals.load(Ordering::Relaxed);
+                if before >= REFUSALS_MAX {
+                    return Err(fault(error));
+                }
+                self.refusals.store(before + 1, Ordering::Relaxed);
+                Err(SourceError::new(SourceFault::Away, error.message))
+            }
+            Err(error) => Err(fault(error)),
+        }
+    }
+
     /// Asks for each of `ids` and keeps what is found.
     async fn ask(&self, ids: Vec<R::Key>) -> Result<(), SourceError> {
+        let asks_any = !ids.is_empty();
         for id in ids {
             let is_new = self.schemas.get(&id).is_none() && !self.schemas.is_full_of_unusable();
             let is_patient = is_new && self.missing_count() < MISSING_PATIENT_MAX;
             let tries = if is_patient { MISSING_TRIES } else { 1 };
-            let mut found = self.client.schema(&id).await.map_err(fault)?;
+            let mut found = self.schema(&id).await?;
             for _ in 1..tries {
                 if !matches!(found, Found::Missing(_)) {
                     break;
                 }
                 self.runtime.sleep(MISSING_PAUSE).await;
-                found = self.client.schema(&id).await.map_err(fault)?;
+                found = self.schema(&id).await?;
             }
             let is_missing = matches!(found, Found::Missing(_));
             let writer = match found {
@@ -182,6 +214,9 @@ impl<R: Registry> Asks<R> {
                 true => missing.insert(id, now),
                 false => missing.remove(&id),
             };
+        }
+        if asks_any {
+            self.refusals.store(0, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -246,6 +281,10 @@ impl<R: Registry> Source for WithSchemas<R> {
 
     fn releases(&self) -> bool {
         self.inner.releases()
+    }
+
+    fn stands_aside(&self) -> bool {
+        self.inner.stands_aside()
     }
 
     fn wants_seals(&self) -> bool {

@@ -7,12 +7,13 @@
 //! |---------------------------|---------------------------------------------------------------------------------|
 //! | partition, position       | a topic's partition, the offset; gaps by compaction and transactions are normal |
 //! | identity                  | the topic's id; empty if the cluster is older than topic ids                    |
-//! | topic deleted, created again | refused: a block leaves only after the id was confirmed later than its fetch    |
+//! | topic deleted, created again | refused, once brokers have said so for some seconds, or with librdkafka, which follows it, at once: a block leaves only after the id was confirmed later than its fetch |
 //! | offset not held, log cut  | refused, with the range that is held; never a jump                              |
 //! | unreadable batch          | asked for again a few times, then refused with its place: librdkafka would step over it |
 //! | transactions              | records of committed ones only; the end moves over their markers                |
 //! | partition added           | `Found`, from its beginning                                                     |
 //! | broker away               | `Away` every few seconds while librdkafka reconnects, for ever                  |
+//! | not let in while reading  | refused, once brokers have said so for some seconds; of what was not read yet, at once |
 //! | large records, batches    | bodies above `record_bytes_max` are returned in part; batches unpack within a bound |
 //! | null body, key, headers   | absent body; keys and headers are copied only where there are some              |
 
@@ -30,7 +31,7 @@ mod reason;
 mod slot;
 pub mod topics;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -71,6 +72,8 @@ struct Shared {
     /// Made at the first question, kept for its connections. Not made where there is one that commits.
     look: Mutex<Option<Arc<Client>>>,
     commit: Mutex<Option<Arc<Client>>>,
+    /// Topics that are certainly others than were recorded, with the ids that they have now.
+    anew: Mutex<BTreeSet<(String, String)>>,
 }
 
 impl KafkaSource {
@@ -84,8 +87,8 @@ impl KafkaSource {
         if options.fetch == FetchBy::Direct {
             direct::insist(&options)?;
         }
-        let (look, commit) = (Mutex::default(), Mutex::default());
-        Ok(Self { shared: Arc::new(Shared { options, runtime, look, commit }) })
+        let (look, commit, anew) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Self { shared: Arc::new(Shared { options, runtime, look, commit, anew }) })
     }
 
     /// Starts librdkafka's reader.
@@ -140,7 +143,7 @@ impl Lacks {
 }
 
 /// Looks until everything is there, [`LOOKS_MAX`] times: a broker that has just started, or is behind, may not know a topic, all of its
-/// partitions or all of their records. The inner error is what a look misses.
+/// partitions or all of their records, or know another topic by the name. The inner error is what a look misses.
 fn settled<T>(
     pause: impl Fn(Duration),
     mut look: impl FnMut() -> Result<Result<T, SourceError>, SourceError>,
@@ -154,20 +157,36 @@ fn settled<T>(
     look()?
 }
 
-/// The topics of an answer, if all that is read is in them; or what a later answer may still have. An error is final: a topic is another one.
+/// The topics of an answer, if all that is read is in them and they are the same; a later answer may be another one.
 fn fitting(
     looked: Result<BTreeMap<String, Topic>, Lacks>,
     from: &[ReadFrom],
-) -> Result<Result<BTreeMap<String, Topic>, SourceError>, SourceError> {
-    let topics = match looked {
-        Ok(topics) => topics,
-        Err(lacks) => return Ok(Err(lacks.error(SourceFault::Refused))),
-    };
+) -> Result<BTreeMap<String, Topic>, SourceError> {
+    let topics = looked.map_err(|lacks| lacks.error(SourceFault::Refused))?;
     match slot::refusal(from.iter(), &topics) {
-        None => Ok(Ok(topics)),
-        Some((error, false)) => Ok(Err(error)),
-        Some((error, true)) => Err(error),
+        None => Ok(topics),
+        Some((error, _)) => Err(error),
     }
+}
+
+/// What is shown, once no topic has another id than was recorded, or so many answers in a row say that one has. The answers tell of all partitions; of others
+/// than were shown nobody has asked.
+fn confirmed(
+    pause: impl Fn(Duration),
+    mut shown: Vec<PartitionStart>,
+    known: &[ReadFrom],
+    mut look: impl FnMut() -> Result<Vec<PartitionStart>, SourceError>,
+) -> Result<Vec<PartitionStart>, SourceError> {
+    let asked: BTreeSet<Partition> = shown.iter().map(|start| start.partition.clone()).collect();
+    for _ in 1..LOOKS_MAX {
+        if found::anew(&shown, known).is_empty() {
+            break;
+        }
+        pause(LOOK_AGAIN_AFTER);
+        shown = look()?;
+        shown.retain(|start| asked.contains(&start.partition));
+    }
+    Ok(shown)
 }
 
 /// Holds positions against the ranges that brokers have. One behind the end may be so only at a broker that leads no more and has not heard of it, so
@@ -257,6 +276,23 @@ impl Shared {
         Ok(Ok(starts))
     }
 
+    /// What is shown, if whoever was asked is not one that is cut off from the others: it names the id that a topic had before it was made anew, and whoever
+    /// forgets the topic for that reads it twice. Each other id is asked for again once.
+    fn confirmed(
+        &self,
+        shown: Vec<PartitionStart>,
+        known: &[ReadFrom],
+    ) -> Result<Vec<PartitionStart>, SourceError> {
+        let told = || self.anew.lock().unwrap_or_else(PoisonError::into_inner);
+        if found::anew(&shown, known).is_subset(&told()) {
+            return Ok(shown);
+        }
+        let look = || self.partitions()?.map_err(|lacks| lacks.error(SourceFault::Away));
+        let shown = confirmed(thread::pause, shown, known, look)?;
+        told().extend(found::anew(&shown, known));
+        Ok(shown)
+    }
+
     fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         let partitions = Self::all(&self.topics(SourceFault::Away)?);
         let ends = self.ranges(&partitions)?.into_iter().map(|(_, high)| high.into());
@@ -332,7 +368,7 @@ impl Shared {
     fn check(&self, from: &[ReadFrom]) -> Result<BTreeMap<String, Topic>, SourceError> {
         let partitions: Vec<_> = from.iter().map(|from| from.partition.clone()).collect();
         settled(thread::pause, || {
-            let topics = match fitting(self.look()?, from)? {
+            let topics = match fitting(self.look()?, from) {
                 Ok(topics) => topics,
                 Err(missed) => return Ok(Err(missed)),
             };
@@ -376,12 +412,16 @@ impl Source for KafkaSource {
         self.ask(Shared::partitions).await?.map_err(|lacks| lacks.error(SourceFault::Config))
     }
 
-    /// Topics keep their names and ids. A partition that came since is read from its first record, which may not be its first ever.
+    /// Topics keep their names and ids; another id must be told many times. A partition that came since is read from its first record, which may not be its first ever.
     async fn recognize(
         &self,
-        shown: Vec<PartitionStart>,
+        mut shown: Vec<PartitionStart>,
         known: Vec<ReadFrom>,
     ) -> Result<Vec<PartitionStart>, SourceError> {
+        if !found::anew(&shown, &known).is_empty() {
+            let known = known.clone();
+            shown = self.ask(move |shared| shared.confirmed(shown, &known)).await?;
+        }
         found::late(&shown, &known).into_iter().for_each(found::warn_late);
         Ok(shown)
     }

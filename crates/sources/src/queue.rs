@@ -99,6 +99,12 @@ impl<T> Sender<T> {
         Ok(None)
     }
 
+    /// Whether all that was put in has been taken; true too once the receiver is gone. What is said again and again is put in only then: whoever takes it may
+    /// pause after each, and what is worth more would stand behind all that was said meanwhile.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shared.lock().items.is_empty()
+    }
+
     /// True once the receiver is gone.
     pub(crate) fn is_closed(&self) -> bool {
         self.shared.lock().is_closed

@@ -209,6 +209,27 @@ async fn a_404_of_somebody_else_than_the_registry_says_nothing_of_the_schema() {
     assert_eq!(next(&mut *reader).await.expect("it is there"), 1);
 }
 
+/// A registry that stands below another path, and Kafka Connect, which is a server of the same kind.
+#[tokio::test]
+async fn a_404_of_an_address_that_a_server_does_not_know_says_nothing_of_the_schema() {
+    let world = world();
+    world.push(7);
+    let mut reader = world.reader().await;
+    let unknown = r#"{"error_code": 404, "message": "HTTP 404 Not Found"}"#;
+    world.registry.says("/schemas/ids/7", 404, unknown);
+    let error = next(&mut *reader).await.expect_err("the block is kept");
+    assert_eq!((error.fault, world.schemas.get(&7)), (SourceFault::Away, None));
+    assert!(error.message.contains("check the port and the path of `url`"), "{error}");
+    // Of a schema that it refers to.
+    let main = r#"{"schema": "main", "references": [{"name": "x", "subject": "a", "version": 2}]}"#;
+    world.registry.says("/schemas/ids/7", 200, main);
+    world.registry.says("/subjects/a/versions/2?deleted=true", 404, unknown);
+    let error = next(&mut *reader).await.expect_err("the block is kept");
+    assert_eq!((error.fault, world.schemas.get(&7)), (SourceFault::Away, None));
+    world.registry.says("/subjects/a/versions/2?deleted=true", 200, r#"{"schema": "used"}"#);
+    assert_eq!(next(&mut *reader).await.expect("it is there"), 1);
+}
+
 /// Its subject was deleted, and that of what it refers to. Registries give both to readers of old records.
 #[tokio::test]
 async fn a_schema_that_refers_to_a_deleted_one_is_fetched_all_the_same() {
@@ -306,6 +327,59 @@ async fn a_login_that_is_refused_ends_the_read_and_says_what_to_change() {
     let error = next(&mut *world.reader().await).await.expect_err("that is no registry");
     assert_eq!(error.fault, SourceFault::Config);
     assert!(error.message.contains("does not answer as a schema registry"), "{error}");
+}
+
+/// A password that is on its way to all of its servers, or a page of a proxy before it.
+#[tokio::test]
+async fn a_registry_that_has_answered_is_not_refusing_for_good_before_it_has_said_so_many_times() {
+    let world = world();
+    world.registry.says("/schemas/ids/7", 200, r#"{"schema": "main"}"#);
+    let mut reader = world.reader().await;
+    world.push(7);
+    assert_eq!(next(&mut *reader).await.expect("it is there"), 1);
+    world.push(8);
+    let answers = [(401, ""), (403, ""), (302, ""), (200, "<html>")];
+    for (status, body) in answers {
+        world.registry.says("/schemas/ids/8", status, body);
+        let error = next(&mut *reader).await.expect_err("the block is kept");
+        assert_eq!(error.fault, SourceFault::Away, "{status}: {error}");
+        assert!(error.message.contains("; check `"), "{error}");
+    }
+    world.registry.says("/schemas/ids/8", 200, r#"{"schema": "next"}"#);
+    assert_eq!(next(&mut *reader).await.expect("it is there"), 1);
+    // For good.
+    world.push(9);
+    world.registry.says("/schemas/ids/9", 403, "");
+    for _ in 0..REFUSALS_MAX {
+        let error = next(&mut *reader).await.expect_err("the block is kept");
+        assert_eq!(error.fault, SourceFault::Away);
+    }
+    let error = next(&mut *reader).await.expect_err("it is refused");
+    assert_eq!(error.fault, SourceFault::Config);
+}
+
+/// A registry may forbid some subjects, and give the other schemas that a block names whenever they are asked for.
+#[tokio::test]
+async fn a_schema_that_is_given_does_not_make_up_for_another_one_that_is_refused() {
+    let world = world();
+    let asks = &world.source.asks;
+    world.registry.says("/schemas/ids/7", 200, r#"{"schema": "main"}"#);
+    world.registry.says("/schemas/ids/8", 403, "");
+    for _ in 0..REFUSALS_MAX {
+        assert!(asks.schema(&7).await.is_ok());
+        let error = asks.schema(&8).await.expect_err("it is refused");
+        assert_eq!(error.fault, SourceFault::Away);
+    }
+    assert!(asks.schema(&7).await.is_ok());
+    asks.ask(Vec::new()).await.expect("nothing is asked for");
+    let error = asks.schema(&8).await.expect_err("it is refused");
+    assert_eq!(error.fault, SourceFault::Config);
+    // Once all that a block names is there, it begins anew.
+    world.registry.says("/schemas/ids/8", 200, r#"{"schema": "next"}"#);
+    asks.ask(vec![7, 8]).await.expect("all are there");
+    world.registry.says("/schemas/ids/8", 403, "");
+    let error = asks.schema(&8).await.expect_err("it is refused");
+    assert_eq!(error.fault, SourceFault::Away);
 }
 
 #[tokio::test]

@@ -1,11 +1,13 @@
 //! Which files the inputs of a pipeline read, so that none is read twice.
 //!
-//! Owns the comparison, by device and inode: names say nothing where there are links, where a file was renamed, or where a path can be written in two
-//! ways. Does not own which files an input means (`find`), nor where a file that was renamed is found (`place`).
+//! Owns the comparison, by device, inode and birth: names say nothing where there are links, where a file was renamed, or where a path can be written in two
+//! ways. The inode of a file that is gone may be that of another one by now, before the input that had it takes its files again. Does not own which files an input means (`find`), nor where a file that was renamed is found (`place`).
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, PoisonError};
+
+use files::Node;
 
 use super::find;
 
@@ -17,6 +19,7 @@ pub struct Claims(Mutex<BTreeMap<(u64, u64), Claim>>);
 struct Claim {
     input: String,
     path: String,
+    file: Node,
 }
 
 impl Claims {
@@ -27,11 +30,11 @@ impl Claims {
     pub(super) fn take<'p>(&self, input: &str, paths: impl Iterator<Item = &'p str>) -> Result<(), String> {
         let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         claims.retain(|_, claim| claim.input != input);
-        let mut own: BTreeMap<(u64, u64), Vec<&str>> = BTreeMap::new();
+        let mut own: BTreeMap<(u64, u64), (Node, Vec<&str>)> = BTreeMap::new();
         for path in paths {
             let Ok(metadata) = std::fs::metadata(path) else { continue };
-            let node = (metadata.dev(), metadata.ino());
-            if let Some(other) = claims.get(&node) {
+            let (node, file) = ((metadata.dev(), metadata.ino()), Node::of(&metadata));
+            if let Some(other) = claims.get(&node).filter(|other| other.file.is(&file)) {
                 let as_other =
                     if other.path == path { String::new() } else { format!(", as `{}`", other.path) };
                 return Err(format!(
@@ -40,7 +43,7 @@ impl Claims {
                     other.input
                 ));
             }
-            let before = own.entry(node).or_default();
+            let (_, before) = own.entry(node).or_insert((file, Vec::new()));
             if before.contains(&path) {
                 continue;
             }
@@ -53,8 +56,8 @@ impl Claims {
             }
             before.push(path);
         }
-        let claim = |path: &str| Claim { input: input.to_owned(), path: path.to_owned() };
-        claims.extend(own.into_iter().map(|(node, paths)| (node, claim(paths[0]))));
+        let claim = |file: Node, path: &str| Claim { input: input.to_owned(), path: path.to_owned(), file };
+        claims.extend(own.into_iter().map(|(node, (file, paths))| (node, claim(file, paths[0]))));
         Ok(())
     }
 }

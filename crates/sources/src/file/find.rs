@@ -40,12 +40,13 @@ pub(super) fn covers(paths: &[String], file: &str) -> bool {
 }
 
 fn matches(path: &str) -> Result<Vec<String>, SourceError> {
-    if Path::new(path).exists() {
-        // It may have been renamed since.
-        return Ok(if regular(path)? { vec![path.to_owned()] } else { Vec::new() });
-    }
-    if !is_pattern(path) {
-        return Ok(Vec::new());
+    match std::fs::metadata(path) {
+        Ok(metadata) => return regular(path, &metadata).map(|()| vec![path.to_owned()]),
+        // No file need be called as a pattern is written.
+        Err(_) if is_pattern(path) => {}
+        Err(error) if is_missing(&error) => return Ok(Vec::new()),
+        // Such as in a folder that may not be searched: the file may be there.
+        Err(error) => return Err(failed(path, "inspected", &error)),
     }
     let found = glob::glob(path).map_err(|error| {
         config(format!("pattern `{path}` is wrong at character `{}`: {}", error.pos, error.msg))
@@ -91,13 +92,14 @@ pub(super) fn check(paths: &[String], streams: &[&str]) -> Result<(), SourceErro
     Ok(())
 }
 
-/// False if it is not there.
-fn regular(path: &str) -> Result<bool, SourceError> {
-    let metadata = match std::fs::metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(failed(path, "inspected", &error)),
-    };
+/// Whether there is no such file, and nothing hides one. No file has a name that is too long.
+fn is_missing(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory | InvalidFilename)
+}
+
+/// Refuses what is no file that can be read again.
+fn regular(path: &str, metadata: &std::fs::Metadata) -> Result<(), SourceError> {
     if metadata.is_dir() {
         return Err(config(format!("`{path}` is a directory: name its files with `{path}/*`")));
     }
@@ -105,7 +107,7 @@ fn regular(path: &str) -> Result<bool, SourceError> {
         let way = "pipe it into standard input and name `-`";
         return Err(config(format!("`{path}` is no regular file, so it cannot be read again: {way}")));
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Looks at the names again after so many renames in a row have come between; a rotation is far shorter.

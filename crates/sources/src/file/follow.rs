@@ -93,6 +93,19 @@ pub(super) fn read(
     Ok(Box::new(reader::FollowReader::start(options.clone(), from, shared.clone())?))
 }
 
+/// An error of a read that is running. A file that cannot be opened, or a name that is no text, ends none: whoever has put it there may give it its permissions or
+/// another name in a moment, and the others are read meanwhile. For a drain it is a mistake, as it is at a start.
+fn in_passing(error: SourceError, options: &FileOptions) -> SourceError {
+    match error.fault {
+        SourceFault::Config if !options.ends => SourceError { fault: SourceFault::Away, ..error },
+        SourceFault::Config
+        | SourceFault::Away
+        | SourceFault::Lookup
+        | SourceFault::Refused
+        | SourceFault::Store => error,
+    }
+}
+
 /// The files that are there and have anything in them; perhaps none, which [`recognize`] judges.
 ///
 /// # Errors

@@ -362,28 +362,35 @@ impl Fetch {
                 return Err(Stop::Closed);
             }
             match result {
-                Ok(topics) => match slot::refusal(self.slots.iter().map(|slot| &slot.from), &topics) {
-                    None => {
+                Ok(topics) => {
+                    if self.fits(&topics)? {
                         self.confirmed = Some(asked);
                         self.must_confirm = false;
-                        self.misses = 0;
                         return Ok(topics);
                     }
-                    Some((error, is_final)) => {
-                        self.misses += 1;
-                        if is_final || self.misses >= MISSES_MAX {
-                            return Err(Stop::Failed(error));
-                        }
-                        self.away(format!("kafka: {error}; asking again"))?;
-                    }
-                },
-                // A password that was right when the read began may be on its way to all brokers: not the end.
-                Err(error) => self.away(error.message)?,
+                }
+                Err(error) => self.not_described(error)?,
             }
             if self.events.wait_closed(AGAIN) {
                 return Err(Stop::Closed);
             }
         }
+    }
+
+    /// Whether an answer has all that is read. Another id ends the reading at once: librdkafka may have followed the topic, and a later answer of a broker that
+    /// still names the old id would let the new topic's records out as the old one's.
+    fn fits(&mut self, topics: &BTreeMap<String, Topic>) -> Result<bool, Stop> {
+        let read = self.slots.iter().map(|slot| &slot.from);
+        let Some((error, is_another)) = slot::refusal(read, topics) else {
+            self.misses = 0;
+            return Ok(true);
+        };
+        self.misses += 1;
+        if is_another || self.misses >= MISSES_MAX {
+            return Err(Stop::Failed(error));
+        }
+        self.away(format!("kafka: {error}; asking again"))?;
+        Ok(false)
     }
 }
 

@@ -1,6 +1,6 @@
-//! Partitions that appear while a topic is read.
+//! Partitions that appear while a topic is read, and topics that are others than were read.
 //!
-//! Owns the report of them, for both ways of fetching. Does not own when topics are inspected, nor the reading.
+//! Owns the report of partitions, for both ways of fetching. Does not own when topics are inspected, nor the reading.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +18,16 @@ pub(super) fn late<'a>(shown: &'a [PartitionStart], known: &[ReadFrom]) -> Vec<&
     let is_later =
         |start: &PartitionStart| known.iter().any(|from| from.partition.stream == start.partition.stream);
     shown.iter().filter(|start| start.first > 0 && is_later(start) && !is_read(start)).collect()
+}
+
+/// The topics that are shown with another id than was recorded, with that id.
+pub(super) fn anew(shown: &[PartitionStart], known: &[ReadFrom]) -> BTreeSet<(String, String)> {
+    let is_another = |start: &PartitionStart, from: &ReadFrom| {
+        let have_ids = !start.identity.is_empty() && !from.identity.is_empty();
+        from.partition == start.partition && have_ids && from.identity != start.identity
+    };
+    let anew = shown.iter().filter(|start| known.iter().any(|from| is_another(start, from)));
+    anew.map(|start| (start.partition.stream.to_string(), start.identity.clone())).collect()
 }
 
 /// Says what may be missing of a partition that was found after retention had been there.

@@ -21,10 +21,14 @@ pub(super) struct Slot {
     pub(super) is_paused: bool,
     /// Where a batch came last that cannot be read, and how often it has come so.
     garbled: (u64, u32),
+    /// Where we were not let in last, and how often in a row; `None` until an answer has let us in.
+    denied: Option<(u64, u32)>,
 }
 
 /// A batch that comes garbled so often is garbled where it is stored.
 const GARBLED_MAX: u32 = 4;
+/// We may not read once so many answers in a row say so: a broker that cannot look up who may, or whose rules are being replaced, says the same for a moment.
+pub(super) const DENIED_MAX: u32 = 10;
 
 impl Slot {
     pub(super) fn new(from: ReadFrom, record_bytes_max: usize) -> Self {
@@ -35,6 +39,7 @@ impl Slot {
             block,
             is_paused: false,
             garbled: (0, 0),
+            denied: None,
             from,
         }
     }
@@ -46,10 +51,38 @@ impl Slot {
         before + 1 >= GARBLED_MAX
     }
 
+    /// Takes note that we are not let in. True if that was said so often that it is so; of what was never read, the first word counts: a start is to tell
+    /// a mistake.
+    pub(super) fn is_denied_for_good(&mut self) -> bool {
+        let before = match self.denied {
+            Some((next, times)) if next == self.next => times,
+            Some(_) => 0,
+            None if self.next > position::low(self.from.next) => 0,
+            None => return true,
+        };
+        self.denied = Some((self.next, before + 1));
+        before + 1 >= DENIED_MAX
+    }
+
+    /// We are let in.
+    pub(super) fn let_in(&mut self) {
+        self.denied = Some((self.next, 0));
+    }
+
+    /// Whether the last answer did not let us in.
+    fn is_denied(&self) -> bool {
+        self.denied.is_some_and(|(next, times)| next == self.next && times > 0)
+    }
+
     /// The epoch to give back to librdkafka, which then notices a log that was cut.
     pub(super) fn epoch(&self) -> Option<i32> {
         (self.leader_epoch != NO_LEADER_EPOCH).then_some(self.leader_epoch)
     }
+}
+
+/// Takes note that we may not look at the topics either. True if one of these that we may not read was refused so often by now that it is so.
+pub(super) fn are_denied_for_good(slots: &mut [Slot]) -> bool {
+    slots.iter_mut().any(|slot| slot.is_denied() && slot.is_denied_for_good())
 }
 
 /// Refuses a partition that is not the one that was recorded.
@@ -73,9 +106,9 @@ pub(super) fn check(from: &ReadFrom, topic: Option<&Topic>) -> Result<(), Source
     }
     if is_another(from, topic) {
         return refuse(format!(
-            "topic `{name}` was deleted and made anew: its id was `{}` and is `{}`, so its offsets stand for other records; \
-             to read the new topic, run `forebay forget FILE --topic {name}` and start again: it is then read from where `start` says, and \
-             rows of the old one that are in the table stay there",
+            "topic `{name}` was deleted and made anew, or `brokers` lead to another cluster than before: its id was `{}` and is `{}`, so its \
+             offsets stand for other records. If it is the wrong cluster, correct `brokers`. To read the new topic, run `forebay forget FILE \
+             --topic {name}` and start again: it is then read from where `start` says, and rows of the old one that are in the table stay there",
             from.identity, topic.id
         ));
     }
@@ -100,8 +133,9 @@ fn is_another(from: &ReadFrom, topic: &Topic) -> bool {
     !from.identity.is_empty() && !topic.id.is_empty() && topic.id != from.identity
 }
 
-/// Checks all that is read against an answer: the first refusal, and whether it is final. Another id is, and comes first. What is not there may be
-/// unknown to the broker that answered: it has just started, is behind, or is too old for ids.
+/// Checks all that is read against an answer: the first refusal, and whether it is of another id, which comes before what is not there. One answer proves
+/// neither: a broker that has just started, or is behind, knows less, one too old knows no ids, and one that is cut off from the others names the id from
+/// before a topic was made anew.
 pub(super) fn refusal<'a>(
     read: impl Iterator<Item = &'a ReadFrom>,
     topics: &BTreeMap<String, Topic>,
@@ -111,7 +145,7 @@ pub(super) fn refusal<'a>(
         let error = check(from, topic).err()?;
         Some((error, topic.is_some_and(|topic| is_another(from, topic))))
     });
-    refused.min_by_key(|(_, is_final)| !is_final)
+    refused.min_by_key(|(_, is_another)| !is_another)
 }
 
 /// The refusal of a batch in a format that only librdkafka reads, at or after offset `next`.

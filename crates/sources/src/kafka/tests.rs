@@ -206,6 +206,11 @@ fn a_partition_is_checked_by_its_topic_id() {
     slot::check(&from("", 2), Some(&topic("one"))).expect("recorded from a cluster without ids");
     let anew = refused(&from("one", 2), Some(&topic("two")));
     assert!(anew.contains("`one`") && anew.contains("`two`"), "{anew}");
+    // A mirror, or a name that leads elsewhere: what is read anew would be there twice.
+    assert!(
+        anew.contains("or `brokers` lead to another cluster") && anew.contains("correct `brokers`"),
+        "{anew}"
+    );
     // Not a new name, which would fill the table a second time.
     assert!(anew.contains("`forebay forget FILE --topic events`") && !anew.contains("new name"), "{anew}");
     assert!(refused(&from("one", 3), Some(&topic("one"))).contains("no partition `3`"));
@@ -214,7 +219,7 @@ fn a_partition_is_checked_by_its_topic_id() {
 }
 
 #[test]
-fn only_another_id_is_final_and_it_comes_before_what_a_broker_may_not_know() {
+fn another_id_comes_before_what_a_broker_may_not_know() {
     let topic =
         |id: &str, count| Topic { id: id.into(), partitions: (0..count).collect(), leaders: BTreeMap::new() };
     let from = |stream: &str, index| ReadFrom {
@@ -227,15 +232,15 @@ fn only_another_id_is_final_and_it_comes_before_what_a_broker_may_not_know() {
     let refused = |a: Topic, b: Option<Topic>| {
         let mut topics = BTreeMap::from([("a".to_owned(), a)]);
         topics.extend(b.map(|b| ("b".to_owned(), b)));
-        slot::refusal(read.iter(), &topics).map(|(error, is_final)| (error.message, is_final))
+        slot::refusal(read.iter(), &topics).map(|(error, _)| error.message)
     };
     assert_eq!(refused(topic("one", 2), Some(topic("one", 1))), None);
-    let (message, is_final) = refused(topic("one", 1), Some(topic("one", 1))).expect("it lacks one");
-    assert!(message.contains("no partition `1`") && !is_final, "{message}");
-    let (message, is_final) = refused(topic("one", 2), None).expect("it lacks one");
-    assert!(message.contains("topic `b`") && message.contains("was deleted") && !is_final, "{message}");
-    let (message, is_final) = refused(topic("one", 1), Some(topic("two", 1))).expect("it is another");
-    assert!(message.contains("topic `b` was deleted and made anew") && is_final, "{message}");
+    let message = refused(topic("one", 1), Some(topic("one", 1))).expect("it lacks one");
+    assert!(message.contains("no partition `1`"), "{message}");
+    let message = refused(topic("one", 2), None).expect("it lacks one");
+    assert!(message.contains("topic `b`") && message.contains("was deleted"), "{message}");
+    let message = refused(topic("one", 1), Some(topic("two", 1))).expect("it is another");
+    assert!(message.contains("topic `b` was deleted and made anew"), "{message}");
 }
 
 #[test]
@@ -249,11 +254,12 @@ fn an_answer_without_an_id_is_not_that_of_another_topic() {
     }];
     let refused = |id: &str| slot::refusal(read.iter(), &BTreeMap::from([("events".to_owned(), topic(id))]));
     assert!(refused("one").is_none());
-    assert!(refused("two").is_some_and(|(_, is_final)| is_final));
+    let (error, is_another) = refused("two").expect("it is another");
+    assert!(error.message.contains("made anew") && is_another, "{error}");
     // A broker of a cluster that is being upgraded, or was taken back.
-    let (error, is_final) = refused("").expect("it cannot be told");
-    assert!(!is_final, "another broker may know it");
+    let (error, is_another) = refused("").expect("it cannot be told");
     assert!(error.message.contains("name no id") && !error.message.contains("made anew"), "{error}");
+    assert!(!is_another);
 }
 
 #[test]
@@ -279,7 +285,7 @@ fn a_start_refuses_a_partition_only_once_many_answers_in_a_row_lack_it() {
             },
             || {
                 looks += 1;
-                fitting(if looks < whole_at { answer() } else { topics("one", 2) }, &from)
+                Ok(fitting(if looks < whole_at { answer() } else { topics("one", 2) }, &from))
             },
         );
         (started.map(drop).map_err(|error| (error.fault, error.message)), looks, pauses.get())
@@ -293,9 +299,52 @@ fn a_start_refuses_a_partition_only_once_many_answers_in_a_row_lack_it() {
     assert!(fault == SourceFault::Refused && message.contains("no partition `1`"), "{message}");
     let (Err((fault, message)), LOOKS_MAX, _) = start(&unknown, u32::MAX) else { panic!("it is gone") };
     assert!(fault == SourceFault::Refused && message.contains("does not exist"), "{message}");
-    // Another topic under the name does not become the one that was read.
-    let (Err((_, message)), 1, 0) = start(&|| topics("two", 2), u32::MAX) else { panic!("another") };
+    // A broker that is cut off from the others may name the id of a topic from before it was made anew.
+    let another = || topics("two", 2);
+    assert_eq!(start(&another, LOOKS_MAX), (Ok(()), LOOKS_MAX, LOOKS_MAX - 1));
+    let (Err((_, message)), LOOKS_MAX, _) = start(&another, u32::MAX) else { panic!("it is another") };
     assert!(message.contains("was deleted and made anew"), "{message}");
+}
+
+/// A broker that is cut off from the others names the id from before a topic was made anew.
+#[test]
+fn a_topic_is_another_one_at_a_start_only_once_many_answers_in_a_row_say_so() {
+    let shown = |ids: [&str; 2]| -> Vec<PartitionStart> {
+        let start = |(index, id): (u32, &str)| PartitionStart {
+            partition: Partition::new("events", index),
+            identity: id.into(),
+            next: 0,
+            first: 0,
+            leader_epoch: NO_LEADER_EPOCH,
+        };
+        (0..).zip(ids).map(start).collect()
+    };
+    // The second partition was not read.
+    let known = [ReadFrom {
+        partition: Partition::new("events", 0),
+        identity: "one".into(),
+        next: 5,
+        leader_epoch: NO_LEADER_EPOCH,
+    }];
+    // Answers with another id until the look of this number.
+    let begin = |first: [&str; 2], same_at: u32| {
+        let mut looks = 0_u32;
+        let look = || {
+            looks += 1;
+            Ok(shown(if looks < same_at { ["two"; 2] } else { ["one"; 2] }))
+        };
+        let last = confirmed(|time| assert_eq!(time, LOOK_AGAIN_AFTER), shown(first), &known, look);
+        (last.expect("all answer")[0].identity.clone(), looks)
+    };
+    assert_eq!(begin(["one"; 2], 1), ("one".to_owned(), 0));
+    assert_eq!(begin(["", ""], 1), (String::new(), 0), "a cluster without ids");
+    assert_eq!(begin(["one", "two"], 1), ("one".to_owned(), 0), "what was not read is no other one");
+    assert_eq!(begin(["two"; 2], 3), ("one".to_owned(), 3));
+    assert_eq!(begin(["two"; 2], u32::MAX), ("two".to_owned(), LOOKS_MAX - 1));
+    // Asked about one of them alone, as a start is after a `reset` of it.
+    let first = shown(["two"; 2])[..1].to_vec();
+    let last = confirmed(|_| {}, first, &known, || Ok(shown(["one"; 2]))).expect("all answer");
+    assert_eq!((last.len(), &*last[0].identity), (1, "one"), "of the other nobody has asked");
 }
 
 #[test]

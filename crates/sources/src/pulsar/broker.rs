@@ -41,8 +41,10 @@ const IDLE: Duration = Duration::from_millis(100);
 const ROOM_WAIT: Duration = Duration::from_secs(5);
 /// What must come first comes at once, unless it is read from slow storage. A look takes a tenth of a second.
 const LOOKS_MAX: u32 = 300;
-/// How often it is asked whether more of an incomplete message is stored, and what waits behind one that was given up is read.
+/// How often it is asked whether more of an incomplete message is stored, what waits behind one that was given up is read, and what the broker owes is counted.
 const EXPIRE_EVERY: Duration = Duration::from_secs(1);
+/// A wait for room that is longer holds up what is received: an answer may stand behind it.
+const HELD_UP_MIN: Duration = Duration::from_millis(100);
 /// Memory for unpacked entries that is kept for the next one.
 const SCRATCH_KEPT_MAX: usize = 16 << 20;
 
@@ -72,6 +74,8 @@ pub(super) struct Broker {
     pub(super) scratch: Vec<u8>,
     /// When incomplete messages are looked after next.
     pub(super) expire_at: Duration,
+    /// Whether blocks have waited for room since then.
+    pub(super) held_up: bool,
 }
 
 /// Why the thread ends.
@@ -186,14 +190,7 @@ impl Broker {
         self.look_after(connection)?;
         let mut overdue = None;
         for (partition, lead) in &mut self.leads {
-            if lead.is_forgotten() {
-                let why = "the broker does not answer for the topic".to_owned();
-                overdue = Some((partition.clone(), Trouble::Moved(why)));
-            }
-            // An empty topic owes nothing, and neither does one that was not answered for.
-            if lead.proof.is_some_and(|proof| proof != super::place::Proof::Any)
-                && let Some(end) = lead.end.filter(|end| *end > 0)
-            {
+            if let Some(end) = lead.unproved_end() {
                 lead.looks += 1;
                 if lead.looks > LOOKS_MAX {
                     overdue = Some((partition.clone(), lead::not_delivered(lead.slot.next, end)));
@@ -206,7 +203,7 @@ impl Broker {
         }
     }
 
-    /// Looks after incomplete messages, once in a while, also while other entries come all the time.
+    /// Looks after incomplete messages and after what the broker owes, once in a while, also while other entries come all the time.
     fn look_after(&mut self, connection: &mut Connection) -> Result<(), Stop> {
         let now = self.runtime.elapsed();
         if now < self.expire_at {
@@ -214,10 +211,29 @@ impl Broker {
         }
         self.expire_at = now + EXPIRE_EVERY;
         match self.expire() {
-            Ok(false) => Ok(()),
-            Ok(true) => self.all_taken(connection),
-            Err((partition, trouble)) => self.hand_back(connection, &partition, trouble),
+            Ok(false) => {}
+            Ok(true) => self.all_taken(connection)?,
+            Err((partition, trouble)) => return self.hand_back(connection, &partition, trouble),
         }
+        match self.forgotten() {
+            Some((partition, trouble)) => self.hand_back(connection, &partition, trouble),
+            None => Ok(()),
+        }
+    }
+
+    /// A partition for which the broker owes an answer, or an entry, for so long that there will be none; and what that means. Time in which blocks have waited
+    /// for room does not count.
+    fn forgotten(&mut self) -> Option<(Partition, Trouble)> {
+        if std::mem::take(&mut self.held_up) {
+            return None;
+        }
+        let mut forgotten = None;
+        for (partition, lead) in &mut self.leads {
+            if lead.is_forgotten() {
+                forgotten = Some((partition.clone(), lead.overdue()));
+            }
+        }
+        forgotten
     }
 
     /// Reads what stands behind messages that were given up. True if a newest entry is to be asked for; an error names a partition that cannot be read.
@@ -249,6 +265,10 @@ impl Broker {
 
     /// Hands out what is ready, and waits for room.
     fn hand_out(&mut self, connection: &mut Connection) -> Result<(), Stop> {
+        if self.ready.is_empty() {
+            return Ok(());
+        }
+        let began = self.runtime.elapsed();
         for mut event in self.ready.drain(..) {
             let bytes = if let Event::Block(block) = &event { block.memory_bytes() } else { 0 };
             loop {
@@ -261,6 +281,7 @@ impl Broker {
                 connection.live()?;
             }
         }
+        self.held_up |= self.runtime.elapsed().saturating_sub(began) >= HELD_UP_MIN;
         Ok(())
     }
 }

@@ -1,12 +1,13 @@
 //! The rare questions: which topics there are, who serves them, where they begin and end, and how far a subscription is.
 //!
-//! Owns connections for these, kept until they fail. Does not own reading (`broker`). Blocks, so callers are threads.
+//! Owns connections for these, kept until they fail; of several callers that ask one broker at once each has its own. Does not own reading (`broker`). Blocks, so
+//! callers are threads.
 //!
 //! A question about messages is asked by a consumer of its own without a cursor, which leaves nothing behind.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dataflow::{Partition, Position, Runtime, SourceError, SourceFault};
 
@@ -328,9 +329,9 @@ impl Client {
     }
 
     /// Creates the subscription for monitoring tools, if it is not there: the broker then holds what it has not acknowledged.
-    pub(super) fn ensure(&self, name: &str) -> Answer<()> {
-        let route = self.route(name)?;
-        self.at(&route, |connection| {
+    /// `route` is to its broker.
+    pub(super) fn ensure(&self, route: &Route, name: &str) -> Answer<()> {
+        self.at(route, |connection| {
             let consumer = subscribe(connection, self.own(name))?;
             close(connection, consumer)
         })
@@ -413,12 +414,13 @@ impl Client {
     /// Asks a broker, by a connection that is there or a new one. A connection that has failed is asked no more, and one that was old when
     /// it failed is replaced once: brokers close what is idle.
     fn at<T>(&self, route: &Route, mut question: impl FnMut(&mut Connection) -> Answer<T>) -> Answer<T> {
-        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut connection) = connections.remove(route) {
+        // Taken out, and nothing is locked while it is asked: who asks another broker does not wait for one that is silent.
+        let kept = self.connections().remove(route);
+        if let Some(mut connection) = kept {
             match question(&mut connection) {
                 Err(Unanswered::Lost(_)) => {}
                 answer => {
-                    connections.insert(route.clone(), connection);
+                    self.connections().insert(route.clone(), connection);
                     return answer;
                 }
             }
@@ -429,9 +431,13 @@ impl Client {
         let answer = question(&mut connection);
         match answer {
             Err(Unanswered::Lost(_)) => self.take_turn(),
-            _ => drop(connections.insert(route.clone(), connection)),
+            _ => drop(self.connections().insert(route.clone(), connection)),
         }
         answer
+    }
+
+    fn connections(&self) -> MutexGuard<'_, BTreeMap<Route, Connection>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

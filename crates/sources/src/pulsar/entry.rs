@@ -312,7 +312,7 @@ fn push(
 ) -> Result<(), EntryError> {
     block.push(place, time_ms, (!facts.is_null).then_some(payload));
     if let Some(key) = facts.key {
-        put_key(block, key, facts.is_key_base64)?;
+        put_key(block, key, facts.is_key_base64);
     }
     if facts.has_properties {
         properties.put(block)?;
@@ -320,16 +320,18 @@ fn push(
     Ok(())
 }
 
-/// A key is a text; producers write bytes that are none in Base64.
-fn put_key(block: &mut BlockBuilder, key: &[u8], is_base64: bool) -> Result<(), EntryError> {
+/// A key is a text; producers write bytes that are none in Base64. One that says so and is not in it is taken as it is: whoever wrote it must not hold up the messages behind it.
+fn put_key(block: &mut BlockBuilder, key: &[u8], is_base64: bool) {
     use base64::Engine as _;
+    use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
     if !is_base64 {
         block.key(key);
-        return Ok(());
+        return;
     }
-    let bytes = base64::engine::general_purpose::STANDARD.decode(key).map_err(|_| EntryError::Malformed)?;
-    block.key(&bytes);
-    Ok(())
+    match STANDARD.decode(key).or_else(|_| STANDARD_NO_PAD.decode(key)) {
+        Ok(bytes) => block.key(&bytes),
+        Err(_) => block.key(key),
+    }
 }
 
 /// The properties of a message, among its other fields.

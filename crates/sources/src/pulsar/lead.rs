@@ -37,8 +37,9 @@ pub(super) struct Slot {
     pub(super) is_paused: bool,
     /// Names the schema of each block, if blocks have one.
     pub(super) naming: Option<Naming>,
-    /// The ledger that has begun to come after the one that was read. It is read once that one is known to be held still.
-    crossing: Option<u64>,
+    /// Ledgers that have begun to come after another one, each with the position that was next then. It is read once it comes there again, behind all that was read
+    /// before. They are kept while an incomplete message waits: whoever begins with that once more passes all of them again.
+    crossings: Vec<(Position, u64)>,
     /// The entry that came garbled last, and how often it has.
     garbled: Option<(Entry, u32)>,
     /// How often in a row its topic was said not to exist.
@@ -66,7 +67,7 @@ impl Slot {
             chunks: Chunks::default(),
             is_paused: false,
             naming: None,
-            crossing: None,
+            crossings: Vec::new(),
             garbled: None,
             missed: 0,
             lacked: None,
@@ -183,10 +184,12 @@ pub(super) struct Lead {
     pub(super) looks: u32,
     /// Looks in vain for the answer to the question under way.
     unanswered: u32,
+    /// The same for what must come first.
+    unproved: u32,
 }
 
-/// Looks for an answer, ten a second while nothing else comes: three times as long as a broker takes to load a topic before it says that it cannot.
-const UNANSWERED_MAX: u32 = 1_800;
+/// Looks for an answer, one a second: three times as long as a broker takes to load a topic before it says that it cannot.
+pub(super) const UNANSWERED_MAX: u32 = 180;
 
 impl Lead {
     /// A partition that is not subscribed to yet.
@@ -208,6 +211,7 @@ impl Lead {
             has_ended: false,
             looks: 0,
             unanswered: 0,
+            unproved: 0,
         }
     }
 
@@ -224,7 +228,7 @@ impl Lead {
         self.end = None;
         self.newest = None;
         self.acknowledged = None;
-        (self.looks, self.unanswered) = (0, 0);
+        (self.looks, self.unanswered, self.unproved) = (0, 0, 0);
         proof
     }
 
@@ -246,12 +250,27 @@ impl Lead {
         self.asked = None;
     }
 
-    /// Nothing came for a moment. True if the broker owes an answer for so long that there will be none: it has lost the question, and the topic may be
-    /// served elsewhere by now.
+    /// One more second has passed. True if the broker owes an answer, or what must come first, for so long that there will be none: it has lost the question, and
+    /// the topic may be served elsewhere by now.
     pub(super) fn is_forgotten(&mut self) -> bool {
-        let is_asked = self.subscribing.is_some() || self.asked.is_some();
-        self.unanswered = if is_asked { self.unanswered + 1 } else { 0 };
-        self.unanswered > UNANSWERED_MAX
+        let more = |looks: u32, is_owed: bool| if is_owed { looks + 1 } else { 0 };
+        self.unanswered = more(self.unanswered, self.subscribing.is_some() || self.asked.is_some());
+        self.unproved = more(self.unproved, self.unproved_end().is_some());
+        self.unanswered.max(self.unproved) > UNANSWERED_MAX
+    }
+
+    /// What is wrong where [`is_forgotten`](Self::is_forgotten) says so. What must come first, and does not though the broker answers, may be lost.
+    pub(super) fn overdue(&self) -> Trouble {
+        match self.unproved_end() {
+            Some(end) if self.unanswered <= UNANSWERED_MAX => not_delivered(self.slot.next, end),
+            Some(_) | None => Trouble::Moved("the broker does not answer for the topic".into()),
+        }
+    }
+
+    /// The position after the newest entry, if an entry must come first still. An empty topic owes nothing, and neither does one that was not answered for.
+    pub(super) fn unproved_end(&self) -> Option<Position> {
+        let is_owed = self.consumer.is_some() && self.proof.is_some_and(|proof| proof != Proof::Any);
+        self.end.filter(|end| is_owed && *end > 0)
     }
 
     /// Judges an entry that has come for the present consumer.
@@ -279,11 +298,13 @@ impl Lead {
         if at.ledger == expected.ledger {
             return Came::Read { from: 0 };
         }
-        if self.slot.crossing == Some(at.ledger) {
-            self.slot.crossing = None;
+        if self.slot.crossings.contains(&(next, at.ledger)) {
+            if self.slot.chunks.is_empty() {
+                self.slot.crossings.clear();
+            }
             return Came::Read { from: 0 };
         }
-        self.slot.crossing = Some(at.ledger);
+        self.slot.crossings.push((next, at.ledger));
         Came::Prove
     }
 

@@ -48,6 +48,7 @@ impl PulsarReader {
             reports: orders.clone(),
             read: partitions.clone(),
             known: partitions,
+            asked: 0,
             paused: BTreeSet::new(),
             leaving: BTreeSet::new(),
             ensured: BTreeSet::new(),

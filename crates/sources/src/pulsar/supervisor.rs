@@ -38,6 +38,8 @@ pub(super) enum Message {
     Back { slot: Box<Slot>, trouble: Trouble },
     /// A broker's thread has ended.
     Lost { route: Route, slots: Vec<Slot>, lost: Lost },
+    /// Where a partition begins that was not known, if its broker has said so.
+    Found(Option<PartitionStart>),
 }
 
 enum Stop {
@@ -65,6 +67,8 @@ pub(super) struct Supervisor {
     pub(super) read: BTreeSet<Partition>,
     /// Every partition that was there, was reported or is read.
     pub(super) known: BTreeSet<Partition>,
+    /// Partitions that are not known, and that a thread is still asking about.
+    pub(super) asked: usize,
     pub(super) paused: BTreeSet<Partition>,
     /// Partitions that are taken away, and that a broker's thread has not handed back yet.
     pub(super) leaving: BTreeSet<Partition>,
@@ -155,6 +159,14 @@ impl Supervisor {
                 self.look_within(AGAIN);
                 self.away(format!("pulsar is unavailable: {lost}"))?;
             }
+            Message::Found(found) => {
+                self.asked = self.asked.saturating_sub(1);
+                // What was added meanwhile is no find.
+                if let Some(start) = found.filter(|start| !self.known.contains(&start.partition)) {
+                    self.known.insert(start.partition.clone());
+                    self.events.send(Ok(Event::Found(start)), 0)?;
+                }
+            }
         }
         Ok(())
     }
@@ -219,7 +231,8 @@ impl Supervisor {
 
     fn away(&mut self, message: String) -> Result<(), Stop> {
         let now = self.runtime.elapsed();
-        if self.away_reported.is_none_or(|reported| now.saturating_sub(reported) >= AWAY_EVERY) {
+        let is_due = self.away_reported.is_none_or(|reported| now.saturating_sub(reported) >= AWAY_EVERY);
+        if is_due && self.events.is_empty() {
             self.away_reported = Some(now);
             self.events.send(Err(SourceError::new(SourceFault::Away, message)), 0)?;
         }
@@ -253,7 +266,7 @@ impl Supervisor {
         }
         self.misses = 0;
         self.place(topics)?;
-        // What was added meanwhile is no find.
+        // What was added meanwhile is not asked about.
         while let Ok(message) = self.messages.try_recv() {
             self.take(message)?;
         }
@@ -262,13 +275,17 @@ impl Supervisor {
 
     /// Sends what waits to the threads of its brokers.
     fn place(&mut self, topics: &BTreeMap<String, Topic>) -> Result<(), Stop> {
+        // Brokers that have not answered; those of the other partitions are not to wait for them once more.
+        let mut silent = BTreeSet::new();
+        // Asked for last by the next look, so that one that is never answered does not keep the others of its broker from being asked for.
+        let mut unanswered = Vec::new();
         for mut slot in std::mem::take(&mut self.waiting) {
             let partition = slot.from.partition.clone();
             slot.name = topics
                 .get(&*partition.stream)
                 .and_then(|topic| topic.partition(&partition))
                 .unwrap_or_default();
-            let route = match self.route(&partition, &slot.name) {
+            let route = match self.route(&partition, &slot.name, &mut silent) {
                 Ok(route) => route,
                 Err(Unanswered::Trouble(trouble @ Trouble::Denied(_))) if slot.is_denied_for_good() => {
                     return Err(Stop::Failed(lead::refusal(&slot, trouble)));
@@ -277,7 +294,10 @@ impl Supervisor {
                     return Err(Stop::Failed(lead::refusal(&slot, trouble)));
                 }
                 Err(error) => {
-                    self.waiting.push(slot);
+                    match &error {
+                        Unanswered::Lost(_) => unanswered.push(slot),
+                        Unanswered::Trouble(_) => self.waiting.push(slot),
+                    }
                     self.look_within(AGAIN);
                     self.away(error.error().message)?;
                     continue;
@@ -294,35 +314,55 @@ impl Supervisor {
                 self.look_within(AGAIN);
             }
         }
+        self.waiting.append(&mut unanswered);
         Ok(())
     }
 
     /// Who serves a partition. The first time, it is made sure that the broker holds what is not read.
-    fn route(&mut self, partition: &Partition, name: &str) -> Result<Route, Unanswered> {
-        if !self.ensured.contains(partition) {
-            self.client.ensure(name)?;
-            self.ensured.insert(partition.clone());
+    fn route(
+        &mut self,
+        partition: &Partition,
+        name: &str,
+        silent: &mut BTreeSet<Route>,
+    ) -> Result<Route, Unanswered> {
+        let route = self.client.route(name)?;
+        if self.ensured.contains(partition) {
+            return Ok(route);
         }
-        self.client.route(name)
+        if silent.contains(&route) {
+            let why = format!("`{}`, its broker, does not answer", route.address.authority());
+            return Err(Unanswered::Trouble(Trouble::Moved(why)));
+        }
+        if let Err(error) = self.client.ensure(&route, name) {
+            if let Unanswered::Lost(_) = error {
+                silent.insert(route);
+            }
+            return Err(error);
+        }
+        self.ensured.insert(partition.clone());
+        Ok(route)
     }
 
-    /// Reports every partition that is not known, which it then is.
+    /// Asks where every partition begins that is not known, to report it. On a thread of its own: a broker that is silent would hold up what has moved.
     fn report(&mut self, topics: &BTreeMap<String, Topic>) -> Result<(), Stop> {
-        for (partition, name) in named(topics) {
-            if self.known.contains(&partition) {
-                continue;
+        let mut new = named(topics);
+        new.retain(|(partition, _)| !self.known.contains(partition));
+        if self.asked > 0 || new.is_empty() {
+            return Ok(());
+        }
+        let (client, reports, asked) = (self.client.clone(), self.reports.clone(), new.len());
+        let ask = move || {
+            for (partition, name) in new {
+                // One without a broker yet is found again by a later look.
+                if reports.send(Message::Found(beginning(&client, partition, &name))).is_err() {
+                    // Nobody reads any more.
+                    return;
+                }
             }
-            // One without a broker yet is found again by the next look.
-            let Ok((next, first)) = self.client.range(&name, Start::Earliest) else { continue };
-            self.known.insert(partition.clone());
-            let start = PartitionStart {
-                partition,
-                identity: String::new(),
-                next,
-                first,
-                leader_epoch: NO_LEADER_EPOCH,
-            };
-            self.events.send(Ok(Event::Found(start)), 0)?;
+        };
+        match crate::thread::start("pulsar-find", ask) {
+            Ok(()) => self.asked = asked,
+            Err(error) => self.away(error.message)?,
         }
         Ok(())
     }
@@ -343,12 +383,18 @@ impl Supervisor {
                 ready: Vec::new(),
                 scratch: Vec::new(),
                 expire_at: Duration::ZERO,
+                held_up: false,
             };
             crate::thread::start("pulsar-read", move || broker.run()).map_err(Stop::Failed)?;
             self.brokers.insert(route.clone(), orders);
         }
         Ok(&self.brokers[route])
     }
+}
+
+fn beginning(client: &Client, partition: Partition, name: &str) -> Option<PartitionStart> {
+    let (next, first) = client.range(name, Start::Earliest).ok()?;
+    Some(PartitionStart { partition, identity: String::new(), next, first, leader_epoch: NO_LEADER_EPOCH })
 }
 
 #[cfg(test)]

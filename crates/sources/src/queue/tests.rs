@@ -43,3 +43,19 @@ fn a_waiting_sender_learns_that_the_receiver_is_gone() {
     drop(receiver);
     assert_eq!(thread.join().expect("ends"), Err(Closed));
 }
+
+#[tokio::test]
+async fn a_queue_is_empty_once_all_is_taken_or_nobody_takes_any_more() {
+    let (sender, mut receiver) = channel(1 << 20);
+    assert!(sender.is_empty());
+    for n in 0..2 {
+        sender.send(n, 0).expect("open");
+        assert!(!sender.is_empty());
+    }
+    assert_eq!([receiver.recv().await, receiver.recv().await], [Some(0), Some(1)]);
+    assert!(sender.is_empty());
+    sender.send(2, 0).expect("open");
+    drop(receiver);
+    assert!(sender.is_empty(), "whoever sends only then learns of the end");
+    assert_eq!(sender.send(3, 0), Err(Closed));
+}

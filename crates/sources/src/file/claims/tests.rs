@@ -79,3 +79,22 @@ fn an_input_that_takes_its_files_again_gives_the_others_up() {
     assert!(claims.take("x", [&*one, &*two].into_iter()).is_err());
     assert_eq!(claims.take("y", [&*one].into_iter()), Ok(()), "an input that is refused has none");
 }
+
+/// A file of `x` was deleted, and its inode is that of a new file of `y` before `x` has found another new one.
+#[test]
+fn the_inode_of_a_deleted_file_of_another_input_is_nobodys() {
+    let folder = Folder::new("inode");
+    let path = write(folder.path(), "1");
+    let file = Node::of(&std::fs::metadata(&path).expect("it is there"));
+    if file.birth_ns == 0 {
+        // Nobody can tell the two.
+        return;
+    }
+    let claims = Claims::default();
+    assert_eq!(claims.take("x", [&*path].into_iter()), Ok(()));
+    for claim in claims.0.lock().expect("no panic").values_mut() {
+        (claim.path, claim.file.birth_ns) = ("gone".to_owned(), file.birth_ns - 1);
+    }
+    assert_eq!(claims.take("y", [&*path].into_iter()), Ok(()));
+    assert!(claims.take("x", [&*path].into_iter()).is_err(), "it is that of `y` now");
+}

@@ -58,3 +58,27 @@ fn a_name_that_is_not_utf8_is_renamed_by_the_command_that_the_message_names() {
     );
     assert_eq!(files(&[dir.path("*.jsonl")]).unwrap(), [dir.path("a.jsonl")]);
 }
+
+/// A folder that may not be searched gives another error than "not found" too, but not to who runs as root.
+#[test]
+fn a_file_that_cannot_be_looked_at_does_not_count_as_one_that_is_not_there() {
+    let dir = Dir::new("hidden");
+    let file = dir.write("b.jsonl", b"{}\n");
+    std::os::unix::fs::symlink(dir.path("loop"), dir.path("loop")).unwrap();
+    let meant = |path: String| files(&[path]);
+    for hidden in ["loop", "loop/a.jsonl"] {
+        let error = meant(dir.path(hidden)).expect_err(hidden);
+        assert!(error.message.contains("cannot be inspected"), "{error}");
+        let error = check(&[dir.path(hidden)], &[]).expect_err(hidden);
+        assert!(error.message.contains("cannot be inspected"), "{error}");
+    }
+    // Neither can be there: below a file, or with a longer name than there are.
+    for missing in [format!("{file}/a.jsonl"), dir.path(&"a".repeat(300)), dir.path("a.jsonl")] {
+        assert_eq!(meant(missing.clone()).unwrap(), [""; 0], "{missing}");
+        let error = check(&[missing], &[]).expect_err("a mistake");
+        assert!(error.message.contains("does not exist"), "{error}");
+    }
+    // A pattern is no name.
+    assert_eq!(meant(dir.path("*.jsonl")).unwrap(), [file]);
+    assert_eq!(meant(dir.path(&"[ab]".repeat(80))).unwrap(), [""; 0]);
+}

@@ -13,7 +13,7 @@ use files::Identity;
 use super::known::Known;
 use super::lists::{Job, Shared};
 use super::reading::{CHUNK_BYTES, Read, Reading, State};
-use super::{Shared as OfSource, watch};
+use super::{Shared as OfSource, in_passing, watch};
 use crate::file::place::NAMESAKES_MAX;
 use crate::file::{FileOptions, reader};
 use crate::queue::{Closed, Receiver, Sender, channel};
@@ -116,8 +116,13 @@ fn run(shared: &Shared, sender: &Sender<Item>, mut job: Job, chunk: &mut [u8]) -
             }
             Err(Failed::Closed) => return Err(Closed),
             Err(Failed::Source(error)) => {
+                let error = in_passing(error, &shared.options).at(&partition);
                 let is_away = error.fault == SourceFault::Away;
-                sender.send(Err(error.at(&partition)), 0)?;
+                if !is_away || sender.is_empty() {
+                    sender.send(Err(error), 0)?;
+                } else {
+                    tracing::warn!(%error, "a file cannot be read for now; trying again");
+                }
                 if !is_away {
                     shared.end(job);
                     return Ok(());

@@ -325,6 +325,31 @@ async fn a_followed_name_that_is_given_to_a_fifo_has_no_file() {
     run.until(rows(0..60)).await;
 }
 
+/// Such as a file that is being copied into the folder by somebody else, and has its permissions last.
+#[tokio::test]
+async fn what_cannot_be_looked_at_for_a_while_ends_no_read_that_is_running() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let dir = Dir::new("follow-unreadable");
+    let path = dir.write("a.log", &text(0..20));
+    let fixture = follow(&[dir.path("*.log")]);
+    let mut run = Run::first(&fixture).await;
+    run.until(rows(0..20)).await;
+    // A name that is no text is refused as a missing permission is, which the tests may not lack.
+    let odd = std::path::Path::new(&dir.path("")).join(std::ffi::OsStr::from_bytes(b"b\xff.log"));
+    fs::write(&odd, text(40..60)).unwrap();
+    run.go(600).await;
+    append(&path, &text(20..40));
+    run.until(rows(0..40)).await;
+    fs::rename(&odd, dir.path("b.log")).unwrap();
+    run.until(rows(0..60)).await;
+    // At a start it is a mistake.
+    fs::write(&odd, text(60..80)).unwrap();
+    let error = fixture.source.partitions().await.expect_err("it is refused");
+    assert_eq!(error.fault, SourceFault::Config);
+    assert!(error.message.contains("is not UTF-8"), "{error}");
+}
+
 #[tokio::test]
 async fn a_hard_link_is_no_file_of_its_own() {
     let dir = Dir::new("follow-link");

@@ -16,7 +16,7 @@ use super::known::{Is, Known};
 use super::lists::{OPEN_MAX, Shared};
 use super::reader::Item;
 use super::survey::{Entry, Survey};
-use super::{is_there, look};
+use super::{in_passing, is_there, look};
 use crate::queue::{Closed, Sender};
 
 /// Pause between two looks at open files that wait.
@@ -31,13 +31,14 @@ const LOOKS_OF_DELETED: u32 = 50;
 /// Looks at files until the reader is gone.
 pub(super) fn watch(shared: &Shared, sender: &Sender<Item>) {
     let mut memory = if shared.options.ends { Memory::of_known() } else { Memory::default() };
-    let mut looks_left = 0;
+    let (mut looks_left, mut told) = (0, None);
     loop {
         wake(shared);
         if looks_left == 0 {
-            match scan(shared, &mut memory) {
+            match scan(shared, &mut memory).map_err(|error| in_passing(error, &shared.options)) {
                 Ok(Scan { decision, compared, files }) => {
                     looks_left = LOOKS_A_SCAN + files / FILES_A_LOOK;
+                    told = None;
                     if act(shared, sender, decision, &compared).is_err() {
                         return;
                     }
@@ -45,8 +46,11 @@ pub(super) fn watch(shared: &Shared, sender: &Sender<Item>) {
                 // The next look may be luckier.
                 Err(error) if error.fault == SourceFault::Away => {
                     looks_left = LOOKS_A_SCAN;
-                    tracing::warn!(%error, "files cannot be looked for; trying again");
-                    if sender.send(Err(error), 0).is_err() {
+                    // It may stay for long, and each look meets it.
+                    if told.replace(error.message.clone()).as_ref() != Some(&error.message) {
+                        tracing::warn!(%error, "files cannot be looked for; trying again");
+                    }
+                    if sender.is_empty() && sender.send(Err(error), 0).is_err() {
                         return;
                     }
                 }

@@ -203,6 +203,7 @@ impl Broker {
                 self.hand_back(key, trouble)?;
                 continue;
             }
+            lead.slot.let_in();
             let records = &bytes[fetched.records.clone()];
             if let Err(trouble) = read(&self.events, &mut self.scratch, &self.plan, lead, records, &fetched)?
             {

@@ -26,7 +26,8 @@ const AWAY_EVERY: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(500);
 /// How often the thread looks whether the reader is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A broker that has just started, or is behind, may not know a topic or all of its partitions: so many looks in a row must miss one.
+/// A broker that has just started, or is behind, may not know a topic or all of its partitions, or know another one by its name: so many looks in a row must
+/// miss one.
 const MISSES_MAX: u32 = 10;
 
 /// Messages to the supervisor.
@@ -267,8 +268,14 @@ impl Supervisor {
     }
 
     /// A partition that its broker does not return.
-    fn back(&mut self, slot: Slot, trouble: Trouble) -> Result<(), Stop> {
+    fn back(&mut self, mut slot: Slot, trouble: Trouble) -> Result<(), Stop> {
         let (partition, next) = (slot.from.partition.clone(), slot.next);
+        let trouble = match trouble {
+            Trouble::Denied(why) if !slot.is_denied_for_good() => {
+                Trouble::Moved(format!("{why}; it is asked for again"))
+            }
+            trouble => trouble,
+        };
         match trouble {
             // A topic that is gone, or another one, shows when its leader is looked for.
             Trouble::Moved(why) | Trouble::Missing(why) => {
@@ -297,7 +304,8 @@ impl Supervisor {
 
     fn away(&mut self, message: String) -> Result<(), Stop> {
         let now = self.runtime.elapsed();
-        if self.away_reported.is_none_or(|reported| now.saturating_sub(reported) >= AWAY_EVERY) {
+        let is_due = self.away_reported.is_none_or(|reported| now.saturating_sub(reported) >= AWAY_EVERY);
+        if is_due && self.events.is_empty() {
             self.away_reported = Some(now);
             self.events.send(Err(SourceError::new(SourceFault::Away, message)), 0)?;
         }
@@ -314,10 +322,18 @@ impl Supervisor {
         }
         let topics = match described {
             Ok(topics) => topics,
-            // A password that was right when the read began may be on its way to all brokers: not the end.
-            Err(error) => return self.away(error.message),
+            Err(error) => return self.not_described(error),
         };
         self.seen(&topics)
+    }
+
+    /// A password that was right when the read began may be on its way to all brokers: not the end. But who may not read a topic any more may mostly not look at
+    /// it either; then nothing that waits is fetched, and it is the looks that say so again.
+    fn not_described(&mut self, error: SourceError) -> Result<(), Stop> {
+        if error.fault == SourceFault::Config && slot::are_denied_for_good(&mut self.waiting) {
+            return Err(Stop::Failed(error));
+        }
+        self.away(error.message)
     }
 
     fn look_again_in_time(&mut self) {
@@ -326,9 +342,9 @@ impl Supervisor {
     }
 
     fn seen(&mut self, topics: &BTreeMap<String, Topic>) -> Result<(), Stop> {
-        if let Some((error, is_final)) = slot::refusal(self.read.values(), topics) {
+        if let Some((error, _)) = slot::refusal(self.read.values(), topics) {
             self.misses += 1;
-            if is_final || self.misses >= MISSES_MAX {
+            if self.misses >= MISSES_MAX {
                 return Err(Stop::Failed(error));
             }
             self.look_within(AGAIN);

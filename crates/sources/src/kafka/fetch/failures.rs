@@ -29,13 +29,11 @@ impl Fetch {
     ) -> Result<(), Stop> {
         // SAFETY: as promised.
         let why = unsafe { string(ffi::rd_kafka_message_errstr(message)) };
-        let meaning = fault::of_message(message.err);
         let Some(index) = slot else {
-            return match meaning {
-                Meaning::Denied => self.denied(&why),
-                _ => self.away(format!("kafka: {}: {why}", name_of(message.err))),
-            };
+            // Of no partition, so reading goes on: whoever begins to read was let in, and the group is for what is committed alone.
+            return self.away(format!("kafka: {}: {why}", name_of(message.err)));
         };
+        let meaning = fault::of_message(message.err);
         let partition = self.slots[index].from.partition.clone();
         match meaning {
             Meaning::End => {
@@ -63,6 +61,11 @@ impl Fetch {
                 self.must_confirm = true;
                 self.away(format!("kafka: `{partition}`: {why}"))
             }
+            Meaning::Denied if !self.slots[index].is_denied_for_good() => {
+                // librdkafka may say it of a topic only once, and then nothing.
+                self.must_confirm = true;
+                Err(Stop::Again(format!("kafka: `{partition}`: {why}; it is asked for again")))
+            }
             Meaning::Denied => self.denied(&why),
             Meaning::Away => self.away(format!("kafka: `{partition}`: {why}")),
         }
@@ -72,6 +75,7 @@ impl Fetch {
     fn caught_up(&mut self, index: usize, next: u64) {
         let slot = &mut self.slots[index];
         slot.next = slot.next.max(next);
+        slot.let_in();
         if !slot.block.is_empty() {
             let block = slot.block.take();
             self.staged_bytes += block.memory_bytes();
@@ -85,6 +89,15 @@ impl Fetch {
         Err(Stop::Failed(SourceError::new(SourceFault::Config, format!("kafka refuses: {why}"))))
     }
 
+    /// A password that was right when the read began may be on its way to all brokers: not the end. But who may not read a topic any more may mostly not look at
+    /// it either; then it is the looks that say so again.
+    pub(super) fn not_described(&mut self, error: SourceError) -> Result<(), Stop> {
+        if error.fault == SourceFault::Config && slot::are_denied_for_good(&mut self.slots) {
+            return Err(Stop::Failed(error));
+        }
+        self.away(error.message)
+    }
+
     /// Reports what the connections have to say.
     pub(super) fn tell_failure(&mut self) -> Result<(), Stop> {
         match self.handle.client.take_failure() {
@@ -95,10 +108,14 @@ impl Fetch {
 
     pub(super) fn away(&mut self, message: String) -> Result<(), Stop> {
         let now = self.runtime.elapsed();
-        if self.away_reported.is_none_or(|reported| now.saturating_sub(reported) >= AWAY_EVERY) {
+        let is_due = self.away_reported.is_none_or(|reported| now.saturating_sub(reported) >= AWAY_EVERY);
+        if is_due && self.events.is_empty() {
             self.away_reported = Some(now);
             self.events.send(Err(SourceError::new(SourceFault::Away, message)), 0)?;
         }
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -220,8 +220,8 @@ fn a_consumer_that_others_have_on_our_subscription_hides_no_message() {
     let (port, fake) = fake(&runtime, |fake| fake.is_busy = true);
     let client = Client::new(Arc::new(options(port)), runtime.clone());
     let (name, entry) = ("persistent://a/b/c", |entry| Entry { ledger: 7, entry });
-    let refused =
-        [client.ensure(name), client.acknowledge(name, entry(0)), client.acknowledged(name).map(drop)];
+    let ensured = client.route(name).and_then(|route| client.ensure(&route, name));
+    let refused = [ensured, client.acknowledge(name, entry(0)), client.acknowledged(name).map(drop)];
     for answer in refused {
         let Err(Unanswered::Trouble(Trouble::Moved(why))) = answer else { panic!("others have it") };
         assert!(why.starts_with("the subscription has another consumer"), "{why}");

@@ -184,6 +184,21 @@ fn a_message_without_a_body_and_one_that_was_compacted_away_keep_their_places() 
 }
 
 #[test]
+fn a_key_that_says_it_is_in_base64_and_is_not_holds_nothing_up() {
+    let of = |key: &str| SingleMetadata {
+        key: Some(key.into()),
+        is_key_base64: Some(true),
+        ..SingleMetadata::default()
+    };
+    let keys = ["a2V5", "a2V5cw==", "a2V5cw", "no base64!", "a2V5"];
+    let batch: Vec<u8> = keys.into_iter().flat_map(|key| single(b"x", of(key))).collect();
+    let metadata = messages::Metadata { messages: Some(5), ..plain() };
+    let (_, all, _) = read(&entry(&metadata, &batch), 0).expect("is read");
+    let read: Vec<_> = all.iter().map(|record| String::from_utf8_lossy(&record.3).into_owned()).collect();
+    assert_eq!(read, ["key", "keys", "keys", "no base64!", "key"]);
+}
+
+#[test]
 fn a_message_of_a_batch_has_its_own_event_time_before_that_of_the_batch() {
     let at = |event_time| SingleMetadata { event_time, ..Default::default() };
     let batch = [single(b"a", at(Some(7))), single(b"b", at(None)), single(b"c", at(Some(900)))].concat();

@@ -83,6 +83,61 @@ fn another_ledger_is_read_once_the_one_before_is_known_to_be_held_still() {
     );
 }
 
+/// The entries of a topic, read from where the lead stands until nothing more comes; how often another consumer was needed. The first of `chunk` is one of an incomplete message, and
+/// everything behind it waits.
+fn read_all(lead: &mut Lead, topic: &[Entry], chunk: Entry) -> u32 {
+    let incomplete = Chunk { producer: b"a", uuid: b"a-0", chunks: 2, payload: b"x", ..Chunk::default() };
+    let other = Chunk { producer: b"b", ..Chunk::default() };
+    for consumers in 0..20 {
+        // A consumer begins with the entry before the next position.
+        let next = lead.slot.next;
+        let from = topic.iter().rposition(|at| at.position() < next).unwrap_or(0);
+        let is_read = topic[from..].iter().all(|at| match lead.came(*at) {
+            Came::Read { .. } => {
+                let says = if *at == chunk { incomplete } else { other };
+                lead.slot.chunks.take((*at, &b"body"[..], 0), says, (100, 10_000)).expect("there is room");
+                lead.slot.next = at.end();
+                true
+            }
+            Came::Skip => true,
+            Came::Prove => false,
+            Came::Refuse(trouble) => panic!("{trouble:?}"),
+        });
+        if is_read {
+            return consumers;
+        }
+        lead.subscribed(3, 4);
+    }
+    panic!("it reads the same again and again");
+}
+
+/// A message is incomplete while its topic moves from broker to broker: each begins a ledger.
+#[test]
+fn ledgers_behind_an_incomplete_message_are_passed_once_each_is_proved() {
+    let topic = [entry(3, 7), entry(3, 8), entry(3, 9), entry(5, 0), entry(5, 1), entry(6, 0), entry(9, 0)];
+    let mut lead = lead(entry(3, 8).position());
+    assert_eq!(read_all(&mut lead, &topic, entry(3, 8)), 3, "one for each ledger");
+    assert_eq!(lead.slot.next, entry(9, 1).position());
+    // Another broker serves it: what was proved is passed at once.
+    lead.subscribed(5, 6);
+    assert_eq!(lead.slot.next, entry(3, 8).position(), "what waits comes again");
+    assert_eq!(read_all(&mut lead, &topic, entry(3, 8)), 0);
+    assert_eq!(lead.slot.next, entry(9, 1).position());
+}
+
+#[test]
+fn a_ledger_is_not_passed_behind_less_than_was_read_of_the_one_before() {
+    let mut lead = lead(entry(3, 8).position());
+    let topic = [entry(3, 7), entry(3, 8), entry(3, 9), entry(5, 0)];
+    assert_eq!(read_all(&mut lead, &topic, entry(3, 8)), 1);
+    // It is deleted in the middle of a reading that begins with what waits once more.
+    lead.subscribed(5, 6);
+    assert_eq!(lead.came(entry(3, 7)), Came::Skip);
+    assert_eq!(lead.came(entry(3, 8)), Came::Read { from: 0 });
+    lead.slot.next = entry(3, 9).position();
+    assert_eq!(lead.came(entry(5, 0)), Came::Prove);
+}
+
 #[test]
 fn all_was_read_only_behind_the_newest_entry_and_after_the_proof() {
     let mut lead = lead(entry(3, 8).position());
