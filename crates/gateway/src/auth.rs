@@ -11,6 +11,7 @@
 //!
 //! Secrets are kept and compared as SHA-256, all of them for each request, so that the time taken tells nothing.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -71,7 +72,10 @@ impl Auth {
     /// When one cannot be read, holds no secret, or one that another client has too.
     pub fn open(clients: Vec<ClientOptions>) -> Result<Self, SecretError> {
         let clients: Vec<Arc<ClientOptions>> = clients.into_iter().map(Arc::new).collect();
-        let secrets = read_all(&clients)?;
+        let (secrets, errors) = read_each(&clients, &[]);
+        if let Some(first) = errors.into_iter().next() {
+            return Err(first);
+        }
         Ok(Self { clients: Arc::new(clients), secrets: Arc::new(RwLock::new(secrets)) })
     }
 
@@ -108,82 +112,127 @@ impl Auth {
 
     /// Reads the files again now and then, for ever.
     pub async fn follow<Never>(self) -> Never {
-        let mut told = None;
+        let mut told: Vec<SecretError> = Vec::new();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let auth = self.clone();
-            match tokio::task::spawn_blocking(move || auth.look()).await {
-                Ok(Ok(false)) | Err(_) => {}
-                Ok(Ok(true)) => {
-                    told = None;
-                    tracing::info!("the clients' tokens and passwords have changed");
-                }
-                Ok(Err(error)) if told.as_ref() != Some(&error) => {
-                    tracing::error!(%error, "the clients' tokens and passwords cannot be read again; those that were read before stay good");
-                    told = Some(error);
-                }
-                Ok(Err(_)) => {}
+            let looked = tokio::task::spawn_blocking(move || auth.look()).await;
+            // It panics only by a fault of ours, which the runtime reports.
+            let Ok((has_changed, errors)) = looked else { continue };
+            if has_changed {
+                tracing::info!("the clients' tokens and passwords have changed");
             }
+            for error in errors.iter().filter(|error| !told.contains(*error)) {
+                tracing::error!(%error, "the tokens or passwords of a client cannot be read again; those that it had before stay good");
+            }
+            told = errors;
         }
     }
 
-    /// Reads the files; true if they have changed, and what they hold now counts. Takes a moment then.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    pub fn look(&self) -> Result<bool, SecretError> {
-        self.look_by(|| read_all(&self.clients))
+    /// Reads the files; true if they have changed, and what they hold now counts. Takes a moment then. A client whose file cannot be used keeps the secrets
+    /// that it had; why it cannot is told as well.
+    pub fn look(&self) -> (bool, Vec<SecretError>) {
+        self.look_by(|before| read_each(&self.clients, before))
     }
 
     /// The same by another way of reading them.
-    fn look_by(&self, read: impl Fn() -> Result<Vec<Secret>, SecretError>) -> Result<bool, SecretError> {
-        let secrets = read()?;
-        if *self.secrets.read().unwrap_or_else(PoisonError::into_inner) == secrets {
-            return Ok(false);
+    fn look_by(&self, read: impl Fn(&[Secret]) -> Read) -> (bool, Vec<SecretError>) {
+        let before = self.secrets.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let (secrets, errors) = read(&before);
+        if secrets == before {
+            return (false, errors);
         }
         // The beginning of a file is one as well: clients whose secrets follow would be turned away, and drop what they have.
         std::thread::sleep(SETTLED_AFTER);
-        if read()? != secrets {
-            return Ok(false);
+        if read(&before).0 != secrets {
+            return (false, errors);
         }
         *self.secrets.write().unwrap_or_else(PoisonError::into_inner) = secrets;
-        Ok(true)
+        (true, errors)
     }
 }
 
-fn read_all(clients: &[Arc<ClientOptions>]) -> Result<Vec<Secret>, SecretError> {
-    let mut secrets: Vec<Secret> = Vec::new();
-    for (number, client) in clients.iter().enumerate() {
-        let (path, user) = match &client.secret {
-            SecretFile::Tokens(path) => (path, None),
-            SecretFile::Passwords(user, path) => (path, Some(user.as_str())),
-        };
-        let wrong =
-            |why: String| SecretError { client: client.name.clone(), path: path.display().to_string(), why };
-        let text = read(path).map_err(&wrong)?;
-        // An editor may begin a file with a byte order mark, which no client sends.
-        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        if lines.is_empty() || lines.len() > SECRETS_MAX {
-            return Err(wrong(format!(
-                "holds {} lines; it takes 1 to {SECRETS_MAX}, a secret in each",
-                lines.len()
-            )));
-        }
-        for line in lines {
-            if line.len() < SECRET_BYTES_MIN {
-                return Err(wrong(format!(
-                    "holds a secret of less than {SECRET_BYTES_MIN} bytes, which can be guessed"
-                )));
+/// The secrets of all clients, and why files cannot be used.
+type Read = (Vec<Secret>, Vec<SecretError>);
+
+/// What the files hold. A client whose file cannot be used keeps the secrets that it had `before`, so that those of others can be replaced meanwhile; but none
+/// that another client has now.
+fn read_each(clients: &[Arc<ClientOptions>], before: &[Secret]) -> Read {
+    let mut read: Vec<_> = (0..clients.len()).map(|number| read_one(&clients[number], number)).collect();
+    for number in with_anothers(&read, before) {
+        read[number] = Err(fault(&clients[number], "holds a secret that another client has too".to_owned()));
+    }
+    let now: Vec<Secret> = read.iter().flatten().flatten().cloned().collect();
+    let is_free = |kept: &&Secret| now.iter().all(|other| other.digest != kept.digest);
+    let (mut secrets, mut errors): Read = Default::default();
+    for (number, own) in read.into_iter().enumerate() {
+        match own {
+            Ok(own) => secrets.extend(own),
+            Err(error) => {
+                errors.push(error);
+                let own = before.iter().filter(|kept| kept.client == number);
+                secrets.extend(own.filter(is_free).cloned());
             }
-            let digest = digest_of(user, line.as_bytes());
-            if secrets.iter().any(|other| other.digest == digest && other.client != number) {
-                return Err(wrong("holds a secret that another client has too".to_owned()));
-            }
-            secrets.push(Secret { digest, client: number });
         }
     }
-    Ok(secrets)
+    (secrets, errors)
+}
+
+/// The clients whose files hold a secret that is another one's: who had it `before` keeps it, and else the first of two.
+fn with_anothers(read: &[Result<Vec<Secret>, SecretError>], before: &[Secret]) -> BTreeSet<usize> {
+    let (mut found, mut owners) = (BTreeSet::new(), HashMap::new());
+    for secret in read.iter().flatten().flatten() {
+        let owner = *owners.entry(secret.digest).or_insert(secret);
+        if owner.client == secret.client {
+            continue;
+        }
+        let is_its_own = before.contains(secret);
+        found.insert(if is_its_own { owner.client } else { secret.client });
+        if is_its_own {
+            owners.insert(secret.digest, secret);
+        }
+    }
+    found
+}
+
+fn path_of(client: &ClientOptions) -> &Path {
+    match &client.secret {
+        SecretFile::Tokens(path) | SecretFile::Passwords(_, path) => path,
+    }
+}
+
+fn fault(client: &ClientOptions, why: String) -> SecretError {
+    SecretError { client: client.name.clone(), path: path_of(client).display().to_string(), why }
+}
+
+/// The secrets of one client.
+fn read_one(client: &ClientOptions, number: usize) -> Result<Vec<Secret>, SecretError> {
+    let user = match &client.secret {
+        SecretFile::Tokens(_) => None,
+        SecretFile::Passwords(user, _) => Some(user.as_str()),
+    };
+    let wrong = |why: String| fault(client, why);
+    let path = path_of(client);
+    let text = read(path).map_err(&wrong)?;
+    // An editor may begin a file with a byte order mark, which no client sends.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    if lines.is_empty() || lines.len() > SECRETS_MAX {
+        return Err(wrong(format!(
+            "holds {} lines; it takes 1 to {SECRETS_MAX}, a secret in each",
+            lines.len()
+        )));
+    }
+    let mut own = Vec::new();
+    for line in lines {
+        if line.len() < SECRET_BYTES_MIN {
+            return Err(wrong(format!(
+                "holds a secret of less than {SECRET_BYTES_MIN} bytes, which can be guessed"
+            )));
+        }
+        own.push(Secret { digest: digest_of(user, line.as_bytes()), client: number });
+    }
+    Ok(own)
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -6,7 +6,8 @@
 //! ```text
 //! append ─▶ waiting ─▶ handed out, with positions ─▶ sealed ─▶ answered
 //!              ▲ │                │ the lane is opened again from its journal
-//!   no reader ─┘ └─ closed        └─▶ refused: it is not stored, and its sender sends it again
+//!   no reader ─┘ └─ closed, or    └─▶ refused: it is not stored, and its sender sends it again
+//!                   not taken in time
 //! ```
 //!
 //! Positions are numbers of records, and a reader goes on with the number that the journal names. So a number may have been given to another
@@ -16,8 +17,9 @@ mod queue;
 mod source;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use dataflow::{Partition, RecordBlock};
+use dataflow::{Partition, RecordBlock, Runtime};
 use tokio::sync::{Notify, oneshot};
 
 use crate::refusal::{Kind, Refusal};
@@ -48,18 +50,33 @@ impl Direct {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives records to the pipeline and waits until they are sealed: the position of the first.
+    /// Gives records to the pipeline and waits until they are sealed: the position of the first. What the pipeline does not take within `take_max` is taken
+    /// back: while nothing is sealed, its sender repeats it again and again, and each time would be sealed.
     ///
     /// # Errors
     /// [`Kind::NotYet`] leaves open whether they are sealed; all others mean that they are not.
-    pub(crate) async fn append(&self, mut records: RecordBlock) -> Fate {
+    pub(crate) async fn append(
+        &self,
+        mut records: RecordBlock,
+        runtime: &Arc<dyn Runtime>,
+        take_max: Duration,
+    ) -> Fate {
         records.partition = self.partition.clone();
-        let (tell, fate) = oneshot::channel();
-        if self.queue().push(records, tell).is_err() {
-            return Err(stopping());
-        }
+        let (tell, mut fate) = oneshot::channel();
+        let Ok(number) = self.queue().push(records, tell) else { return Err(stopping()) };
         self.news.notify_one();
-        fate.await.unwrap_or_else(|_| {
+        let in_time = runtime.timeout(take_max, &mut fate).await;
+        let known = match in_time {
+            Some(known) => known,
+            None => {
+                let is_withdrawn = self.queue().withdraw(number).is_some();
+                if is_withdrawn {
+                    return Err(not_taken(take_max));
+                }
+                fate.await
+            }
+        };
+        known.unwrap_or_else(|_| {
             let message = "the pipeline ended before the records were known to be sealed; send again";
             Err(Refusal::new(Kind::NotYet, message))
         })
@@ -104,6 +121,14 @@ impl Direct {
         });
         reader
     }
+}
+
+fn not_taken(take_max: Duration) -> Refusal {
+    let message = format!(
+        "the pipeline has not taken the records within {} s, and they are not stored; send again",
+        take_max.as_secs_f32()
+    );
+    Refusal::new(Kind::Unavailable, message)
 }
 
 fn stopping() -> Refusal {

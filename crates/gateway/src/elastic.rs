@@ -10,6 +10,7 @@
 //! | action `create` or `index`                | taken; an `_id` is ignored                                  |
 //! | action `update` or `delete`               | refused in its item, with status 400; the others are taken  |
 //! | `GET /`                                   | a version that senders ask for first                        |
+//! | `GET /_license`                           | a basic license, without which Beats and Logstash send nothing |
 //! | `GET /_cluster/health`                    | 200 while requests are taken, as Vector asks before it starts; 503 while the gateway stops |
 //!
 //! All documents of one stream are one append: durable together. What is answered when a stream cannot take its documents now:
@@ -19,10 +20,13 @@
 //! | nothing was stored        | 429 or 503 with `Retry-After`: every sender sends the request again                      |
 //! | other documents are stored | 200 with an item for each document, in their order; 429 in the items that may be sent again: senders that repeat items repeat those, and take 503 for final |
 
+mod unsent;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -37,6 +41,7 @@ use crate::budget::Held;
 use crate::gate::{self, Caller, Gate};
 use crate::records::{Parsed, Rows};
 use crate::refusal::{Kind, Refusal, answer};
+use unsent::Unsent;
 
 /// What is said of the version: one whose `_bulk` senders know.
 const VERSION: &str = "8.17.0";
@@ -48,6 +53,7 @@ const BULK: MethodFilter = MethodFilter::POST.or(MethodFilter::PUT);
 pub fn routes(gate: Gate) -> Router {
     Router::new()
         .route("/", get(about))
+        .route("/_license", get(license))
         .route("/_cluster/health", get(health))
         .route(
             "/_bulk",
@@ -68,6 +74,19 @@ async fn about() -> Response {
         StatusCode::OK,
         &json!({ "name": "forebay", "cluster_name": "forebay", "version": { "number": VERSION }, "tagline": "You Know, for Search" }),
     ))
+}
+
+/// The license that every cluster has that nobody has bought another one for.
+async fn license() -> Response {
+    let license = json!({
+        "status": "active",
+        "uid": "00000000-0000-0000-0000-000000000000",
+        "type": "basic",
+        "mode": "basic",
+        "issued_to": "forebay",
+        "issuer": "forebay",
+    });
+    of_product(answer(StatusCode::OK, &json!({ "license": license })))
 }
 
 /// The health of a cluster of one node, which has no shards: there are no documents to search.
@@ -242,10 +261,10 @@ async fn take(gate: &Gate, index: Option<String>, request: Request) -> Result<Re
     if let Some(refusal) = to_repeat_whole(&items, &fates) {
         return Ok(refused_whole(refusal));
     }
-    let body = told_of_all(&items, &fates);
-    drop(held);
+    let text = told_of_all(&items, &fates);
+    drop((items, fates));
     let kind = [(header::CONTENT_TYPE, "application/json")];
-    Ok((StatusCode::OK, kind, body).into_response())
+    Ok((StatusCode::OK, kind, Body::new(Unsent::new(text, held))).into_response())
 }
 
 /// What became of the documents of each stream: where its append begins.

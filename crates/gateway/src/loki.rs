@@ -23,10 +23,11 @@ use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use metrics::counter;
 
 use crate::gate::{self, Gate};
 use crate::quoting::{quote, quoted_bytes};
-use crate::records::{self, Parsed, Rows};
+use crate::records::{self, Errors, Parsed, Rows};
 use crate::refusal::{Kind, Refusal};
 use crate::stream::Stream;
 use crate::text;
@@ -100,11 +101,22 @@ async fn take(
         let rows = Rows::new(now_ms, room, body.len())?;
         if is_protobuf { protobuf::entries(&body, rows) } else { json::entries(&body, rows) }
     });
-    let Parsed { records, held, .. } = parsed.await?;
-    if records.is_empty() {
-        return Ok(());
+    let Parsed { records, held, errors } = parsed.await?;
+    if !records.is_empty() {
+        stream.append(records, None, held, gate.answer_wait_max()).await?;
     }
-    stream.append(records, None, held, gate.answer_wait_max()).await.map(drop)
+    left_out(&stream, &errors)
+}
+
+/// What a sender is told that has sent parts which cannot be taken: as Loki does it, an answer after which nothing is sent again.
+fn left_out(stream: &Stream, errors: &Errors) -> Result<(), Refusal> {
+    let Some((number, why)) = errors.shown.first() else { return Ok(()) };
+    counter!("forebay_gateway_skipped_total", "stream" => stream.name.clone()).increment(errors.count);
+    let message = format!(
+        "{} parts of the push were left out, and the others are durable; the first of them, in stream {number}: {why}",
+        errors.count
+    );
+    Err(Refusal::new(Kind::Malformed, message))
 }
 
 /// Appends the record of an entry, whose size is known before it is written. Labels and metadata are objects; without any of either, `{}` or an empty text.

@@ -8,6 +8,7 @@
 //! |---------------------------------------------------|-----------------------------------------------------------|
 //! | `POST /services/collector`, `/services/collector/event` | envelopes one after the other, or in an array       |
 //! | `POST /services/collector/raw?index=NAME`         | lines; each becomes `{"event": LINE}`, with the query's `time`, `host`, `source` and `sourcetype` |
+//! | `OPTIONS` of the paths for envelopes              | none: 200, as Docker's driver asks before a container starts |
 //! | `GET /services/collector/health`                  | whether requests are taken                                |
 //! | `POST /services/collector/ack`                    | none: an answer of 200 means durable, as where Splunk has turned acknowledgements off |
 //!
@@ -46,9 +47,9 @@ const INDICES_MAX: usize = 100;
 /// The routes of the event collector.
 pub fn routes(gate: Gate) -> Router {
     Router::new()
-        .route("/services/collector", post(events))
-        .route("/services/collector/event", post(events))
-        .route("/services/collector/event/1.0", post(events))
+        .route("/services/collector", post(events).options(there))
+        .route("/services/collector/event", post(events).options(there))
+        .route("/services/collector/event/1.0", post(events).options(there))
         .route("/services/collector/raw", post(lines))
         .route("/services/collector/raw/1.0", post(lines))
         .route("/services/collector/ack", post(acknowledged))
@@ -57,6 +58,11 @@ pub fn routes(gate: Gate) -> Router {
         .route("/services/collector/health/1.0", get(health))
         .layer(DefaultBodyLimit::disable())
         .with_state(gate)
+}
+
+/// There is an event collector. Who asks shows no token yet.
+async fn there() -> StatusCode {
+    StatusCode::OK
 }
 
 async fn health(State(gate): State<Gate>) -> Response {

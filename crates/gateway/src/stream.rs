@@ -46,8 +46,13 @@ pub(crate) enum Destination {
 }
 
 impl Destination {
-    /// Appends records and waits until they are durable: the position of the first, if it is known.
-    async fn append(&self, append: Append) -> Result<Option<u64>, Refusal> {
+    /// Appends records and waits until they are durable: the position of the first, if it is known. A pipeline takes them within `take_max` or not at all.
+    async fn append(
+        &self,
+        append: Append,
+        runtime: &Arc<dyn Runtime>,
+        take_max: Duration,
+    ) -> Result<Option<u64>, Refusal> {
         match self {
             Self::Log(appender) => match appender.append(append).await {
                 Ok(Appended::At(first)) => Ok(Some(first)),
@@ -55,7 +60,7 @@ impl Destination {
                 Err(error) => Err(refusal(&error)),
             },
             // What came compressed is of no use beside its records.
-            Self::Pipeline(direct) => direct.append(append.records).await.map(Some),
+            Self::Pipeline(direct) => direct.append(append.records, runtime, take_max).await.map(Some),
         }
     }
 }
@@ -194,7 +199,7 @@ impl Stream {
     ) -> Result<Stored, Refusal> {
         let start = |records, key, held| {
             let (tell, fate) = tokio::sync::watch::channel(None);
-            self.start(records, key, held, tell)?;
+            self.start(records, key, held, (tell, wait_max))?;
             Ok(fate)
         };
         let mut fate = match key {
@@ -202,10 +207,12 @@ impl Stream {
             Some(named) => {
                 match self.begin(named) {
                     Begin::New(tell, fate) => {
-                        self.start(records, key, held, tell)?;
+                        self.start(records, key, held, (tell, wait_max))?;
                         fate
                     }
                     Begin::OnItsWay(fate) => {
+                        // The first one is held until it is stored: while the store is away, retries must not take the room of others too.
+                        drop((records, held));
                         let mut stored = self.wait(fate, wait_max).await?;
                         stored.is_repeat = true;
                         self.count_repeat();
@@ -307,13 +314,13 @@ impl Stream {
         keys.begin(key, self.clock.now_ms())
     }
 
-    /// Starts an append on a task of its own.
+    /// Starts an append on a task of its own, for somebody who waits for `wait_max`.
     fn start(
         self: &Arc<Self>,
         Packed { records, packed }: Packed,
         key: Option<Key>,
         held: Held,
-        tell: tokio::sync::watch::Sender<Option<Result<Stored, Refusal>>>,
+        (tell, wait_max): (tokio::sync::watch::Sender<Option<Result<Stored, Refusal>>>, Duration),
     ) -> Result<(), Refusal> {
         let destination = self.destination.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(destination) = destination else {
@@ -333,7 +340,8 @@ impl Stream {
             held.shrink_to(append.stored_bytes() + ROW_BYTES * append.records.len());
         }
         tokio::spawn(async move {
-            let outcome = destination.append(append).await;
+            // A little earlier, so that a sender is told that nothing is stored, and not that nobody knows.
+            let outcome = destination.append(append, &stream.runtime, wait_max / 10 * 9).await;
             let outcome = outcome.map(|first| Stored { first, rows, is_repeat: false });
             drop(held);
             if outcome.is_ok() {

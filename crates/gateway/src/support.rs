@@ -148,7 +148,8 @@ pub async fn get(address: SocketAddr, path: &str) -> (u16, String, String) {
     request(address, "GET", path, &[], b"").await
 }
 
-async fn request(
+/// The same of any method.
+pub async fn request(
     address: SocketAddr,
     method: &str,
     path: &str,

@@ -1,6 +1,7 @@
 //! What comes of a request after it was answered: read, and thrown away.
 //!
-//! Owns whether there may be something, and the bounds on reading it. Does not own the end of a connection of HTTP/1.1 (`stall`).
+//! Owns whether there may be something, and the bounds on reading it; and that a body of HTTP/2 that was reset is not taken for a whole one.
+//! Does not own the end of a connection of HTTP/1.1 (`stall`).
 //!
 //! A request may be refused before its body was read: a wrong token, too many bytes, no room. Its client is then still sending. What comes at
 //! a closed connection resets it, and most clients report the reset instead of the answer that came before it.
@@ -14,9 +15,10 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use axum::BoxError;
 use axum::body::{Bytes, HttpBody};
 use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::sync::watch;
@@ -119,7 +121,7 @@ impl HttpBody for Followed {
     }
 }
 
-/// The body of a request of HTTP/2, whose rest is thrown away if the service drops it.
+/// The body of a request of HTTP/2, whose rest is thrown away if the service drops it, and which is whole only if its client has ended it.
 pub(crate) struct Drained {
     /// `None` only while it is dropped.
     body: Option<Incoming>,
@@ -160,15 +162,18 @@ async fn drain(mut body: Incoming, mut stopping: watch::Receiver<bool>) {
 
 impl HttpBody for Drained {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match &mut self.body {
-            Some(body) => Pin::new(body).poll_frame(context),
-            None => Poll::Ready(None),
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        match ready!(Pin::new(&mut *body).poll_frame(context)) {
+            Some(frame) => Poll::Ready(Some(frame.map_err(BoxError::from))),
+            None if body.is_end_stream() => Poll::Ready(None),
+            // hyper takes a reset with the code `NO_ERROR` for the end. Proxies send one where their own client went away in the middle.
+            None => Poll::Ready(Some(Err("the client has reset the request before its end".into()))),
         }
     }
 

@@ -6,7 +6,8 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use clap::Args;
@@ -92,8 +93,11 @@ async fn run(file: File) -> anyhow::Result<Exit> {
         let options = wiring::gateway::options(&file, &runtime).await?;
         Ok::<_, anyhow::Error>(gateway::Server::open(options, runtime.clone()).await)
     };
+    let view = Arc::new(GatewayView::default());
+    let mut telling = pin!(tell(admin, metrics, view.clone()));
     let opened = tokio::select! {
         opened = opening => opened,
+        error = telling.as_mut() => return Err(error),
         name = signals.next() => {
             tracing::info!(signal = name, "stopped before the logs were open");
             return Ok(Exit::Done);
@@ -123,19 +127,8 @@ async fn run(file: File) -> anyhow::Result<Exit> {
     for files in &file.files {
         tracing::info!(paths = files.paths.join(", "), stream = %files.stream, "following files");
     }
-    let view = GatewayView { gate: server.gate(), address: server.address() };
-    let telling = async {
-        match admin {
-            None => std::future::pending().await,
-            Some(admin) => {
-                tracing::info!(address = %admin.address(), "metrics, health and status over HTTP");
-                match admin.serve(metrics, Arc::new(view)).await {
-                    Ok(()) => anyhow::anyhow!("the HTTP server of the metrics ended by itself"),
-                    Err(error) => anyhow::Error::new(error).context("the HTTP server of the metrics failed"),
-                }
-            }
-        }
-    };
+    // It is set here alone.
+    let _ = view.open.set(Open { gate: server.gate(), address: server.address() });
     let (stop, mut asked) = watch::channel(false);
     let stopped = async move {
         // A sender that is gone has stopped too.
@@ -148,13 +141,29 @@ async fn run(file: File) -> anyhow::Result<Exit> {
                 Exit::Done
             }
             Ok(End::OutOfTime) => {
-                tracing::warn!("time ran out with requests under way, which were not answered; what was answered is durable");
+                // Their senders have no answer that could be missing.
+                let syslog = match file.syslog.is_empty() {
+                    true => "",
+                    false => "; messages of syslog that were read just before may be lost",
+                };
+                tracing::warn!("time ran out with requests under way, which were not answered; what was answered is durable{syslog}");
                 Exit::Done
             }
             Err(error) => refused(&error),
         }),
         exit = super::run::obey(&mut signals, &stop) => Ok(exit),
         error = telling => Err(error),
+    }
+}
+
+/// Tells metrics, health and status, from the start on: whoever asks whether the process lives must not take a store that is away for its death. Ends only
+/// by failing.
+async fn tell(admin: Option<Server>, metrics: Metrics, view: Arc<GatewayView>) -> anyhow::Error {
+    let Some(admin) = admin else { return std::future::pending().await };
+    tracing::info!(address = %admin.address(), "metrics, health and status over HTTP");
+    match admin.serve(metrics, view).await {
+        Ok(()) => anyhow::anyhow!("the HTTP server of the metrics ended by itself"),
+        Err(error) => anyhow::Error::new(error).context("the HTTP server of the metrics failed"),
     }
 }
 
@@ -171,8 +180,15 @@ fn refused(error: &GatewayError) -> Exit {
     }
 }
 
-/// What a running gateway tells.
+/// What a gateway tells.
+#[derive(Default)]
 struct GatewayView {
+    /// Not there before the logs are open.
+    open: OnceLock<Open>,
+}
+
+/// A gateway that takes records.
+struct Open {
     gate: Gate,
     /// `None` where nothing is taken over HTTP.
     address: Option<SocketAddr>,
@@ -180,13 +196,18 @@ struct GatewayView {
 
 impl View for GatewayView {
     fn ready(&self) -> Result<(), String> {
-        match self.gate.is_ready() {
-            true => Ok(()),
-            false => Err("the gateway is stopping".to_owned()),
-        }
+        let why = match self.open.get() {
+            Some(open) if open.gate.is_ready() => return Ok(()),
+            Some(_) => "the gateway is stopping",
+            None => "the gateway is starting, and opens its logs; while their store is unavailable it waits",
+        };
+        Err(why.to_owned())
     }
 
     fn status(&self) -> Value {
+        let Some(Open { gate, address }) = self.open.get() else {
+            return json!({ "address": null, "ready": false, "memory_bytes": 0, "streams": [] });
+        };
         let stream = |stream: &Arc<gateway::Stream>| {
             json!({
                 "stream": stream.name,
@@ -195,11 +216,11 @@ impl View for GatewayView {
                 "memory_bytes": stream.held_bytes(),
             })
         };
-        let streams: Vec<Value> = self.gate.streams().map(stream).collect();
+        let streams: Vec<Value> = gate.streams().map(stream).collect();
         json!({
-            "address": self.address.map(|address| address.to_string()),
-            "ready": self.gate.is_ready(),
-            "memory_bytes": self.gate.held_bytes(),
+            "address": address.map(|address| address.to_string()),
+            "ready": gate.is_ready(),
+            "memory_bytes": gate.held_bytes(),
             "streams": streams,
         })
     }

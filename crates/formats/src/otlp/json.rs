@@ -4,6 +4,9 @@
 //!
 //! Names are in lower camel case; ids are hexadecimal and other bytes base64; integers of 64 bits are numbers or texts; enums are numbers; names that
 //! the protocol does not have are skipped. The JSON is read once, from left to right: there is no tree, and numbers keep every digit.
+//!
+//! Libraries of Protocol Buffers write names of enums, and some of them the original names of fields (`resource_logs`). The collector takes both, so senders
+//! do, and skipping such a name would answer a request as stored of which nothing was.
 
 mod fields;
 
@@ -118,7 +121,8 @@ impl Reader<'_> {
                     return Err(self.json.unexpected("a key").into());
                 }
                 let key = self.json.string(&mut self.scratch)?;
-                let field = fields.iter().find(|field| field.0.as_bytes() == key);
+                let named = fields.iter().find(|field| field.0.as_bytes() == key);
+                let field = named.or_else(|| fields.iter().find(|field| is_original(field.0, key)));
                 self.json.colon()?;
                 match field {
                     Some(field) => self.field(field)?,
@@ -220,6 +224,16 @@ impl Reader<'_> {
     }
 }
 
+/// Whether a key is the name that the protocol's own files give a field: `log_records` for `logRecords`.
+fn is_original(name: &str, key: &[u8]) -> bool {
+    let mut rest = key.iter().copied();
+    let begins = name.bytes().all(|byte| match byte.is_ascii_uppercase() {
+        true => rest.next() == Some(b'_') && rest.next() == Some(byte.to_ascii_lowercase()),
+        false => rest.next() == Some(byte),
+    });
+    begins && rest.next().is_none()
+}
+
 /// Steps over a value; `None` for one that is an object, an array or null, which is left.
 fn scalar<'s, 'a: 's>(json: &mut Cursor<'a>, scratch: &'s mut Vec<u8>) -> Step<Option<Scalar<'s>>> {
     // The request is UTF-8, and so is every escape.
@@ -277,7 +291,7 @@ fn write(value: &Scalar<'_>, field: u64, kind: Kind, out: &mut Vec<u8>) -> Optio
         Kind::Int64 => plain(field, integer::<i64>(value)? as u64, out),
         Kind::Uint64 => plain(field, integer(value)?, out),
         Kind::Uint32 => plain(field, integer::<u32>(value)?.into(), out),
-        Kind::Enum => plain(field, i64::from(integer::<i32>(value)?) as u64, out),
+        Kind::Enum(names) => plain(field, i64::from(enumerated(value, names)?) as u64, out),
         Kind::Zigzag => {
             let number = i64::from(integer::<i32>(value)?);
             plain(field, (number << 1 ^ number >> 63) as u64, out);
@@ -311,6 +325,18 @@ fn number<'s>(value: &Scalar<'s>) -> Option<&'s str> {
 /// An integer within the bounds of its type, which may stand as text.
 fn integer<N: FromStr>(value: &Scalar<'_>) -> Option<N> {
     number(value)?.parse().ok()
+}
+
+/// The number of an enum, which may stand as the name at its place.
+fn enumerated(value: &Scalar<'_>, names: &[&str]) -> Option<i32> {
+    let place = match value {
+        Scalar::Text(text) => names.iter().position(|name| name == text),
+        Scalar::Number(_) | Scalar::Bool(_) => None,
+    };
+    match place {
+        Some(place) => i32::try_from(place).ok(),
+        None => integer(value),
+    }
 }
 
 /// A float; a text may also be one that numbers cannot write.

@@ -78,13 +78,14 @@ fn a_file_that_changes_counts_and_one_that_breaks_leaves_the_last_good_secrets()
     let dir = TestDir::new("gateway-auth-change").unwrap();
     let path = file(&dir, "shop", "token-number-one");
     let auth = Auth::open(vec![client("shop", SecretFile::Tokens(path.clone()))]).unwrap();
-    assert!(!auth.look().unwrap());
+    assert_eq!(auth.look(), (false, Vec::new()));
     std::fs::write(&path, "token-number-two").unwrap();
-    assert!(auth.look().unwrap());
+    assert_eq!(auth.look(), (true, Vec::new()));
     assert_eq!(who(&auth, &with("Bearer token-number-one")), "nobody");
     assert_eq!(who(&auth, &with("Bearer token-number-two")), "shop");
     std::fs::write(&path, "").unwrap();
-    assert!(auth.look().unwrap_err().why.contains("holds 0 lines"));
+    let (has_changed, errors) = auth.look();
+    assert!(!has_changed && errors[0].why.contains("holds 0 lines"), "{errors:?}");
     assert_eq!(who(&auth, &with("Bearer token-number-two")), "shop");
 }
 
@@ -93,22 +94,69 @@ fn a_file_that_is_being_written_does_not_count_before_it_is_whole() {
     let dir = TestDir::new("gateway-auth-half").unwrap();
     let path = file(&dir, "shop", "token-number-one");
     let auth = Auth::open(vec![client("shop", SecretFile::Tokens(path.clone()))]).unwrap();
-    let after = |text: &str| {
+    let after = |text: &str, before: &[Secret]| {
         std::fs::write(&path, text).unwrap();
-        read_all(&auth.clients)
+        read_each(&auth.clients, before)
     };
     // The same file with one token more, caught when half of it was there.
     let reads = std::cell::Cell::new(0);
-    let half_then_whole = || {
+    let half_then_whole = |before: &[Secret]| {
         reads.set(reads.get() + 1);
-        after(["token-number-two", "token-number-two\ntoken-number-one"][reads.get().min(2) - 1])
+        after(["token-number-two", "token-number-two\ntoken-number-one"][reads.get().min(2) - 1], before)
     };
-    assert!(!auth.look_by(half_then_whole).unwrap());
+    assert_eq!(auth.look_by(half_then_whole), (false, Vec::new()));
     assert_eq!(who(&auth, &with("Bearer token-number-one")), "shop");
     assert_eq!(who(&auth, &with("Bearer token-number-two")), "nobody");
-    assert!(auth.look().unwrap());
+    assert_eq!(auth.look(), (true, Vec::new()));
     for token in ["token-number-one", "token-number-two"] {
         assert_eq!(who(&auth, &with(&format!("Bearer {token}"))), "shop");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_keeps_no_other_client_from_a_new_secret() {
+    let dir = TestDir::new("gateway-auth-others").unwrap();
+    let [shop, edge] = ["shop", "edge"].map(|name| file(&dir, name, &format!("first-token-of-{name}")));
+    let clients = [("shop", &shop), ("edge", &edge)];
+    let clients = clients.map(|(name, path)| client(name, SecretFile::Tokens(path.clone())));
+    let auth = Auth::open(clients.to_vec()).unwrap();
+    for (broken, name, replaced, other) in [(&shop, "shop", &edge, "edge"), (&edge, "edge", &shop, "shop")] {
+        std::fs::remove_file(broken).unwrap();
+        std::fs::write(replaced, format!("second-token-of-{other}")).unwrap();
+        let (has_changed, errors) = auth.look();
+        assert!(has_changed && errors.len() == 1 && errors[0].client == name, "{errors:?}");
+        for (token, expected) in [
+            (format!("first-token-of-{other}"), "nobody"),
+            (format!("second-token-of-{other}"), other),
+            (format!("first-token-of-{name}"), name),
+        ] {
+            assert_eq!(who(&auth, &with(&format!("Bearer {token}"))), expected, "{token}");
+        }
+        std::fs::write(broken, format!("first-token-of-{name}")).unwrap();
+        std::fs::write(replaced, format!("first-token-of-{other}")).unwrap();
+        assert_eq!(auth.look(), (true, Vec::new()));
+    }
+    // A token that was given to another client is that one's alone.
+    std::fs::remove_file(&edge).unwrap();
+    std::fs::write(&shop, "first-token-of-edge").unwrap();
+    assert_eq!(auth.look().1.len(), 1);
+    assert_eq!(who(&auth, &with("Bearer first-token-of-edge")), "shop");
+}
+
+#[test]
+fn a_token_that_is_copied_into_another_clients_file_stays_its_owners() {
+    for [owner, other] in [["shop", "edge"], ["edge", "shop"]] {
+        let dir = TestDir::new("gateway-auth-copied").unwrap();
+        let files = ["edge", "shop"].map(|name| (name, file(&dir, name, &format!("the-token-of-{name}"))));
+        let clients = files.clone().map(|(name, path)| client(name, SecretFile::Tokens(path)));
+        let auth = Auth::open(clients.to_vec()).unwrap();
+        let copied = &files.iter().find(|(name, _)| *name == other).unwrap().1;
+        std::fs::write(copied, format!("the-token-of-{owner}")).unwrap();
+        let (has_changed, errors) = auth.look();
+        assert!(!has_changed && errors.len() == 1 && errors[0].client == other, "{errors:?}");
+        for name in [owner, other] {
+            assert_eq!(who(&auth, &with(&format!("Bearer the-token-of-{name}"))), name);
+        }
     }
 }
 

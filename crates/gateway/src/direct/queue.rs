@@ -13,6 +13,15 @@ const SMALL_BYTES: usize = 64 << 10;
 /// See [`SMALL_BYTES`].
 const TOGETHER_BYTES: usize = 256 << 10;
 
+/// A request that the pipeline was not given.
+#[derive(Debug)]
+struct Waiting<T> {
+    /// Of all requests of the stream.
+    number: u64,
+    records: RecordBlock,
+    tell: T,
+}
+
 /// A request that the pipeline was given and has not sealed.
 #[derive(Debug)]
 struct Handed<T> {
@@ -24,8 +33,10 @@ struct Handed<T> {
 /// The requests of a stream; `T` is whom to tell what became of one.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    waiting: VecDeque<(RecordBlock, T)>,
+    waiting: VecDeque<Waiting<T>>,
     handed: VecDeque<Handed<T>>,
+    /// The number of the next request.
+    request: u64,
     /// The number of the next record that is handed out.
     next: u64,
     /// The number of the newest reader, from 1; older ones get nothing.
@@ -35,18 +46,27 @@ pub(super) struct Queue<T> {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { waiting: VecDeque::new(), handed: VecDeque::new(), next: 0, reader: 0, is_closed: false }
+        let (waiting, handed) = (VecDeque::new(), VecDeque::new());
+        Self { waiting, handed, request: 0, next: 0, reader: 0, is_closed: false }
     }
 }
 
 impl<T> Queue<T> {
-    /// A request has come; it is given back if none is taken any more.
-    pub fn push(&mut self, records: RecordBlock, tell: T) -> Result<(), T> {
+    /// A request has come: its number, by which it may be withdrawn. It is given back if none is taken any more.
+    pub fn push(&mut self, records: RecordBlock, tell: T) -> Result<u64, T> {
         if self.is_closed {
             return Err(tell);
         }
-        self.waiting.push_back((records, tell));
-        Ok(())
+        let number = self.request;
+        self.request += 1;
+        self.waiting.push_back(Waiting { number, records, tell });
+        Ok(number)
+    }
+
+    /// Takes back a request that was not handed out: it never will be. `None` for any other.
+    pub fn withdraw(&mut self, number: u64) -> Option<T> {
+        let at = self.waiting.binary_search_by_key(&number, |waiting| waiting.number).ok()?;
+        self.waiting.remove(at).map(|waiting| waiting.tell)
     }
 
     /// The number of the next record.
@@ -77,13 +97,13 @@ impl<T> Queue<T> {
 
     /// The next records, of one request or of several small ones.
     pub fn hand_out(&mut self) -> Option<RecordBlock> {
-        let (mut block, tell) = self.waiting.pop_front()?;
+        let Waiting { records: mut block, tell, .. } = self.waiting.pop_front()?;
         let first = self.next;
         self.hand(block.len(), tell);
-        while let Some((more, _)) = self.waiting.front()
-            && may_join(&block, more)
+        while let Some(more) = self.waiting.front()
+            && may_join(&block, &more.records)
         {
-            let (more, tell) = self.waiting.pop_front()?;
+            let Waiting { records: more, tell, .. } = self.waiting.pop_front()?;
             join(&mut block, &more);
             self.hand(more.len(), tell);
         }
@@ -118,7 +138,7 @@ impl<T> Queue<T> {
     /// Takes no more: the requests that the pipeline was not given.
     pub fn close(&mut self) -> Vec<T> {
         self.is_closed = true;
-        self.waiting.drain(..).map(|(_, tell)| tell).collect()
+        self.waiting.drain(..).map(|waiting| waiting.tell).collect()
     }
 
     /// Nothing that was handed out will be told of any more.

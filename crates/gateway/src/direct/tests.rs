@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use dataflow::{Event, ReadFrom, Reader, Source};
+use dataflow::{BlockBuilder, Event, ReadFrom, Reader, Source};
 
 use super::*;
 use crate::options::{Fills, StreamOptions};
@@ -113,6 +113,30 @@ async fn what_was_read_and_not_sealed_is_refused_when_the_lane_begins_again() {
     assert!(text.contains("they are not stored; send again"), "{text}");
     assert!(reader.next().await.is_err(), "two readers would take requests from each other");
     running.stop().await.expect("it ends");
+}
+
+/// As while ClickHouse is away at the start of the pipeline, or its spool is full: senders repeat what was not answered.
+#[tokio::test]
+async fn what_the_pipeline_does_not_take_in_time_is_not_stored_and_what_it_took_may_be() {
+    let (direct, runtime) = (Direct::new("orders"), support::runtime());
+    let source = DirectSource::new(direct.clone());
+    let wait = Duration::from_millis(50);
+    let send = async || {
+        let mut builder = BlockBuilder::new(Partition::new("gateway", 0), 0);
+        builder.push(0, 7, Some(&b"{}"[..]));
+        direct.append(builder.take(), &runtime, wait).await
+    };
+    let refusal = send().await.expect_err("nobody reads");
+    assert!(refusal.kind == Kind::Unavailable && refusal.message.contains("are not stored"), "{refusal:?}");
+    let mut reader = begin(&source, 0).await;
+    let sealing = async {
+        let block = block(&mut reader).await;
+        tokio::time::sleep(4 * wait).await;
+        source.sealed(&[(block.partition.clone(), block.next)]);
+        block.len()
+    };
+    let (taken, rows) = tokio::join!(send(), sealing);
+    assert_eq!((taken, rows), (Ok(0), 1), "what was refused is not there beside it");
 }
 
 #[tokio::test]

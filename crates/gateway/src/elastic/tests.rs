@@ -209,6 +209,19 @@ fn of_reasons_to_send_again_the_gravest_is_told() {
     assert_eq!(to_repeat_whole(&[], &fates), None);
 }
 
+/// Without one they call the server dead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_license_is_answered_to_senders_that_send_nothing_without() {
+    let gateway = start(options(vec![support::stream("orders", &in_memory())])).await;
+    let (status, head, text) = support::get(gateway.address, "/_license?human=false").await;
+    let told: Value = serde_json::from_str(&text).expect("JSON");
+    assert!(status == 200 && head.contains("x-elastic-product"), "{head}{text}");
+    let license = &told["license"];
+    let found = (&license["status"], &license["type"], &license["mode"]);
+    assert_eq!(found, (&json!("active"), &json!("basic"), &json!("basic")), "{text}");
+    gateway.stop().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn health_is_answered_as_elasticsearch_answers_it() {
     let gateway = start(options(vec![support::stream("orders", &in_memory())])).await;

@@ -1,12 +1,15 @@
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::http::HeaderName;
 use serde_json::{Value, json};
 use testkit::TestDir;
+use tokio::time::timeout;
 
 use crate::options::{ClientOptions, Format, Limits, SecretFile, StreamOptions};
-use crate::support::{self, in_memory, limits, options, records, start};
+use crate::records::{Parsed, Rows};
+use crate::support::{self, NEVER, in_memory, limits, options, records, start};
 
 const ORDERS: &str = "/v1/streams/orders";
 
@@ -251,4 +254,27 @@ async fn clients_fill_their_own_streams_and_tenants_theirs() {
         counts.push(records(store).await.len());
     }
     assert_eq!(counts, [1, 1, 3]);
+}
+
+/// While the store is away senders repeat what they have sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_that_waits_for_the_first_request_takes_no_room() {
+    let mut never = support::stream("orders", &in_memory());
+    support::linger(&mut never, NEVER);
+    let gateway = start(options(vec![never])).await;
+    let stream = gateway.gate.streams().next().unwrap().clone();
+    let send = async || {
+        let mut rows = Rows::new(5, gateway.gate.hold(&stream), 0).unwrap();
+        rows.push(b"{\"id\":1}").unwrap();
+        let Parsed { records, held, .. } = rows.done();
+        let key = stream.key("", Some(&b"a"[..]), &records, None).unwrap();
+        stream.append(records, key, held, NEVER).await
+    };
+    let mut first = pin!(send());
+    let mut retry = pin!(send());
+    let wait = Duration::from_millis(50);
+    assert!(timeout(wait, first.as_mut()).await.is_err());
+    let held = gateway.gate.held_bytes();
+    assert!(timeout(wait, retry.as_mut()).await.is_err());
+    assert_eq!(gateway.gate.held_bytes(), held);
 }

@@ -246,7 +246,8 @@ impl<'de> Visitor<'de> for OneEntry {
         if seq.next_element::<IgnoredAny>()?.is_some() {
             return Err(A::Error::custom("an entry has more than a timestamp, a line and metadata"));
         }
-        if time.is_empty() || time.len() > 19 || !time.bytes().all(|byte| byte.is_ascii_digit()) {
+        let digits = time.strip_prefix('-').unwrap_or(&time);
+        if digits.is_empty() || digits.len() > 19 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(A::Error::custom("a timestamp is no number of nanoseconds"));
         }
         Ok(Entry { time, line, metadata: metadata.unwrap_or_default() })

@@ -1,6 +1,10 @@
 //! The labels of a stream as the text that Loki's protobuf has for them: `{app="web", host="a"}`. Pure.
 //!
 //! Owns that text: names, with or without quotes, and values in Go's quotes, escaped or raw. Does not own which names Loki allows; all are taken.
+//!
+//! Some senders, Vector among them, put values between quotes as they are: `{path="C:\data", title="the "first" one"}`. A text that is none of Go's is
+//! therefore read once more without escapes. A quote ends a value then only if the next pair or the end of the labels follows, so that a sender loses
+//! no lines for a value of a label.
 
 use serde_json::{Map, Value};
 
@@ -15,6 +19,11 @@ pub(super) fn parse(text: &[u8]) -> Result<Map<String, Value>, &'static str> {
     if text.len() > TEXT_BYTES_MAX {
         return Err("are longer than 64 KiB");
     }
+    escaped(text).or_else(|why| unescaped(text).ok_or(why))
+}
+
+/// Labels as Go writes them.
+fn escaped(text: &[u8]) -> Result<Map<String, Value>, &'static str> {
     let mut at = Text { rest: text };
     let mut labels = Map::new();
     at.blanks();
@@ -43,6 +52,28 @@ pub(super) fn parse(text: &[u8]) -> Result<Map<String, Value>, &'static str> {
     if at.rest.is_empty() { Ok(labels) } else { Err("have something behind their `}`") }
 }
 
+/// Labels whose values stand between quotes as they are.
+fn unescaped(text: &[u8]) -> Option<Map<String, Value>> {
+    let mut at = Text { rest: text.trim_ascii() };
+    let mut labels = Map::new();
+    at.take(b'{')?;
+    while let Some(name) = at.begin_of_pair() {
+        let is_end = |end: &usize| {
+            let mut behind = Text { rest: &at.rest[end + 1..] };
+            behind.blanks();
+            behind.rest == b"}" || (behind.take(b',').is_some() && behind.begin_of_pair().is_some())
+        };
+        let end = memchr::memchr_iter(b'"', at.rest).find(is_end)?;
+        labels.insert(text_of(name), Value::String(text_of(at.rest[..end].to_vec())));
+        at.rest = &at.rest[end + 1..];
+        at.blanks();
+        if at.take(b',').is_none() {
+            return Some(labels);
+        }
+    }
+    None
+}
+
 fn text_of(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
@@ -61,10 +92,24 @@ impl Text<'_> {
         (*first == byte).then(|| self.rest = rest)
     }
 
+    /// The name of a pair, up to the quote in front of its value.
+    fn begin_of_pair(&mut self) -> Option<Vec<u8>> {
+        self.blanks();
+        let name = self.bare_name()?;
+        self.blanks();
+        self.take(b'=')?;
+        self.blanks();
+        self.take(b'"').map(|()| name)
+    }
+
     fn name(&mut self) -> Option<Vec<u8>> {
-        if self.rest.first() == Some(&b'"') {
-            return self.quoted();
+        match self.rest.first() {
+            Some(b'"') => self.quoted(),
+            _ => self.bare_name(),
         }
+    }
+
+    fn bare_name(&mut self) -> Option<Vec<u8>> {
         let is_of_name = |byte: &u8| {
             byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'.' | b'-' | b'/') || *byte >= 0x80
         };

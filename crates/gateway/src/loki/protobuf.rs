@@ -7,7 +7,8 @@
 //! PushRequest { streams = 1 }   Stream { labels = 1, entries = 2 }   Entry { timestamp = 1, line = 2, metadata = 3 }
 //! ```
 //!
-//! Only one entry is in memory beside the body and its records. What is not UTF-8 in a line is replaced.
+//! Only one entry is in memory beside the body and its records. What is not UTF-8 in a line is replaced. A stream whose labels are none, and an entry with
+//! too much metadata, are left out as Loki does it, and cost no other ones.
 
 use serde_json::{Map, Value as Json};
 
@@ -15,17 +16,21 @@ use super::labels;
 use super::write_record;
 use crate::records::{Parsed, Rows};
 use crate::refusal::Refusal;
-use crate::wire::{Fields, Value, malformed};
+use crate::wire::{Fields, Value};
 
 /// Bytes of the metadata of one entry. Loki's own bound is as high.
 const METADATA_BYTES_MAX: usize = 64 << 10;
 
-/// The entries of a push as records.
+/// The entries of a push as records, and as errors what was left out, by the number of its stream.
 pub(super) fn entries(body: &[u8], mut rows: Rows) -> Result<Parsed, Refusal> {
+    let mut number = 0;
     let mut fields = Fields::of("PushRequest", body);
     while let Some((field, value)) = fields.next()? {
         match (field, value) {
-            (1, Value::Bytes(bytes)) => stream(bytes, &mut rows)?,
+            (1, Value::Bytes(bytes)) => {
+                number += 1;
+                stream(number, bytes, &mut rows)?;
+            }
             (1, _) => return Err(fields.unexpected(field)),
             _ => {}
         }
@@ -33,7 +38,7 @@ pub(super) fn entries(body: &[u8], mut rows: Rows) -> Result<Parsed, Refusal> {
     Ok(rows.done())
 }
 
-fn stream(bytes: &[u8], rows: &mut Rows) -> Result<(), Refusal> {
+fn stream(number: u64, bytes: &[u8], rows: &mut Rows) -> Result<(), Refusal> {
     // The labels stand in front, as a rule; a sender may put them behind, so they are looked for first.
     let mut text: &[u8] = b"";
     let mut fields = Fields::of("Stream", bytes);
@@ -46,18 +51,23 @@ fn stream(bytes: &[u8], rows: &mut Rows) -> Result<(), Refusal> {
             _ => {}
         }
     }
-    let labels = labels::parse(text).map_err(|why| malformed("Stream", &format!("has labels that {why}")))?;
-    let labels = Json::Object(labels).to_string();
+    let labels = match labels::parse(text) {
+        Ok(labels) => Json::Object(labels).to_string(),
+        Err(why) => {
+            rows.error(number, format!("its labels {why}"));
+            return Ok(());
+        }
+    };
     let mut fields = Fields::of("Stream", bytes);
     while let Some((field, value)) = fields.next()? {
         if let (2, Value::Bytes(bytes)) = (field, value) {
-            entry(bytes, &labels, rows)?;
+            entry(number, bytes, &labels, rows)?;
         }
     }
     Ok(())
 }
 
-fn entry(bytes: &[u8], labels: &str, rows: &mut Rows) -> Result<(), Refusal> {
+fn entry(number: u64, bytes: &[u8], labels: &str, rows: &mut Rows) -> Result<(), Refusal> {
     let (mut seconds, mut nanos, mut line): (i64, i64, &[u8]) = (0, 0, b"");
     let (mut metadata, mut metadata_bytes) = (Map::new(), 0);
     let mut fields = Fields::of("Entry", bytes);
@@ -68,7 +78,8 @@ fn entry(bytes: &[u8], labels: &str, rows: &mut Rows) -> Result<(), Refusal> {
             (3, Value::Bytes(bytes)) => {
                 metadata_bytes += bytes.len();
                 if metadata_bytes > METADATA_BYTES_MAX {
-                    return Err(malformed("Entry", "has more than 64 KiB of metadata"));
+                    rows.error(number, "an entry has more than 64 KiB of metadata");
+                    return Ok(());
                 }
                 let (name, value) = pair(bytes)?;
                 metadata.insert(text_of(name), Json::String(text_of(value)));
@@ -77,8 +88,8 @@ fn entry(bytes: &[u8], labels: &str, rows: &mut Rows) -> Result<(), Refusal> {
             _ => {}
         }
     }
-    let time = nanoseconds(seconds, nanos)
-        .ok_or_else(|| malformed("Entry", "has a timestamp before 1970 or after 2262"))?;
+    // Senders write the time that nobody has set as one of the year 1. It is the pipeline's matter, and must not cost the entries beside it.
+    let time = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
     let metadata = if metadata.is_empty() { String::new() } else { Json::Object(metadata).to_string() };
     write_record(rows, &time.to_string(), line, labels, &metadata)
 }
@@ -95,11 +106,6 @@ fn timestamp(bytes: &[u8], seconds: &mut i64, nanos: &mut i64) -> Result<(), Ref
         }
     }
     Ok(())
-}
-
-fn nanoseconds(seconds: i64, nanos: i64) -> Option<i64> {
-    let time = seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?;
-    (time >= 0 && (0..1_000_000_000).contains(&nanos)).then_some(time)
 }
 
 fn pair(bytes: &[u8]) -> Result<(&[u8], &[u8]), Refusal> {

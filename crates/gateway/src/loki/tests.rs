@@ -14,13 +14,14 @@ fn parsed(body: &[u8]) -> Result<Vec<String>, Refusal> {
 #[test]
 fn an_entry_is_a_record_with_its_labels() {
     let body = r#"{"x":[1],"streams":[{"stream":{"app":"web","n":"1"},"values":[["1700000000000000001","a \"b\"\n"],["2","c",{"trace":"t","n":7}]]},
-        {"values":[["3","d"]]},{"stream":{}}]}"#;
+        {"values":[["3","d"],["-4","e"]]},{"stream":{}}]}"#;
     assert_eq!(
         parsed(body.as_bytes()).unwrap(),
         [
             r#"{"timestamp":"1700000000000000001","line":"a \"b\"\n","labels":{"app":"web","n":"1"},"metadata":{}}"#,
             r#"{"timestamp":"2","line":"c","labels":{"app":"web","n":"1"},"metadata":{"trace":"t","n":"7"}}"#,
             r#"{"timestamp":"3","line":"d","labels":{},"metadata":{}}"#,
+            r#"{"timestamp":"-4","line":"e","labels":{},"metadata":{}}"#,
         ]
     );
     assert_eq!(parsed(b"{}").unwrap(), [""; 0]);
@@ -29,6 +30,8 @@ fn an_entry_is_a_record_with_its_labels() {
         "{\"streams\":{}}",
         "{\"streams\":[]} x",
         "{\"streams\":[{\"values\":[[\"now\",\"a\"]]}]}",
+        "{\"streams\":[{\"values\":[[\"-\",\"a\"]]}]}",
+        "{\"streams\":[{\"values\":[[\"1-\",\"a\"]]}]}",
         "{\"streams\":[{\"values\":[[1,\"a\"]]}]}",
         "{\"streams\":[{\"values\":[[\"1\"]]}]}",
         "{\"streams\":[",

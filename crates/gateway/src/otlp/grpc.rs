@@ -80,8 +80,9 @@ pub(super) fn routes() -> Router<Service> {
         router.route(&format!("/{service}/Export"), call)
     });
     let asks = reflection::NAMES.into_iter().fold(exports, |router, service| {
-        let call = post(async move |request: Request| {
-            no_call(&request).unwrap_or_else(|| stream::answers(request.into_body(), reflection::answer))
+        let call = post(async move |State(Service { gate, .. }): State<Service>, request: Request| {
+            let answers = |body| stream::answers(body, reflection::answer, move || !gate.is_ready());
+            no_call(&request).unwrap_or_else(|| answers(request.into_body()))
         });
         router.route(&format!("/{service}/ServerReflectionInfo"), call)
     });

@@ -25,7 +25,14 @@ pub(super) fn lines(csv: &Csv, has_head: bool, body: &[u8], rows: &mut Rows) -> 
             continue;
         }
         if record.is_open {
-            rows.error(begun_at, "has a quote without an end");
+            // All of the rest is within the quote: whoever leaves bad lines out is told how many those are.
+            let behind = record.breaks - u64::from(text.ends_with(b"\n"));
+            let more = match behind {
+                0 => String::new(),
+                _ => format!("; the `{behind}` lines behind it are part of it"),
+            };
+            rows.error(begun_at, format!("has a quote without an end{more}"));
+            rows.errors.add_unshown(behind);
         } else if record.fields != csv.columns.len() {
             let known = csv.columns.len();
             rows.error(begun_at, format!("has {} fields, and the stream has {known}", record.fields));

@@ -24,7 +24,7 @@ fn parsed(format: &Format, kind: &str, body: &[u8]) -> Result<Told, Refusal> {
     assert_eq!(block.positions, (0..block.len() as u64).collect::<Vec<_>>());
     assert!(block.times_ms.iter().all(|time| *time == 5));
     let text = |row| String::from_utf8_lossy(block.payloads.get(row)).into_owned();
-    assert_eq!(parsed.errors.count, parsed.errors.shown.len() as u64);
+    assert!(parsed.errors.count >= parsed.errors.shown.len() as u64);
     Ok(((0..block.len()).map(text).collect(), parsed.errors.shown))
 }
 
@@ -152,7 +152,7 @@ fn a_line_of_csv_is_a_record_with_its_quoted_breaks_and_as_many_fields_as_the_st
         [
             (5, "has 3 fields, and the stream has 2"),
             (6, "has 1 fields, and the stream has 2"),
-            (8, "has a quote without an end")
+            (8, "has a quote without an end; the `1` lines behind it are part of it")
         ]
     );
     let head = "text/csv; charset=utf-8; header=present";
@@ -161,6 +161,24 @@ fn a_line_of_csv_is_a_record_with_its_quoted_breaks_and_as_many_fields_as_the_st
     assert!(refusal.message.contains("which are: id, name"), "{}", refusal.message);
     let plain = Format::Csv(Csv { columns: vec!["a".into(), "b".into()], delimiter: b'\t', quote: None });
     assert_eq!(good(&plain, "text/tab-separated-values", "\"\tx\n"), ["\"\tx"]);
+}
+
+#[test]
+fn lines_behind_a_quote_without_an_end_count_as_left_out() {
+    let format = csv(&["id", "name"]);
+    for (body, count, why) in [
+        (
+            &b"1,a\n2,\"b\n3,c\n4,d\n"[..],
+            3,
+            "has a quote without an end; the `2` lines behind it are part of it",
+        ),
+        (&b"1,a\n2,\"b\n"[..], 1, "has a quote without an end"),
+        (&b"1,a\n2,\"b"[..], 1, "has a quote without an end"),
+    ] {
+        let found = parse(&format, &media_of("text/csv"), (body, 1 << 20), 5, roomy()).unwrap();
+        let shown = vec![(2, why.to_owned())];
+        assert_eq!((found.records.len(), found.errors.count, found.errors.shown), (1, count, shown));
+    }
 }
 
 #[test]

@@ -68,6 +68,17 @@ async fn an_event_that_is_no_text_is_replaced_and_costs_no_other_one() {
     assert_eq!(records(&store).await, expected);
 }
 
+/// Docker's driver does, without its token, and starts no container otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whether_there_is_an_event_collector_may_be_asked_by_options() {
+    let gateway = start(options(vec![support::stream("splunk", &in_memory())])).await;
+    for (path, status) in [(EVENT, 200), ("/services/collector/event/1.0", 200), ("/services/collected", 404)]
+    {
+        assert_eq!(support::request(gateway.address, "OPTIONS", path, &[], b"").await.0, status, "{path}");
+    }
+    gateway.stop().await.unwrap();
+}
+
 #[test]
 fn a_request_is_sent_again_as_long_as_that_may_help() {
     use crate::{Kind, Refusal};

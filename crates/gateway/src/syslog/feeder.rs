@@ -39,7 +39,7 @@ pub(super) struct Feeder {
     rows: Option<Rows>,
     under_way: Option<JoinHandle<()>>,
     scratch: Vec<u8>,
-    /// Not yet counted in metrics: messages by their format, those that were cut, and those that were dropped.
+    /// Not yet counted in metrics: messages by their format, those that were cut, and those that found no room.
     taken: [u64; FORMATS.len()],
     cut: u64,
     dropped: u64,
@@ -93,9 +93,24 @@ impl Feeder {
         }
     }
 
-    /// Counts a message that found no room.
+    /// Takes note of a message that found no room.
     pub(super) fn drop_one(&mut self) {
         self.dropped += 1;
+    }
+
+    /// Counts those since it was asked last, and says how many they are; also while an append waits for a store that is away.
+    pub(super) fn tell_dropped(&mut self) {
+        if self.dropped == 0 {
+            return;
+        }
+        let Sink { stream, transport, .. } = &self.sink;
+        let count = std::mem::take(&mut self.dropped);
+        tracing::warn!(
+            stream = stream.name,
+            messages = count,
+            "messages of syslog were dropped for want of room"
+        );
+        dropped(&stream.name, transport, "no_room", count);
     }
 
     /// Appends what has gathered, unless an append is under way.
@@ -157,15 +172,6 @@ impl Feeder {
         if self.cut > 0 {
             counter!("forebay_gateway_syslog_cut_total", "stream" => stream.name.clone(), "transport" => *transport)
                 .increment(std::mem::take(&mut self.cut));
-        }
-        if self.dropped > 0 {
-            let count = std::mem::take(&mut self.dropped);
-            tracing::warn!(
-                stream = stream.name,
-                messages = count,
-                "messages of syslog were dropped for want of room"
-            );
-            dropped(&stream.name, transport, "no_room", count);
         }
     }
 }

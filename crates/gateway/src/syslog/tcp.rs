@@ -24,12 +24,16 @@ use crate::budget::Held;
 
 /// Pause after the operating system refused a connection, most often for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The time between two log lines about the same trouble, at least: whoever may connect could fill the log.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 /// After so long without a byte the other end is asked whether it is there.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
-/// Room for the bytes of an idle connection.
+/// Room for the bytes of an idle connection, which is not held: as many as may be open must leave room for their messages.
 const ROOM_BYTES_MIN: usize = 2 << 10;
 /// Room that is given back once nothing is in it.
 const ROOM_BYTES_KEPT: usize = 16 << 10;
+/// After so long without a byte all room is given back that is held.
+const RESTS_AFTER: Duration = Duration::from_secs(1);
 /// The longest wait for bytes that have come before a stop: the runtime may not have heard of them yet.
 const LAST_READ: Duration = Duration::from_millis(100);
 /// How long a connection is read on at a stop, and how much of it: more than a kernel keeps for one.
@@ -49,21 +53,25 @@ pub(super) async fn serve(
     let open = gauge!("forebay_gateway_syslog_connections", "stream" => sink.stream.name.clone(), "transport" => sink.transport);
     let mut connections = JoinSet::new();
     let asked = stopping.clone();
-    let take = |connections: &mut JoinSet<()>, stream: TcpStream, peer: SocketAddr| match Arc::clone(&places)
-        .try_acquire_owned()
-    {
-        Ok(place) => {
-            let (tls, sink, asked) = (tls.clone(), sink.clone(), asked.clone());
-            connections.spawn(async move {
-                connection(stream, peer, tls, sink, asked).await;
-                drop(place);
-            });
-            open.set(connections.len() as f64);
-        }
-        Err(_) => {
-            counter!("forebay_gateway_syslog_turned_away_total", "stream" => sink.stream.name.clone(), "transport" => sink.transport)
-                .increment(1);
-            tracing::warn!(%peer, connections_max, "the limit of connections is reached; a syslog connection was closed");
+    let (mut full, mut unaccepted) = (Told::default(), Told::default());
+    let mut take = |connections: &mut JoinSet<()>, stream: TcpStream, peer: SocketAddr| {
+        let place = Arc::clone(&places).try_acquire_owned();
+        match place {
+            Ok(place) => {
+                let (tls, sink, asked) = (tls.clone(), sink.clone(), asked.clone());
+                connections.spawn(async move {
+                    connection(stream, peer, tls, sink, asked).await;
+                    drop(place);
+                });
+                open.set(connections.len() as f64);
+            }
+            Err(_) => {
+                counter!("forebay_gateway_syslog_turned_away_total", "stream" => sink.stream.name.clone(), "transport" => sink.transport)
+                    .increment(1);
+                if full.is_due(Instant::now()) {
+                    tracing::warn!(%peer, connections_max, "the limit of connections is reached; a syslog connection was closed");
+                }
+            }
         }
     };
     loop {
@@ -78,7 +86,9 @@ pub(super) async fn serve(
         match accepted {
             Ok((stream, peer)) => take(&mut connections, stream, peer),
             Err(error) => {
-                tracing::warn!(%error, "a syslog connection could not be accepted; trying again");
+                if unaccepted.is_due(Instant::now()) {
+                    tracing::warn!(%error, "a syslog connection could not be accepted; trying again");
+                }
                 sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -91,6 +101,21 @@ pub(super) async fn serve(
     }
     while connections.join_next().await.is_some() {}
     open.set(0.0);
+}
+
+/// When the log last spoke of a trouble.
+#[derive(Default)]
+struct Told(Option<Instant>);
+
+impl Told {
+    /// Whether it does so now.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.0.is_none_or(|told| now.duration_since(told) >= TELL_EVERY);
+        if is_due {
+            self.0 = Some(now);
+        }
+        is_due
+    }
 }
 
 /// The connections that wait to be accepted, so many at the most.
@@ -180,6 +205,13 @@ pub(super) async fn receive(
                 None => std::future::pending().await,
             }
         };
+        let gives_back = held.bytes() > 0 && frames.buffer.is_empty();
+        let rests = async {
+            match gives_back {
+                true => sleep(RESTS_AFTER).await,
+                false => std::future::pending().await,
+            }
+        };
         tokio::select! {
             read = stream.read_buf(&mut frames.buffer) => match read {
                 Ok(0) => break (true, false),
@@ -190,6 +222,10 @@ pub(super) async fn receive(
                 }
             },
             () = feeder.appended() => {}
+            () = rests => {
+                frames.buffer = Vec::new();
+                held = held.another();
+            }
             () = late => {
                 tracing::warn!(peer, "a message of syslog did not end in time, so its connection ends");
                 break (false, false);
@@ -215,6 +251,10 @@ pub(super) async fn receive(
 fn make_room(frames: &mut Frames, held: &mut Held) -> bool {
     let free = frames.buffer.capacity() - frames.buffer.len();
     if free >= ROOM_BYTES_MIN / 2 {
+        return true;
+    }
+    if frames.buffer.capacity() == 0 {
+        frames.buffer.reserve_exact(ROOM_BYTES_MIN);
         return true;
     }
     let more = frames.buffer.len().max(ROOM_BYTES_MIN);
@@ -251,3 +291,6 @@ async fn take_last(
     }
     false
 }
+
+#[cfg(test)]
+mod tests;

@@ -171,6 +171,27 @@ async fn a_message_without_room_is_not_taken_and_the_next_one_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn datagrams_that_are_dropped_while_the_store_is_away_are_counted_at_once() {
+    let store = in_memory();
+    let mut never = support::stream("syslog", &store);
+    support::linger(&mut never, NEVER);
+    let server = Server::open(options(vec![never]), support::runtime()).await.unwrap();
+    let (gate, stream) = (server.gate(), server.gate().streams().next().unwrap().clone());
+    let sink = Sink { gate, stream, message_bytes_max: 1_000, message_time_max: NEVER, transport: "udp" };
+    let mut feeder = feeder::Feeder::new(sink);
+    feeder.push(frames::Frame { bytes: b"<14>waits", is_cut: false }, "peer").unwrap();
+    feeder.start();
+    feeder.drop_one();
+    let counters = support::Counters::default();
+    metrics::with_local_recorder(&counters, || {
+        feeder.tell_dropped();
+        feeder.tell_dropped();
+    });
+    let counted = counters.of("forebay_gateway_syslog_dropped_total");
+    assert_eq!(counted, [(" syslog udp no_room".to_owned(), 1)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn datagrams_that_find_no_room_are_dropped_and_the_gateway_goes_on() {
     let store = in_memory();
     // Less than the records of one batch hold.
@@ -373,6 +394,38 @@ async fn a_message_that_waits_for_room_is_not_late() {
     let found = found(&store).await;
     assert_eq!(found.len(), 1);
     assert_eq!((found[0]["message"].as_str().unwrap().len(), &found[0]["truncated"]), (1_530, &json!(false)));
+}
+
+/// Thousands of connections rest at a time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_rests_leaves_the_room_to_others() {
+    let store = in_memory();
+    let server =
+        Server::open(options(vec![support::stream("syslog", &store)]), support::runtime()).await.unwrap();
+    let (gate, stream) = (server.gate(), server.gate().streams().next().unwrap().clone());
+    let sink = Sink {
+        gate: gate.clone(),
+        stream,
+        message_bytes_max: 60_000,
+        message_time_max: NEVER,
+        transport: "tcp",
+    };
+    let (mut client, served) = tokio::io::duplex(1 << 20);
+    let (_stopping, asked) = watch::channel(false);
+    let receiving = tokio::spawn(tcp::receive(served, "peer", sink, asked));
+    for (count, bytes) in [(1, 10_000), (2, 5)] {
+        client.write_all(format!("<14>{}\n", "x".repeat(bytes)).as_bytes()).await.unwrap();
+        let found = wait_for(&store, count).await;
+        assert_eq!(found[count - 1]["message"].as_str().map(str::len), Some(bytes));
+        let given_back = async {
+            while gate.held_bytes() > 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(NEVER, given_back).await.expect("it rests");
+    }
+    drop(client);
+    receiving.await.unwrap();
 }
 
 async fn begin(source: &DirectSource, at: u128) -> Box<dyn Reader> {

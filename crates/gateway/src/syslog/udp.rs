@@ -26,7 +26,7 @@ const DATAGRAM_BYTES_MAX: usize = 64 << 10;
 const BURST: usize = 512;
 /// Datagrams that are taken at the end: what the kernel kept.
 const LAST_MAX: usize = 100_000;
-/// How often the kernel is asked what it dropped.
+/// How often it is told what was dropped here, and the kernel is asked what it dropped.
 const DROPS_EVERY: Duration = Duration::from_secs(5);
 /// Pause after an error of the socket, which stays good.
 const ERROR_PAUSE: Duration = Duration::from_millis(10);
@@ -55,7 +55,10 @@ pub(super) async fn serve(socket: UdpSocket, sink: Sink, mut stopping: watch::Re
         tokio::select! {
             () = asked_to_stop(&mut stopping) => break,
             () = taking.feeder.appended() => {}
-            _ = look.tick() => drops.count(&sink).await,
+            _ = look.tick() => {
+                taking.feeder.tell_dropped();
+                drops.count(&sink).await;
+            }
             readable = socket.readable() => if let Err(error) = readable {
                 tracing::warn!(%error, "the socket of syslog cannot be read; trying again");
                 sleep(ERROR_PAUSE).await;
@@ -65,6 +68,7 @@ pub(super) async fn serve(socket: UdpSocket, sink: Sink, mut stopping: watch::Re
         taking.feeder.start();
     }
     taking.take_waiting(&socket, &mut buffer, LAST_MAX);
+    taking.feeder.tell_dropped();
     drops.count(&sink).await;
     drop(socket);
     taking.feeder.finish().await;

@@ -250,6 +250,37 @@ async fn a_request_of_http_2_that_is_answered_early_is_not_reset_and_others_go_o
     assert!(!frames_to_head(&mut stream, 3).await.contains(&RESET));
 }
 
+/// As Envoy does where its own client has gone away.
+#[tokio::test]
+async fn a_body_that_its_client_resets_without_an_error_is_not_whole() {
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let read = move |body: Body| {
+        let tell = tell.clone();
+        async move {
+            let read = axum::body::to_bytes(body, usize::MAX).await;
+            // The test waits for it.
+            let _ = tell.send(read.is_ok());
+        }
+    };
+    let running = start_http2(Router::new().route("/", post(read)), bounds()).await;
+    let begun = b"\0\0\x0e\x01\x04\0\0\0\x01\x83\x86\x84\x41\x09localhost";
+    let half = b"\0\0\x04\0\0\0\0\0\x01half";
+    // A reset with `NO_ERROR`, one with `CANCEL`, and the end.
+    for (end, is_whole) in [
+        (&b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\0"[..], false),
+        (&b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08"[..], false),
+        (&b"\0\0\0\0\x01\0\0\0\x01"[..], true),
+    ] {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(&[GREETING, begun, half].concat()).await.unwrap();
+        // So that the body is being read.
+        sleep(Duration::from_millis(100)).await;
+        stream.write_all(end).await.unwrap();
+        let read = tokio::time::timeout(NEVER, told.recv()).await.expect("it is read");
+        assert_eq!(read, Some(is_whole), "{end:?}");
+    }
+}
+
 /// The kind of a frame of HTTP/2 that resets a request.
 const RESET: u8 = 3;
 

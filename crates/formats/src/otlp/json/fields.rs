@@ -1,6 +1,6 @@
 //! The fields of OTLP's messages in JSON.
 //!
-//! Owns their names, numbers and kinds, in one table for each message. Does not own how they are read ([`super`]).
+//! Owns their names, numbers and kinds, in one table for each message, and the names of enums. Does not own how they are read ([`super`]).
 
 use Kind::{
     Base64, Bool, Double, Enum, Fixed32, Fixed64, Hex, Int64, Message, Sfixed64, Text, Uint32, Uint64, Zigzag,
@@ -27,8 +27,8 @@ pub(super) enum Kind {
     Uint64,
     /// `uint32`.
     Uint32,
-    /// An enum, by its number.
-    Enum,
+    /// An enum, by its number, or by its name, whose place is the number.
+    Enum(&'static [&'static str]),
     /// `sint32`.
     Zigzag,
     /// `double`.
@@ -38,6 +38,51 @@ pub(super) enum Kind {
     /// A message.
     Message(&'static [Field]),
 }
+
+static SPAN_KINDS: [&str; 6] = [
+    "SPAN_KIND_UNSPECIFIED",
+    "SPAN_KIND_INTERNAL",
+    "SPAN_KIND_SERVER",
+    "SPAN_KIND_CLIENT",
+    "SPAN_KIND_PRODUCER",
+    "SPAN_KIND_CONSUMER",
+];
+
+static STATUS_CODES: [&str; 3] = ["STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR"];
+
+static TEMPORALITIES: [&str; 3] = [
+    "AGGREGATION_TEMPORALITY_UNSPECIFIED",
+    "AGGREGATION_TEMPORALITY_DELTA",
+    "AGGREGATION_TEMPORALITY_CUMULATIVE",
+];
+
+static SEVERITIES: [&str; 25] = [
+    "SEVERITY_NUMBER_UNSPECIFIED",
+    "SEVERITY_NUMBER_TRACE",
+    "SEVERITY_NUMBER_TRACE2",
+    "SEVERITY_NUMBER_TRACE3",
+    "SEVERITY_NUMBER_TRACE4",
+    "SEVERITY_NUMBER_DEBUG",
+    "SEVERITY_NUMBER_DEBUG2",
+    "SEVERITY_NUMBER_DEBUG3",
+    "SEVERITY_NUMBER_DEBUG4",
+    "SEVERITY_NUMBER_INFO",
+    "SEVERITY_NUMBER_INFO2",
+    "SEVERITY_NUMBER_INFO3",
+    "SEVERITY_NUMBER_INFO4",
+    "SEVERITY_NUMBER_WARN",
+    "SEVERITY_NUMBER_WARN2",
+    "SEVERITY_NUMBER_WARN3",
+    "SEVERITY_NUMBER_WARN4",
+    "SEVERITY_NUMBER_ERROR",
+    "SEVERITY_NUMBER_ERROR2",
+    "SEVERITY_NUMBER_ERROR3",
+    "SEVERITY_NUMBER_ERROR4",
+    "SEVERITY_NUMBER_FATAL",
+    "SEVERITY_NUMBER_FATAL2",
+    "SEVERITY_NUMBER_FATAL3",
+    "SEVERITY_NUMBER_FATAL4",
+];
 
 /// A field of a message: its name in JSON, its number, how it is written, and whether there are several.
 pub(super) struct Field(pub(super) &'static str, pub(super) u64, pub(super) Kind, pub(super) bool);
@@ -90,7 +135,7 @@ static SCOPE_LOGS: [Field; 3] =
 static LOG: [Field; 11] = [
     one("timeUnixNano", 1, Fixed64),
     one("observedTimeUnixNano", 11, Fixed64),
-    one("severityNumber", 2, Enum),
+    one("severityNumber", 2, Enum(&SEVERITIES)),
     one("severityText", 3, Text),
     one("body", 5, Message(&ANY)),
     many("attributes", 6, Message(&PAIR)),
@@ -118,7 +163,7 @@ static SPAN: [Field; 16] = [
     one("traceState", 3, Text),
     one("parentSpanId", 4, Hex),
     one("name", 5, Text),
-    one("kind", 6, Enum),
+    one("kind", 6, Enum(&SPAN_KINDS)),
     one("startTimeUnixNano", 7, Fixed64),
     one("endTimeUnixNano", 8, Fixed64),
     many("attributes", 9, Message(&PAIR)),
@@ -147,7 +192,7 @@ static LINK: [Field; 6] = [
     one("flags", 6, Fixed32),
 ];
 
-static STATUS: [Field; 2] = [one("message", 2, Text), one("code", 3, Enum)];
+static STATUS: [Field; 2] = [one("message", 2, Text), one("code", 3, Enum(&STATUS_CODES))];
 
 pub(super) static METRICS: [Field; 1] = [many("resourceMetrics", 1, Message(&RESOURCE_METRICS))];
 
@@ -174,15 +219,15 @@ static METRIC: [Field; 9] = [
 
 static NUMBERS: [Field; 3] = [
     many("dataPoints", 1, Message(&NUMBER)),
-    one("aggregationTemporality", 2, Enum),
+    one("aggregationTemporality", 2, Enum(&TEMPORALITIES)),
     one("isMonotonic", 3, Bool),
 ];
 
 static HISTOGRAMS: [Field; 2] =
-    [many("dataPoints", 1, Message(&HISTOGRAM)), one("aggregationTemporality", 2, Enum)];
+    [many("dataPoints", 1, Message(&HISTOGRAM)), one("aggregationTemporality", 2, Enum(&TEMPORALITIES))];
 
 static EXPONENTIALS: [Field; 2] =
-    [many("dataPoints", 1, Message(&EXPONENTIAL)), one("aggregationTemporality", 2, Enum)];
+    [many("dataPoints", 1, Message(&EXPONENTIAL)), one("aggregationTemporality", 2, Enum(&TEMPORALITIES))];
 
 static SUMMARIES: [Field; 1] = [many("dataPoints", 1, Message(&SUMMARY))];
 

@@ -514,3 +514,39 @@ fn json_is_read_to_the_last_digit_and_its_faults_are_named() {
     let expected = field(1, field(2, field(2, [fixed(1, u64::MAX), field(5, field(1, "x"))].concat())));
     assert_eq!(late.rejects[0].raw, expected);
 }
+
+#[test]
+fn json_may_name_enums_and_fields_as_libraries_of_protocol_buffers_do() {
+    let same = |signal, one: &str, other: &str| {
+        let one = from_json(signal, one.as_bytes(), 1_000).expect("a request");
+        assert_eq!(from_json(signal, other.as_bytes(), 1_000).expect("a request"), one);
+        assert_eq!(count(signal, &one), Ok(1));
+    };
+    same(
+        Signal::Logs,
+        r#"{"resourceLogs":[{"schemaUrl":"u","scopeLogs":[{"logRecords":[{"timeUnixNano":"7","severityNumber":9,"body":{"stringValue":"x"},
+            "droppedAttributesCount":1}]}]}]}"#,
+        r#"{"resource_logs":[{"schema_url":"u","scope_logs":[{"log_records":[{"time_unix_nano":"7","severity_number":"SEVERITY_NUMBER_INFO",
+            "body":{"string_value":"x"},"dropped_attributes_count":1}]}]}]}"#,
+    );
+    same(
+        Signal::Traces,
+        r#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"kind":3,"status":{"code":2}}]}]}]}"#,
+        r#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"kind":"SPAN_KIND_CLIENT","status":{"code":"STATUS_CODE_ERROR"}}]}]}]}"#,
+    );
+    let sum = |temporality: &str, value: &str| {
+        format!(
+            r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{{"sum":{{"aggregationTemporality":{temporality},"dataPoints":[{{"{value}":"1"}}]}}}}]}}]}}]}}"#
+        )
+    };
+    same(Signal::Metrics, &sum("2", "asInt"), &sum("\"AGGREGATION_TEMPORALITY_CUMULATIVE\"", "as_int"));
+    // Other spellings are names of nothing, and other names are of no enum.
+    let log = |log: &str| format!(r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{log}]}}]}}]}}"#);
+    same(
+        Signal::Logs,
+        &log("{}"),
+        &log(r#"{"time_unix_nano_":1,"timeunixnano":1,"time_Unix_Nano":1,"time":1}"#),
+    );
+    let (.., (_, why)) = in_part(Signal::Logs, log(r#"{"severityNumber":"LOUD"}"#).as_bytes(), true);
+    assert_eq!(why, "field `severityNumber`: `LOUD` is not of its form");
+}

@@ -60,6 +60,18 @@ fn a_reader_that_begins_again_gets_what_was_never_handed_out_and_the_rest_is_tol
 }
 
 #[test]
+fn what_was_not_handed_out_may_be_withdrawn_and_nothing_else() {
+    let large = "x".repeat(SMALL_BYTES);
+    let mut queue = Queue::default();
+    let [a, b, c] = ["a", "b", "c"].map(|name| queue.push(request(&[&large]), name).expect("it is open"));
+    queue.hand_out().expect("three wait");
+    assert_eq!((queue.withdraw(a), queue.withdraw(b), queue.withdraw(b)), (None, Some("b"), None));
+    assert_eq!(queue.hand_out().map(|block| block.positions), Some(vec![1]));
+    assert_eq!((queue.withdraw(c), queue.hand_out().is_none()), (None, true));
+    assert_eq!(queue.sealed(2), [(0, "a"), (1, "c")]);
+}
+
+#[test]
 fn a_closed_queue_gives_back_what_waits_and_still_tells_what_is_sealed() {
     let mut queue = Queue::default();
     queue.push(request(&["1"]), 'a').expect("it is open");
@@ -75,7 +87,7 @@ proptest::proptest! {
     /// Whatever happens in whatever order, each request is told of at most once, only those are called sealed whose records a seal holds, and a seal never holds
     /// records of a request that was told to come again.
     #[test]
-    fn what_is_told_is_what_became_of_it(steps in proptest::collection::vec((0u8..5, 1usize..4), 0..60)) {
+    fn what_is_told_is_what_became_of_it(steps in proptest::collection::vec((0u8..6, 1usize..4), 0..60)) {
         let mut queue = Queue::default();
         let mut names = 0u32;
         // Record by record whose it is, of what is read and of what is sealed.
@@ -102,6 +114,10 @@ proptest::proptest! {
                         assert!(told.insert(name, true).is_none());
                     }
                 }
+                // A recent request is withdrawn; its number is its name.
+                4 => if let Some(name) = queue.withdraw(u64::from(names).saturating_sub(number as u64)) {
+                    assert!(told.insert(name, false).is_none());
+                },
                 _ => {
                     read.clone_from(&sealed);
                     let (_, done, lost) = queue.open(sealed.len() as u64);

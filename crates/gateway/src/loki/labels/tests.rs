@@ -23,6 +23,25 @@ fn labels_are_read_as_go_writes_them() {
     }
 }
 
+/// As Vector sends them.
+#[test]
+fn values_that_are_not_escaped_are_taken_as_they_stand() {
+    for (text, expected) in [
+        (r#"{path="C:\data\", b="c"}"#, r#"{"path":"C:\\data\\","b":"c"}"#),
+        (r#"{a="the "first" one", b="{"x":"y"}"}"#, r#"{"a":"the \"first\" one","b":"{\"x\":\"y\"}"}"#),
+        (r#" { a = ""q"" , b = "" } "#, r#"{"a":"\"q\"","b":""}"#),
+        (r#"{a="x, b", c="d", e", f="g""}"#, r#"{"a":"x, b","c":"d\", e","f":"g\""}"#),
+        (r#"{app="web" b="c"}"#, r#"{"app":"web\" b=\"c"}"#),
+        (r#"{a="\q"}"#, r#"{"a":"\\q"}"#),
+        (r#"{a="\x4"}"#, r#"{"a":"\\x4"}"#),
+        (r#"{a="\ud800"}"#, r#"{"a":"\\ud800"}"#),
+        (r#"{a="\u{200b}"}"#, r#"{"a":"\\u{200b}"}"#),
+        (r#"{a="\400"}"#, r#"{"a":"\\400"}"#),
+    ] {
+        assert_eq!(json(text).unwrap(), expected, "{text}");
+    }
+}
+
 #[test]
 fn what_is_no_list_of_labels_is_refused() {
     for text in [
@@ -33,13 +52,10 @@ fn what_is_no_list_of_labels_is_refused() {
         "{app=}",
         "{app=web}",
         r#"{app="web}"#,
-        r#"{app="web" b="c"}"#,
         r#"{="web"}"#,
         r#"{a="b"} c"#,
-        r#"{a="\q"}"#,
-        r#"{a="\x4"}"#,
-        r#"{a="\ud800"}"#,
-        r#"{a="\400"}"#,
+        r#"{a="\q", }"#,
+        r#"{a="b, c"d"#,
         "{a=`b}",
         r#"{,}"#,
     ] {

@@ -55,17 +55,47 @@ fn labels_behind_the_entries_and_pieces_of_a_timestamp_count() {
 }
 
 #[test]
-fn what_is_no_push_is_refused_whole() {
-    let minus = (-1_i64).cast_unsigned();
-    let good = entry_of(1, 0, b"x", &[]);
+fn an_entry_of_an_unusual_time_costs_no_other_one() {
+    // The first second of the year 1, which Go writes for a time that was not set.
+    let unset = (-62_135_596_800_i64).cast_unsigned();
+    let far = i64::MAX.cast_unsigned();
+    let entries = [(1, 0), (unset, 0), (0, (-1_i64).cast_unsigned()), (1, 1_000_000_000), (far, 999_999_999)];
+    let body = push_of("{}", &entries.map(|(seconds, nanos)| entry_of(seconds, nanos, b"x", &[])));
+    let times = ["1000000000", "-62135596800000000000", "-1", "2000000000", "9223372036854775807999999999"];
+    let record = |time: &str| format!(r#"{{"timestamp":"{time}","line":"x","labels":{{}},"metadata":{{}}}}"#);
+    assert_eq!(parsed(&body).unwrap(), times.map(record));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn labels_and_metadata_that_cannot_be_taken_cost_no_other_stream_or_entry() {
+    let store = in_memory();
+    let gateway = start(options(vec![support::stream("loki", &store)])).await;
     let long = "x".repeat(METADATA_BYTES_MAX);
+    let (good, heavy) = (entry_of(1, 0, b"x", &[]), entry_of(1, 0, b"y", &[("a", &long)]));
+    let push = async |body: Vec<u8>| {
+        let snappy = snap::raw::Encoder::new().compress_vec(&body).unwrap();
+        let protobuf = [("Content-Type", "application/x-protobuf")];
+        let (status, _, text) = gateway.send("/loki/api/v1/push", &protobuf, &snappy).await;
+        (status, text)
+    };
+    let bad = push_of("{a=b}", std::slice::from_ref(&good));
+    let mixed = [push_of("{}", &[good.clone(), heavy, good.clone()]), bad.clone(), push_of("{}", &[good])];
+    let (status, text) = push(mixed.concat()).await;
+    let told = "2 parts of the push were left out, and the others are durable; the first of them, in stream 1: an entry has more";
+    assert!(status == 400 && text.contains(told), "{status} {text}");
+    let (status, text) = push(bad).await;
+    let told = "1 parts of the push were left out, and the others are durable; the first of them, in stream 1: its labels hold a value";
+    assert!(status == 400 && text.contains(told), "{status} {text}");
+    gateway.stop().await.unwrap();
+    let record = r#"{"timestamp":"1000000000","line":"x","labels":{},"metadata":{}}"#;
+    assert_eq!(records(&store).await, [record; 3]);
+}
+
+#[test]
+fn what_is_no_push_is_refused_whole() {
+    let good = entry_of(1, 0, b"x", &[]);
     for body in [
         b"{\"streams\":[]}".to_vec(),
-        push_of("{a=b}", std::slice::from_ref(&good)),
-        push_of("{}", &[good.clone(), entry_of(minus, 0, b"y", &[])]),
-        push_of("{}", &[good.clone(), entry_of(1, 1_000_000_000, b"y", &[])]),
-        push_of("{}", &[good.clone(), entry_of(1 << 40, 0, b"y", &[])]),
-        push_of("{}", &[good.clone(), entry_of(1, 0, b"y", &[("a", &long)])]),
         [push_of("{}", std::slice::from_ref(&good)), vec![0x0a, 0x05]].concat(),
         sized(1, number(2, 7)),
         number(1, 7),

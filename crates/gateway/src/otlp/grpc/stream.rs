@@ -26,7 +26,7 @@ const QUESTIONS_MAX: u32 = 1_000;
 /// The longest wait for a further question; a call that rests keeps a connection.
 const QUESTION_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// How often health is polled for those who watch it.
+/// How often health is polled for those who watch it, and whether the gateway stops for those who ask nothing.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
 const OK: u32 = 0;
@@ -38,9 +38,13 @@ enum Next {
     End(u32),
 }
 
-/// A call whose questions are answered in order, each when it has come.
-pub(super) fn answers(questions: Body, answer: fn(&[u8]) -> Vec<u8>) -> Response {
-    let asking = Asking { body: questions, bytes: Vec::new(), answered: 0 };
+/// A call whose questions are answered in order, each when it has come, until `is_over`: a client that asks nothing more must not hold up a stop.
+pub(super) fn answers(
+    questions: Body,
+    answer: fn(&[u8]) -> Vec<u8>,
+    is_over: impl Fn() -> bool + Send + 'static,
+) -> Response {
+    let asking = Asking { body: questions, bytes: Vec::new(), answered: 0, is_over };
     let messages = stream::unfold(Some(asking), move |asking| async move {
         let mut asking = asking?;
         match asking.next().await {
@@ -100,27 +104,34 @@ fn frame_of(next: Next) -> Result<Frame<Bytes>, std::convert::Infallible> {
 }
 
 /// The questions of a call.
-struct Asking {
+struct Asking<F> {
     body: Body,
     /// What has come and was not answered.
     bytes: Vec<u8>,
     answered: u32,
+    /// Whether the gateway stops.
+    is_over: F,
 }
 
-impl Asking {
+impl<F: Fn() -> bool> Asking<F> {
     /// The next question, or the code that the call ends with.
     async fn next(&mut self) -> Result<Vec<u8>, u32> {
+        let mut rested = Duration::ZERO;
         loop {
             if let Some(question) = self.whole()? {
                 self.answered += 1;
                 return if self.answered > QUESTIONS_MAX { Err(INVALID_ARGUMENT) } else { Ok(question) };
             }
-            match timeout(QUESTION_WAIT_MAX, self.body.frame()).await {
-                // It is over: well, unless within a question. One that rests may come again.
-                Err(_) => return Err(OK),
+            if rested >= QUESTION_WAIT_MAX || (self.is_over)() {
+                // Well, also within a question: the client may come again.
+                return Err(OK);
+            }
+            match timeout(WATCH_EVERY, self.body.frame()).await {
+                Err(_) => rested += WATCH_EVERY,
                 Ok(None) => return Err(if self.bytes.is_empty() { OK } else { INVALID_ARGUMENT }),
                 Ok(Some(Err(_))) => return Err(INVALID_ARGUMENT),
                 Ok(Some(Ok(frame))) => {
+                    rested = Duration::ZERO;
                     let Some(piece) = frame.data_ref() else { continue };
                     if self.bytes.len() + piece.len() > PREFIX_BYTES + QUESTION_BYTES_MAX {
                         return Err(INVALID_ARGUMENT);

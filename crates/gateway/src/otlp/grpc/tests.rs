@@ -9,6 +9,7 @@ use super::super::tests::{a_stream, field, logs, partial_of, records};
 use super::*;
 use crate::direct::{Direct, DirectSource};
 use crate::options::{ClientOptions, Fills, Limits, SecretFile, StreamOptions};
+use crate::server::End;
 use crate::support::{NEVER, in_memory, limits, options, roomy, start};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
@@ -327,6 +328,27 @@ async fn questions_of_reflection_are_answered_in_order_and_within_bounds() {
     );
     assert_eq!(old.await.code(), 0);
     gateway.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_does_not_wait_for_further_questions_of_reflection() {
+    let gateway = start(options(vec![a_stream("otlp_logs", Signal::Logs, &in_memory())])).await;
+    let address = gateway.address;
+    let tcp = TcpStream::connect(address).await.unwrap();
+    let (client, connection) = h2::client::handshake(tcp).await.unwrap();
+    let driving = tokio::spawn(connection);
+    let mut client = client.ready().await.unwrap();
+    let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    let request = Request::post(format!("http://{address}{path}")).header("content-type", "application/grpc");
+    let (response, mut asking) = client.send_request(request.body(()).unwrap(), false).unwrap();
+    asking.send_data(frame::framed(b"\x3a\x01*").into(), false).unwrap();
+    let response = tokio::time::timeout(NEVER, response).await.expect("an answer").unwrap();
+    let mut answers = response.into_body();
+    answers.data().await.expect("an answer").unwrap();
+    // It could ask again for as long as it likes.
+    assert_eq!(gateway.stop().await.unwrap(), End::Drained);
+    drop((client, asking, answers));
+    driving.abort();
 }
 
 #[test]

@@ -141,8 +141,8 @@ fn call(runtime: &tokio::runtime::Runtime, bytes: &[u8], piece: usize) -> (Vec<V
         .map(|piece| Ok::<_, std::convert::Infallible>(axum::body::Bytes::copy_from_slice(piece)))
         .collect();
     let body = axum::body::Body::from_stream(futures::stream::iter(pieces));
-    let told =
-        runtime.block_on(super::super::stream::answers(body, answer).into_body().collect()).expect("a body");
+    let answers = super::super::stream::answers(body, answer, || false);
+    let told = runtime.block_on(answers.into_body().collect()).expect("a body");
     let code = told.trailers().and_then(|trailers| trailers.get("grpc-status")).expect("a code");
     let code = code.to_str().expect("text").to_owned();
     let (bytes, mut answers) = (told.to_bytes(), Vec::new());
