@@ -56,6 +56,18 @@ impl FromStr for To {
     }
 }
 
+impl To {
+    /// Whether a partition that is meant is moved: positions name those that are.
+    fn moves(&self, p: &Partition) -> bool {
+        match self {
+            Self::Start(_) => true,
+            Self::Positions(positions) => {
+                positions.iter().any(|(stream, index, _)| *p.stream == **stream && p.index == *index)
+            }
+        }
+    }
+}
+
 /// Which partitions are meant; all if nothing is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chosen {
@@ -127,15 +139,9 @@ pub async fn targets(
     }
     let meant: Vec<Partition> = read.into_iter().filter(|p| chosen.means(lane, p)).collect();
     // Where others are moved as well, the caller says what stays.
-    let is_moved = |p: &&Partition| match to {
-        To::Start(_) => true,
-        To::Positions(positions) => {
-            positions.iter().any(|(stream, index, _)| *p.stream == **stream && p.index == *index)
-        }
-    };
     let left_out = left_out(pipeline, lane, chosen);
     let of_left_out = |p: &Partition| left_out.iter().find(|name| lane.input(name) == Some(p.input));
-    let moved = meant.iter().filter(is_moved).map(of_left_out).collect::<Option<Vec<_>>>();
+    let moved = meant.iter().filter(|p| to.moves(p)).map(of_left_out).collect::<Option<Vec<_>>>();
     if let Some(name) = moved.iter().flatten().next() {
         bail!(
             "input `{name}` is no longer in the pipeline file, so it is not read and cannot be moved: put it back into the file, or remove it from \
@@ -145,7 +151,7 @@ pub async fn targets(
     let sources = sources(pipeline, lane, to, runtime)?;
     let mut targets = Vec::new();
     for (number, source) in sources {
-        let own: Vec<&Partition> = meant.iter().filter(|p| p.input == number).collect();
+        let own = moved_of(&meant, number, to);
         if !own.is_empty() {
             targets.append(&mut of_input(lane, &*source, to, &own).await?);
         }
@@ -159,6 +165,11 @@ pub async fn targets(
         }
     }
     Ok(targets)
+}
+
+/// The partitions of an input that are moved. Of the others the source is not asked: it may know no positions, or not have them at the moment.
+fn moved_of<'p>(meant: &'p [Partition], input: u32, to: &To) -> Vec<&'p Partition> {
+    meant.iter().filter(|p| p.input == input && to.moves(p)).collect()
 }
 
 /// The source of each input, asked for the start that is meant.

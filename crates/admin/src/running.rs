@@ -4,13 +4,15 @@
 //! to an address of the pipeline file: no proxy, no redirect, no name to resolve.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use pipeline::config::model::Pipeline;
-use pipeline::config::values::Listen;
+use pipeline::config::values::{Listen, StoreUrl};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// A process that runs answers at once, however busy its lane is; a machine that is too busy gets more. `reset` and others take one that does not answer for
 /// none, and end it. Only where a connection is taken and nothing comes is so long waited.
@@ -22,8 +24,34 @@ const ANSWER_BYTES_MAX: u64 = 4 << 20;
 /// The lane at this moment, or why it is not known.
 ///
 /// # Errors
-/// When nothing answers, or something else does.
+/// When nothing answers, or something else does, such as a pipeline of this name in another store.
 pub async fn ask(pipeline: &Pipeline) -> Result<Value, String> {
+    ask_all(pipeline, store(&pipeline.store).as_deref()).await
+}
+
+/// Whether a process answers that runs a pipeline of this name, in whichever store: the one that is taken over may have the store by another way.
+pub async fn answers(pipeline: &Pipeline) -> bool {
+    ask_all(pipeline, None).await.is_ok()
+}
+
+/// What tells a store from others, without showing what it is called; `None` before it is there. A folder is known by its inode, which is the same by
+/// every path.
+pub fn store(url: &StoreUrl) -> Option<String> {
+    if url.is_memory() {
+        return None;
+    }
+    let place = match url.remote_scheme() {
+        Some(_) => url.as_str().trim_end_matches('/').to_owned(),
+        None => {
+            let path = url.as_str();
+            let folder = std::fs::metadata(path.strip_prefix("file://").unwrap_or(path)).ok()?;
+            format!("inode {}", folder.ino())
+        }
+    };
+    Some(format!("{:016x}", xxh3_64(place.as_bytes())))
+}
+
+async fn ask_all(pipeline: &Pipeline, store: Option<&str>) -> Result<Value, String> {
     let addresses = match pipeline.http.listen {
         Listen::None => return Err("the pipeline file lets it listen nowhere (`http.listen`)".into()),
         Listen::At(address) if address.port() == 0 => {
@@ -34,7 +62,7 @@ pub async fn ask(pipeline: &Pipeline) -> Result<Value, String> {
     // Where other pipelines have the default port, this one has a later one. The first answer is that of the default port.
     let mut first = None;
     for address in addresses {
-        match ask_at(address, pipeline).await {
+        match ask_at(address, pipeline).await.and_then(|status| of_store(status, store, address)) {
             Ok(status) => return Ok(status),
             Err(why) => drop(first.get_or_insert(why)),
         }
@@ -60,6 +88,16 @@ async fn ask_at(address: SocketAddr, pipeline: &Pipeline) -> Result<Value, Strin
     }
 }
 
+/// The answer, unless it is of another store than this one. A process of an earlier release does not say.
+fn of_store(status: Value, store: Option<&str>, address: SocketAddr) -> Result<Value, String> {
+    match (status["store"].as_str(), store) {
+        (Some(theirs), Some(own)) if theirs != own => {
+            Err(format!("a pipeline of this name with another `store` answers at {address}"))
+        }
+        _ => Ok(status),
+    }
+}
+
 /// Whether a process runs the pipeline, as far as this machine shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
@@ -75,7 +113,11 @@ pub enum Presence {
 pub async fn presence(pipeline: &Pipeline) -> Presence {
     // Only a store on this machine is surely used by this machine alone.
     let is_local = pipeline.store.remote_scheme().is_none();
-    presence_at(&pipeline.http.addresses(), pipeline.pipeline.as_str(), is_local).await
+    match presence_at(&pipeline.http.addresses(), pipeline.pipeline.as_str(), is_local).await {
+        // What answers may be one of this name with another store.
+        Presence::Here if ask(pipeline).await.is_err() => Presence::Unknown,
+        presence => presence,
+    }
 }
 
 async fn presence_at(addresses: &[SocketAddr], pipeline: &str, is_local: bool) -> Presence {

@@ -18,6 +18,7 @@
 //! | `provenance: true` finds a `_forebay` column              | beyond the token memory only a probe of the rows shows           |
 //! | the partition key depends on sent columns, by known functions | a token is known inside one partition only            |
 //! | one node, if the table or a target is not replicated      | each node has a log of its own                            |
+//! | one identity of the table on all replicas                 | each other one would count as another table ([`read`])    |
 //! | with `upsert`: what [`upsert`] asks                       | rows must replace each other as the pipeline means it     |
 
 mod chosen;
@@ -110,7 +111,7 @@ pub struct Facts {
     pub may_create: bool,
     /// The views on it and on their targets, however deep.
     pub views: Vec<View>,
-    /// Identities that repeated connections met.
+    /// Identities that repeated connections met: of servers, or, if all that is written is replicated, of the table.
     pub nodes: Vec<String>,
 }
 
@@ -276,7 +277,7 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     if !provenance {
         columns::note_what_cannot_be_found(&engine, &unique_key, config, &mut notes);
     }
-    let partition = columns::check_partition(table, &schema, &facts.server, &mut faults);
+    let partition = columns::check_partition(table, &schema, (config, &facts.server), &mut faults);
     let sort = if config.sort { SortKey::new(&table.sorting_key, &schema) } else { None };
     if config.sort && sort.is_none() {
         notes.push(format!(

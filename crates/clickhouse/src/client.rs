@@ -144,6 +144,11 @@ impl Client {
         self.answered_by.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Clock and threads.
+    pub(crate) fn runtime(&self) -> &dyn Runtime {
+        &*self.runtime
+    }
+
     /// This machine's clock, Unix milliseconds.
     pub fn wall_ms(&self) -> i64 {
         self.runtime.wall_ms()

@@ -24,7 +24,7 @@ mod eval;
 mod parse;
 
 use arrow_array::RecordBatch;
-use dataflow::Schema;
+use dataflow::{Column, Schema};
 use jiff::tz::TimeZone;
 
 use crate::native::{RowRef, Rows};
@@ -79,7 +79,10 @@ impl PartitionKey {
         if key.trim().is_empty() {
             return Ok(Self { parts: Vec::new() });
         }
-        let expressions = parse::key(key).map_err(fail)?;
+        let unread = |reason: String| {
+            format!("{reason}, as far as keys are read here; partition by a column that holds the value")
+        };
+        let expressions = parse::key(key).map_err(|reason| fail(unread(reason)))?;
         let compiler = Compiler { schema, computed, server_zone };
         let parts = expressions.iter().map(|e| compiler.part(e)).collect::<Result<_, _>>().map_err(fail)?;
         Ok(Self { parts })
@@ -129,6 +132,16 @@ pub(crate) fn columns_of(key: &str, computed: &[Computed]) -> Option<Vec<String>
         }
     }
     Some(found)
+}
+
+/// Why rows cannot be cut by a key as a person writes it, before a server has read it; `None` if they can be, or if only a server can read it (`n DIV 8`
+/// is `intDiv(n, 8)` to everybody once it has). Whether a DEFAULT is constant shows in the server's words, and is left to them too.
+pub(crate) fn fault_in_words(key: &str, schema: &Schema, computed: &[Computed]) -> Option<PartitionError> {
+    columns_of(key, computed)?;
+    let without_default = |column: &Column| Column::new(column.name.clone(), column.column_type.clone());
+    let schema = Schema::new(schema.columns().iter().map(without_default).collect());
+    // The zone says which rows share a partition, and not whether they can be cut.
+    PartitionKey::new(key, &schema, computed, &TimeZone::UTC).err()
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@
 //! | `values`    | the columns beside the key, as one number for each row                    |
 //! | `letters`   | the table of dead letters, read for a comparison                          |
 
+use std::time::Duration;
+
 use crate::client::QueryError;
 use crate::config::{ServerConfig, TableConfig};
 use crate::reader::Reader;
@@ -56,17 +58,17 @@ pub struct TableKeys {
 }
 
 impl TableKeys {
-    /// The table of `config`; nothing is asked yet.
+    /// The table of `config`; nothing is asked yet. A replica that is behind is waited for so long with the first question that meets one.
     ///
     /// # Errors
     /// When the server's settings do not do.
     pub fn new(
         server: ServerConfig,
-        config: &TableConfig,
+        (config, wait): (&TableConfig, Duration),
         plan: &KeyPlan,
         runtime: std::sync::Arc<dyn dataflow::Runtime>,
     ) -> Result<Self, QueryError> {
-        let (reader, text) = (Reader::new(server, runtime)?, plan.sql());
+        let (reader, text) = (Reader::new(server, runtime)?.about(config, wait), plan.sql());
         Ok(Self { reader, table: config.quoted(), text, values: None, has_provenance: false })
     }
 
@@ -88,13 +90,18 @@ impl TableKeys {
         self
     }
 
+    /// How far a replica was behind whose answers were taken all the same: rows that it has not yet are missing in them. `None` if there was none.
+    pub fn lag(&self) -> Option<String> {
+        self.reader.lag()
+    }
+
     /// How many rows the table has now.
     ///
     /// # Errors
     /// When the server does not answer.
     pub async fn rows(&self) -> Result<u64, QueryError> {
         let sql = format!("SELECT count() FROM {}", self.table);
-        self.reader.one::<(u64,)>(&sql, &[]).await.map(|(rows,)| rows)
+        self.reader.one_shown::<(u64,)>(&sql).await.map(|(rows,)| rows)
     }
 
     /// The digest of every bucket, by number; `bits` is at most [`BITS_MAX`]. Reads the key columns once.
@@ -110,7 +117,7 @@ impl TableKeys {
             self.table
         );
         let mut digests = vec![Digest::default(); 1 << bits];
-        for (bucket, rows, sum) in self.reader.rows::<(u64, u64, String)>(&sql, &[]).await? {
+        for (bucket, rows, sum) in self.reader.rows_shown::<(u64, u64, String)>(&sql).await? {
             if let (Some(digest), Ok(sum)) = (digests.get_mut(bucket as usize), sum.parse()) {
                 *digest = Digest { rows, sum };
             }
@@ -127,7 +134,7 @@ impl TableKeys {
             "SELECT h, count() FROM (SELECT xxh3({}) AS h FROM {}) WHERE h BETWEEN {first} AND {last} GROUP BY h ORDER BY h",
             self.text, self.table
         );
-        self.reader.rows(&sql, &[]).await
+        self.reader.rows_shown(&sql).await
     }
 
     /// The sum of the rows' values ([`sum`], modulo 2⁶⁴) in every bucket of keys, by number. Reads the columns of both once.
@@ -144,7 +151,7 @@ impl TableKeys {
             values.sum,
             self.table
         );
-        for (bucket, sum) in self.reader.rows::<(u64, String)>(&sql, &[]).await? {
+        for (bucket, sum) in self.reader.rows_shown::<(u64, String)>(&sql).await? {
             if let (Some(of_bucket), Ok(sum)) = (sums.get_mut(bucket as usize), sum.parse()) {
                 *of_bucket = sum;
             }
@@ -163,7 +170,7 @@ impl TableKeys {
              GROUP BY h, v, g ORDER BY h, v, g",
             self.text, values.always, values.given, self.table
         );
-        self.reader.rows(&sql, &[]).await
+        self.reader.rows_shown(&sql).await
     }
 
     /// The rows of each of these frames (at most [`HASHES_MAX`]) that has some, by the provenance column.
@@ -182,7 +189,7 @@ impl TableKeys {
             self.table,
             list.join(", ")
         );
-        let rows: Vec<(String, u64)> = self.reader.rows(&sql, &[]).await?;
+        let rows: Vec<(String, u64)> = self.reader.rows_shown(&sql).await?;
         Ok(rows.into_iter().filter_map(|(id, n)| Some((u128::from_str_radix(&id, 16).ok()?, n))).collect())
     }
 
@@ -203,7 +210,7 @@ impl TableKeys {
             self.table,
             list.join(", ")
         );
-        self.reader.rows(&sql, &[]).await
+        self.reader.rows_shown(&sql).await
     }
 
     /// For each of these hashes (at most [`HASHES_MAX`]) that is there, the rows and the text of one key.
@@ -222,6 +229,6 @@ impl TableKeys {
             self.table,
             list.join(", ")
         );
-        self.reader.rows(&sql, &[]).await
+        self.reader.rows_shown(&sql).await
     }
 }

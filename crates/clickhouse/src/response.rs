@@ -198,13 +198,18 @@ fn is_of_one_insert(text: &str) -> bool {
     text.contains("Too many partitions")
 }
 
+/// Whether code 241 is about the memory of one query, which the same insert meets again, and not about that of all queries of the user or the server.
+fn is_of_one_query(text: &str) -> bool {
+    text.contains("(for query)") || text.contains("Query memory limit")
+}
+
 fn of_code(code: i32, text: &str, views: bool) -> InsertError {
     use {Effect as E, Remedy as R, TableFault as F};
     // 252 stands for two things. Too many partitions in one block is our mistake, and waiting does not help.
     if code == 252 && is_of_one_insert(text) {
         let message = format!(
-            "the frame touches several partitions of the table, against the cut made here. If an expression behind its PARTITION BY was altered, alter it \
-                 back until these rows are written: {text}"
+            "the frame touches several partitions of the table, against the cut made here. If the table was exchanged for one with another PARTITION BY, or an \
+             expression behind it was altered, exchange or alter it back until these rows are written: {text}"
         );
         let effect = if views { E::Unknown } else { E::None };
         return error(effect, R::Stop, code, TableFault::TooManyPartitions, message);
@@ -258,6 +263,13 @@ fn of_code(code: i32, text: &str, views: bool) -> InsertError {
             R::Stop,
             F::Access,
             "a profile of this user forbids a setting that every insert must name; allow the user to change it",
+        ),
+        Meaning::Uncertain if code == 241 && is_of_one_query(text) => (
+            E::Unknown,
+            R::Resend,
+            F::Uncertain,
+            "a query of this user may not take the memory that the insert needs; raise the user's `max_memory_usage`. A lower `batch.bytes` makes later inserts \
+             smaller, and not those that wait",
         ),
         Meaning::Uncertain => {
             (E::Unknown, R::Resend, F::Uncertain, "the server does not say whether rows were written")

@@ -39,6 +39,9 @@ const ASYNC_QUERIES: &str = "async_insert_max_query_number";
 /// Its default.
 const ASYNC_QUERIES_DEFAULT: u64 = 450;
 
+/// With 1 the node that answers first learns of all parts that the others have written.
+const SEQUENTIAL: &str = "select_sequential_consistency";
+
 /// One setting and what a request says about it.
 #[derive(Debug)]
 pub struct Pin {
@@ -209,6 +212,13 @@ impl Known {
     /// may not set this, and is left as it is.
     pub fn read_only(&self) -> Option<(&'static str, String)> {
         (self.has(READONLY) && !self.only_reads()).then(|| (READONLY, "1".to_owned()))
+    }
+
+    /// What a question names besides that is about a table whose parts all nodes share: the node that answers knows every part. Who may not set it may not
+    /// write such a table.
+    pub fn sequential(&self) -> Option<(&'static str, String)> {
+        let is_free = self.settings.get(SEQUENTIAL)?.obstacle("1").is_none();
+        is_free.then(|| (SEQUENTIAL, "1".to_owned()))
     }
 
     /// Whether a profile keeps this user from all but reading, whatever it is granted.

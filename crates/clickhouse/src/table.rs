@@ -97,7 +97,7 @@ pub struct ClickHouseTable {
     body_bytes_per_64: AtomicUsize,
     /// Memory of frames that are settled.
     spares: Spares,
-    /// The node that new connections reached at the newest look, where it matters.
+    /// The node that new connections reached at the newest look, where it matters; of replicas the identity that the table has on all of them.
     node: Mutex<Option<String>>,
     /// Looks so far, so that no two of them are alike.
     looks: AtomicU64,
@@ -257,7 +257,15 @@ impl Table for ClickHouseTable {
 
     fn must_reopen(&self) -> bool {
         let now = self.now();
-        now.plan.has_more_views_than(&self.plan) || now.plan.partition != self.plan.partition
+        now.plan.has_more_views_than(&self.plan)
+            || now.plan.partition != self.plan.partition
+            || now.plan.order_dependent && !self.plan.order_dependent
+    }
+
+    fn has_no_zero(&self, column: &str) -> bool {
+        let mut compared =
+            self.config.upsert.iter().flat_map(|upsert| upsert.key.iter().chain(&upsert.version));
+        compared.any(|name| name == column) || self.version_column().is_some_and(|made| made.name == column)
     }
 
     fn fit(&self, layout: &Layout) -> Fit {
@@ -367,7 +375,11 @@ impl Table for ClickHouseTable {
         if question.is_filled(&plan) {
             sight.unnamed = Some(1);
         }
-        let presence = question.judge(found, plan.merges || plan.expires);
+        // A table of this name that has come since may join rows by key.
+        let presence = match question.is_admissible(plan.provenance, plan.merges) {
+            true => question.judge(found, plan.merges || plan.expires),
+            false => Presence::Inadmissible,
+        };
         Ok((presence, self.seen(&plan, &sight)?))
     }
 

@@ -44,6 +44,8 @@ mod inserts;
 mod objects;
 #[path = "live/profiles.rs"]
 mod profiles;
+#[path = "live/replicas.rs"]
+mod replicas;
 #[path = "live/upserts.rs"]
 mod upserts;
 #[path = "live/values.rs"]

@@ -164,6 +164,32 @@ async fn a_look_and_the_rows_of_a_frame_come_from_one_request() {
     );
 }
 
+/// Another table comes by this name while nothing waits, as by `EXCHANGE TABLES`, and has earlier rows of the keys.
+#[tokio::test]
+async fn keys_prove_nothing_in_a_table_that_joins_rows_though_the_one_before_it_did_not() {
+    let Some(server) = start() else { return };
+    let declared = |engine: &str| {
+        format!(
+            "CREATE TABLE t (n Int32) ENGINE = {engine} ORDER BY n SETTINGS non_replicated_deduplication_window = 100"
+        )
+    };
+    server.query(&declared("MergeTree")).unwrap();
+    let config = TableConfig { unique_key: vec!["n".into()], ..TableConfig::new("default", "t") };
+    let opened = ClickHouseTable::open(ServerConfig::new(server.url()), config, RealTime::shared()).await;
+    let table = opened.unwrap();
+    let frame = frame(&table);
+    let look = async || table.look_for(frame.id, 10, &frame.probe).await.unwrap().0;
+    assert_eq!(look().await, Presence::None);
+    server.query("INSERT INTO t SELECT number FROM numbers(10)").unwrap();
+    assert_eq!(look().await, Presence::All);
+    assert!(!table.must_reopen());
+    server.query("RENAME TABLE t TO before").unwrap();
+    server.query(&declared("ReplacingMergeTree")).unwrap();
+    server.query("INSERT INTO t SELECT number FROM numbers(10)").unwrap();
+    assert_eq!(look().await, Presence::Inadmissible, "they are those of earlier rows");
+    assert!(table.must_reopen(), "two inserts under way could overtake each other");
+}
+
 #[tokio::test]
 async fn an_empty_answer_to_any_question_of_a_look_is_an_error_and_never_no_rows() {
     let Some(server) = start() else { return };

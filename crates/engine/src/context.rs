@@ -23,7 +23,7 @@ use crate::reread::Reread;
 use crate::settings::Pace;
 use crate::spool::Spool;
 use crate::target::Target;
-use crate::{EngineError, Settings, Status, segment};
+use crate::{EngineError, Settings, Status, reopened, segment};
 
 /// What the tasks of a lane share.
 pub struct Context {
@@ -72,6 +72,7 @@ impl Context {
     /// are counted.
     pub fn see(&self, place: usize, seen: Sighting) {
         let target = &self.targets[place];
+        reopened::saw(&self.status, target.table.name(), seen.feeds_views, self.runtime.elapsed());
         target.see(seen);
         budget::tell(target, &self.settings, &self.status);
         let name = target.table.name();
@@ -85,11 +86,25 @@ impl Context {
         }
     }
 
+    /// False for a while if the lane was opened again too often for what the table `place` feeds. Other columns are taken up at once all the same.
+    pub fn may_reopen(&self, place: usize) -> bool {
+        let target = &self.targets[place];
+        let has_changed = target.table.changed().is_some() && !target.takes_dead_letters;
+        has_changed || reopened::may_open(&self.status, target.table.name(), self.runtime.elapsed())
+    }
+
     /// Ends the lane in order, so that it is opened again for the columns and views that the table `place` has now.
     pub fn reopen(&self, place: usize) {
         if !self.reopening.send_replace(true) {
             let table = &self.targets[place].table;
-            if let Some(now) = table.changed() {
+            let (changed, has_more) = (table.changed(), table.must_reopen());
+            if changed.is_none() && !has_more {
+                tracing::info!(
+                    table = table.name(),
+                    "the table was seen with other columns or views a moment ago; the lane is opened again"
+                );
+            }
+            if let Some(now) = changed {
                 let changes = table.layout().difference(&now);
                 tracing::info!(
                     table = table.name(),
@@ -97,10 +112,11 @@ impl Context {
                     "the table's columns have changed; the lane is opened again for them"
                 );
             }
-            if table.must_reopen() {
+            if has_more {
+                reopened::opened(&self.status, table.name(), self.runtime.elapsed());
                 tracing::info!(
                     table = table.name(),
-                    "the table feeds a new materialized view, or has other partitions; the lane is opened again for it"
+                    "the table feeds a new materialized view, has other partitions, or an engine that goes by the order of inserts; the lane is opened again for it"
                 );
             }
         }

@@ -375,3 +375,6 @@ fn reject_bytes(reject: &Reject) -> u64 {
     let key = reject.key.as_ref().map_or(0, Vec::len);
     (reject.raw.len() + key + reject.headers.len() + reject.message.len() + 64) as u64
 }
+
+#[cfg(test)]
+mod tests;

@@ -142,7 +142,10 @@ async fn deliver(context: &Arc<Context>, place: usize) -> Result<(), EngineError
             in_flight.len(),
         )
         .await;
-        if !context.is_reopening() && layouts::should_reopen(target, &context.journal).await {
+        if !context.is_reopening()
+            && layouts::should_reopen(target, &context.journal).await
+            && context.may_reopen(place)
+        {
             context.reopen(place);
         }
         // The lane is at its end, to be opened again: what is under way comes to its own, and nothing is begun.

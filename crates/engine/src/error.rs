@@ -68,7 +68,7 @@ pub enum EngineError {
     #[error(transparent)]
     Operator(#[from] OperatorError),
     /// A step's state cannot be read back.
-    #[error("step `{step}`: {source}")]
+    #[error("step `{step}`: {source}{}", beside_a_backup(is_damage(source)))]
     State {
         /// The step.
         step: String,
@@ -79,7 +79,10 @@ pub enum EngineError {
     #[error("store: {0}")]
     Store(#[from] StoreError),
     /// A sealed object is missing or damaged.
-    #[error("sealed object `{object}` is {what}; restore the store from a backup, nothing was guessed")]
+    #[error(
+        "sealed object `{object}` is {what}; restore the store from a backup, nothing was guessed{}",
+        beside_a_backup(is_of_state(object))
+    )]
     Damaged {
         /// The object's key.
         object: String,
@@ -166,6 +169,28 @@ impl EngineError {
             Self::Internal(_) => "internal",
         }
     }
+}
+
+/// Whether the state's bytes are not what was written.
+fn is_damage(error: &StateError) -> bool {
+    match error {
+        StateError::Damaged(_) => true,
+        StateError::TooNew { .. } | StateError::Configured { .. } => false,
+    }
+}
+
+/// Whether an object holds a step's state alone: a snapshot, or a file.
+fn is_of_state(object: &str) -> bool {
+    matches!(object.rsplit('/').nth(1), Some("state" | "runs"))
+}
+
+/// The way out without a backup, where only the state of a step is damaged.
+fn beside_a_backup(is_state: bool) -> &'static str {
+    if !is_state {
+        return "";
+    }
+    ". Without a backup, if no sealed insert waits, `forebay run FILE --new-state STEP --yes` goes on with this step's state empty: what it remembers is lost, \
+     and so are the records in its open windows or its join"
 }
 
 fn more_questions(more: usize) -> String {

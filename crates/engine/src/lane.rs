@@ -264,7 +264,8 @@ impl LaneTask {
         let mut tick = self.context.runtime.sleep(TICK);
         let mut age: Option<BoxFuture<'static, ()>> = None;
         let mut reopening = self.context.reopening.subscribe();
-        self.hold();
+        // As during a run: what an input that is not open yet may have is waited for by the watermark, and by no partition that runs ahead.
+        (0..self.feeds.len()).for_each(|place| self.set_away(place, true));
         let end = loop {
             if self.context.is_reopening() {
                 self.take_back();
@@ -343,7 +344,9 @@ impl LaneTask {
         self.context.status.update(|s| s.phase = Phase::Draining);
         // A drain reads what there is at the moment: more will come.
         let is_complete = matches!(end, End::Complete);
-        let has_ended = is_complete && !self.drain && self.readings.iter().all(|r| r.ended);
+        // Of an input that refused nobody knows whether more will come.
+        let is_whole = !self.drain && self.refusal.is_none();
+        let has_ended = is_complete && is_whole && self.readings.iter().all(|r| r.ended);
         self.finish(is_complete, has_ended).await?;
         Ok(match (end, self.refusal.take()) {
             (End::Complete | End::Asked, Some(error)) => End::Refused(error),
@@ -366,13 +369,10 @@ impl LaneTask {
                     self.context.status.ended(&inlet.name, Noticed::Asking);
                     self.set_away(place, false);
                 }
-                match self.take(place, event).await {
-                    Err(EngineError::Source(error)) if error.fault != SourceFault::Store => {
-                        return Ok(self.refused_by_source(place, error.into()));
-                    }
-                    taken => taken?,
-                }
+                let taken = self.take(place, event).await;
+                return self.taken(place, taken);
             }
+            Came::Found(place, starts) => return self.found_again(place, starts).await,
             Came::Event(place, Err(error)) if error.fault.may_pass() => {
                 self.turn = place + 1;
                 let (input, now_ms) = (self.feeds[place].inlet.name.clone(), self.context.runtime.wall_ms());
@@ -432,7 +432,7 @@ impl LaneTask {
 
     fn is_complete(&self) -> bool {
         let has_stopped = |r: &Reading| r.next >= r.stop_at.unwrap_or(Position::MAX);
-        !self.feeds.iter().any(Feed::is_opening)
+        !self.feeds.iter().any(|feed| feed.is_opening() || feed.has_unread())
             && self.waiting.is_empty()
             && self
                 .readings

@@ -72,16 +72,18 @@ pub fn check(lane: &Lane, tables: &Tables) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Whether a table was opened without a column that frames which wait hold, and has it back since: rows sealed now would lack it.
-pub fn has_back(lane: &Lane, tables: &Tables) -> bool {
-    known(lane, tables).any(|(table, state)| {
+/// The first table that was opened without a column that frames which wait hold, and has it back since: rows sealed now would lack it.
+pub fn has_back(lane: &Lane, tables: &Tables) -> Option<String> {
+    let mut known = known(lane, tables);
+    let found = known.find(|(table, state)| {
         let (opened, now) = (table.layout(), table.changed());
         let is_back = |column: &record::LayoutColumn| {
             let now = now.as_ref().and_then(|now| now.column(&column.name));
             opened.column(&column.name).is_none() && now.is_some()
         };
         state.live_layouts().iter().flat_map(|layout| &layout.columns).any(is_back)
-    })
+    });
+    found.map(|(table, _)| table.name().to_owned())
 }
 
 /// Columns of each table that were added after it was first written, and that every record would have to give: a record without
@@ -99,7 +101,8 @@ pub fn added_to(lane: &Lane, table: &dyn Table) -> Vec<String> {
     let newest = from_record(&newest);
     let is_added = |c: &&LayoutColumn| {
         let before = newest.column(&c.name);
-        c.is_required && before.is_none_or(|before| before.default == TYPE_DEFAULT)
+        let is_new = before.is_none_or(|before| before.default == TYPE_DEFAULT);
+        c.is_required && is_new && !table.has_no_zero(&c.name)
     };
     table.layout().columns.iter().filter(is_added).map(|c| c.name.clone()).collect()
 }

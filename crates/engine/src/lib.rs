@@ -27,6 +27,8 @@
 //! | [`gathered`]   | rows of a block in the form in which a cut gathers them                      |
 //! | [`tables`]     | the pipeline's tables, and which rows go to which                            |
 //! | [`layouts`]    | the columns of the frames that wait, against those of the tables now         |
+//! | [`turns`]      | a lane that is opened again and again, because servers differ                |
+//! | [`reopened`]   | that it is told, and the pause of a start                                    |
 //! | [`versions`]   | versions of rows, and rows that later ones replace (`upsert`)                |
 //! | [`watermark`]  | low watermark, idleness, skew: pure                                          |
 //! | [`seal`]       | encode, write the segment, append the record                                 |
@@ -98,6 +100,7 @@ pub mod remake;
 pub mod remove;
 pub mod rename;
 pub mod renamed;
+pub mod reopened;
 pub mod reread;
 pub mod retire;
 pub mod retry;
@@ -117,6 +120,7 @@ pub mod tables;
 pub mod target;
 pub mod tasks;
 pub mod totals;
+pub mod turns;
 pub mod unwritten;
 pub mod versions;
 pub mod waiting;

@@ -104,7 +104,8 @@ impl Ownership {
     }
 
     /// Our own record there may be the one that is being appended at this moment, and another owner's claim may stand right behind
-    /// it; so the first slot that is not ours decides.
+    /// it; so the first slot that is not ours decides. More of them this process has not written: it is a copy of a machine, or one that was set back
+    /// to a moment from before, and what it takes for unsent was sent long ago.
     async fn is_free_or_ours(&self, place: Place) -> Result<bool, store::StoreError> {
         let mut seq = place.next_seq;
         while let Some(bytes) = self.store.get(&self.record(seq), RECORD_BYTES_MAX).await? {
@@ -112,6 +113,10 @@ impl Ownership {
                 return Ok(false);
             }
             seq += 1;
+        }
+        // Asked after the slots were read: all that was appended meanwhile counts.
+        if seq > self.next_seq().saturating_add(1) {
+            return Ok(false);
         }
         let is_anchored = seq == place.next_seq && self.is_anchored(place).await?;
         Ok(is_anchored || floor(&*self.store, &self.folder).await? <= seq)

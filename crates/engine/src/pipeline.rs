@@ -37,7 +37,7 @@ use crate::status::Phase;
 use crate::tables::{Side, Tables};
 use crate::target::{self, Target};
 use crate::totals::Totals;
-use crate::{EngineError, Settings, Status, accounts, answer, budget, layouts, seal, start};
+use crate::{EngineError, Settings, Status, accounts, answer, budget, layouts, reopened, seal, start};
 use beginning::{Beginning, Begun, opening};
 use running::{is_fenced, or_fenced, tasks};
 
@@ -200,7 +200,11 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     let lane = beginning.load().await?;
     layouts::check(&lane, &tables)?;
     let added = layouts::added(&lane, &tables);
-    if !added.is_empty() || layouts::has_back(&lane, &tables) {
+    let back = layouts::has_back(&lane, &tables);
+    if let Some(table) = &back {
+        reopened::column_is_back(&status, table, &*runtime, is_asked(stop.clone())).await;
+    }
+    if !added.is_empty() || back.is_some() {
         return Ok(Outcome::Reopen { claimed: false, added });
     }
     layouts::tell(&lane, &tables);
@@ -231,7 +235,8 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     start::check(journal.lane(), &name, &tables)?;
     // The owner before may have sealed frames since, of columns that this start has not.
     layouts::check(journal.lane(), &tables)?;
-    if layouts::has_back(journal.lane(), &tables) {
+    if let Some(table) = layouts::has_back(journal.lane(), &tables) {
+        reopened::column_is_back(&status, &table, &*runtime, is_asked(stop.clone())).await;
         return Ok(Outcome::Reopen { claimed: false, added: BTreeMap::new() });
     }
     let change = change::decide(journal.lane(), &made, &new_state, &owner)?;

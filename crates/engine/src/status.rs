@@ -26,6 +26,7 @@
 //! | `forebay_backpressure_seconds`           |                   | time without reading because what is behind has no room; it only rises |
 //! | `forebay_stage_cpu_seconds`              | `stage`           | CPU spent so far (see [`crate::stage`]); it only rises |
 //! | `forebay_problem`                        | `place`, `state`  | what is waited for (see [`crate::problem`])       |
+//! | `forebay_lane_reopened_total`            | `table`           | times that the lane was opened again (see [`crate::reopened`]) |
 //! | `forebay_token_memory_seconds`           | `table`           | how long the table remembers a token at the present rate |
 //! | `forebay_token_needed_seconds`           | `table`           | how long a doubt may count on it: half of the memory must be longer |
 //! | `forebay_doubts_total`                   | `table`, `decision` | decisions on frames in doubt                    |
@@ -61,6 +62,7 @@ use protocol::record::Counts;
 use crate::problem::{self, Noticed, Problem, STORE, State};
 use crate::survey::Survey;
 use crate::totals::Totals;
+use crate::turns::Turns;
 
 /// What the lane is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +124,8 @@ pub struct TableStatus {
     pub window: u64,
     /// How long the table remembers tokens; `None` before the first poll.
     pub tokens: Option<Budget>,
+    /// How often the lane was opened again for the table.
+    pub turns: Turns,
 }
 
 /// What the store was asked for, of one kind.

@@ -113,7 +113,7 @@ struct Progress {
     ended: bool,
     /// Its stream was taken out of the pipeline: its clock says nothing about the others' records.
     forgotten: bool,
-    /// True while its source gives nothing, away or refusing: partitions that run ahead do not wait for it.
+    /// True while its source gives nothing, away, refusing or left aside by this run: partitions that run ahead do not wait for it.
     away: bool,
     last_record: Duration,
     /// Since when it could have been heard, and was not.
@@ -131,7 +131,7 @@ pub struct Watermarks {
     turned: Option<(Duration, bool)>,
     /// How long nobody has listened without a break.
     deaf: Duration,
-    /// True while an input was never open.
+    /// True while nobody knows the partitions of an input, or cannot read one that was found.
     is_held: bool,
     /// When the run stopped to read.
     stopped: Option<Duration>,
@@ -181,7 +181,7 @@ impl Watermarks {
         self.stopped.get_or_insert(now);
     }
 
-    /// Whether an input was never open, so that nobody knows its partitions: the watermark stands still meanwhile.
+    /// Whether an input that gives nothing has no partition that is known, or one that was found cannot be read yet: the watermark stands still meanwhile.
     pub fn hold(&mut self, is_held: bool) {
         self.is_held = is_held;
     }

@@ -2,6 +2,8 @@
 #![allow(clippy::disallowed_methods, reason = "tests wait by the wall clock")]
 #![allow(missing_docs)]
 
+#[path = "lane/arrays.rs"]
+mod arrays;
 #[path = "lane/cache.rs"]
 mod cache;
 #[path = "lane/change.rs"]

@@ -1,17 +1,19 @@
 //! A running lane as JSON, for `/status` and `/readyz`.
 //!
 //! Owns the names of the fields. Does not own the numbers (`engine::status`). Holds nothing secret: no setting but the
-//! pipeline's name is shown.
+//! pipeline's name is shown, and a hash that tells its store from others.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use admin::fields::{counts, position, survey, watermark};
+use admin::running;
 use dataflow::position::low;
 use dataflow::{Budget, printing};
 use engine::problem::Problem;
 use engine::status::PartitionStatus;
-use engine::{Phase, Snapshot, Status, TableStatus, problem};
+use engine::{Phase, Snapshot, Status, TableStatus, problem, turns};
 use pipeline::config::model::Pipeline;
+use pipeline::config::values::StoreUrl;
 use pipeline::replays;
 use protocol::record::Counts;
 use serde_json::{Value, json};
@@ -21,13 +23,27 @@ use crate::http::View;
 /// The view of one lane.
 pub struct LaneView {
     pipeline: String,
+    store: StoreUrl,
+    /// What tells the store from others, once it is there.
+    known: OnceLock<String>,
     status: Arc<Status>,
 }
 
 impl LaneView {
     /// The view of `pipeline`, which keeps `status` up to date.
     pub fn new(pipeline: &Pipeline, status: Arc<Status>) -> Self {
-        Self { pipeline: pipeline.pipeline.to_string(), status }
+        let (name, store) = (pipeline.pipeline.to_string(), pipeline.store.clone());
+        Self { pipeline: name, store, known: OnceLock::new(), status }
+    }
+
+    fn store(&self) -> Option<&str> {
+        if self.known.get().is_none()
+            && let Some(store) = running::store(&self.store)
+        {
+            // Another request may have been first, and has found the same.
+            let _ = self.known.set(store);
+        }
+        self.known.get().map(String::as_str)
     }
 }
 
@@ -49,7 +65,9 @@ impl View for LaneView {
     }
 
     fn status(&self) -> Value {
-        snapshot(&self.pipeline, &self.status.snapshot())
+        let mut shown = snapshot(&self.pipeline, &self.status.snapshot());
+        shown["store"] = self.store().into();
+        shown
     }
 }
 
@@ -77,7 +95,8 @@ fn snapshot(pipeline: &str, now: &Snapshot) -> Value {
                 "rows_sealed": table.rows_sealed, "rows_settled": table.rows_settled,
                 "rows_refused": table.rows_refused,
                 "send_window": table.window, "tokens": table.tokens.as_ref().map(tokens),
-                "problem": now.problems.get(name).map(|problem| &problem.words)
+                "problem": now.problems.get(name).map(|problem| &problem.words),
+                "reopened": table.turns.times, "servers_differ": table.turns.is_told.then_some(turns::WORDS)
             });
             (name.clone(), value)
         })

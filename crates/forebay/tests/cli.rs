@@ -885,3 +885,68 @@ fn steps_are_checked_whatever_stands_behind_a_type_of_a_table_to_create() {
         );
     }
 }
+
+#[test]
+fn a_file_and_its_records_do_not_both_come_by_standard_input() {
+    let text = "pipeline: piped\nstore: memory://\ndelivery: at_least_once\nsource: { file: { paths: \"-\" } }\n\
+                sink: { clickhouse: { url: \"http://127.0.0.1:1\", table: t } }\nhttp: { listen: none }\n";
+    let text = std::fs::File::open(file("piped.yaml", text)).expect("just written");
+    let output = forebay(&["run", "-"]).stdin(text).output().expect("it starts");
+    assert_eq!(code(&output), 2, "{}", err(&output));
+    assert!(err(&output).contains("give the file by its name"), "{}", err(&output));
+}
+
+/// Whoever has the address may take connections and never answer.
+#[test]
+fn a_signal_ends_a_run_that_waits_for_an_answer_at_its_address() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("an address");
+    let (path, store) = without_server("silent", "");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("listen: none", &format!("listen: \"{address}\""))).unwrap();
+    let mut child = forebay(&["run", path.to_str().unwrap()]).spawn().expect("it starts");
+    // It is asked who runs there, and by then signals are heard.
+    let asked = taken.accept().expect("a connection");
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("`kill` runs");
+    assert!(killed.success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert!(!store.exists(), "nothing was started");
+    drop(asked);
+}
+
+/// The status that a path is answered with.
+#[cfg(feature = "s3")]
+fn status_of(address: &str, path: &str) -> Option<u16> {
+    use std::io::{Read, Write};
+
+    let mut stream = std::net::TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer.split(' ').nth(1)?.parse().ok()
+}
+
+/// Whoever asks whether the process lives would otherwise restart it as long as the store is away.
+#[cfg(feature = "s3")]
+#[test]
+fn a_gateway_that_waits_for_its_store_at_the_start_is_healthy_and_not_ready() {
+    use std::io::{BufRead, BufReader};
+
+    let text = "gateway: waits\nlisten: '127.0.0.1:0'\nstore: s3://bucket/logs\nobject_storage: { endpoint: 'http://127.0.0.1:1', \
+                region: us-east-1, access_key: a, secret_key: b }\nstreams: { orders: {} }\nhttp: { listen: '127.0.0.1:0' }\n";
+    let path = file("gateway-waits.yaml", text);
+    let mut command = forebay(&["--log-format", "json", "--log-level", "info", "gateway"]);
+    let mut child = command.arg(&path).stderr(std::process::Stdio::piped()).spawn().expect("it starts");
+    let said = BufReader::new(child.stderr.take().expect("it is piped"));
+    let is_address = |line: &String| line.contains("metrics, health and status over HTTP");
+    let line = said.lines().map_while(Result::ok).find(is_address).unwrap_or_default();
+    let (_, address) = line.split_once("\"address\":\"").unwrap_or_default();
+    let address = address.split('"').next().unwrap_or_default();
+    let statuses = ["/healthz", "/readyz"].map(|path| status_of(address, path));
+    // First, so that it does not outlive the test.
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    assert_eq!(statuses, [Some(200), Some(503)], "{line}");
+}

@@ -59,7 +59,7 @@ pub struct Lookups {
 
 /// One of them.
 struct Side {
-    /// The number of its step in the file.
+    /// The number of its step.
     number: u32,
     refresh: Duration,
     load: Load,
@@ -77,10 +77,9 @@ struct Now {
     version: Option<load::Version>,
 }
 
-/// Says of the step of this number how many rows found no match.
-pub fn reports(step: usize) -> Unmatched {
-    let name = name(step as u32);
-    Arc::new(move |rows| counter!("forebay_lookup_unmatched_total", "step" => name.clone()).increment(rows))
+/// Says of a step, by its key in the file, how many rows found no match.
+pub fn reports(step: String) -> Unmatched {
+    Arc::new(move |rows| counter!("forebay_lookup_unmatched_total", "step" => step.clone()).increment(rows))
 }
 
 /// What records wait for.
@@ -92,10 +91,6 @@ fn away(message: String) -> SourceError {
 pub fn step_of(error: &SourceError) -> Option<&str> {
     let is_of_lookup = error.fault == SourceFault::Lookup;
     error.message.split('`').nth(1).filter(|_| is_of_lookup)
-}
-
-fn name(number: u32) -> String {
-    format!("steps[{number}].lookup")
 }
 
 impl Lookups {
@@ -212,7 +207,7 @@ impl Side {
     }
 
     fn tell(&self, table: &LookupTable) {
-        let name = name(self.number);
+        let name = self.load.rules.step.clone();
         counter!("forebay_lookup_reads_total", "step" => name.clone()).increment(1);
         gauge!("forebay_lookup_rows", "step" => name.clone()).set(table.len() as f64);
         tracing::debug!(

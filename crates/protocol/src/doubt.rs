@@ -202,7 +202,8 @@ impl StopReason {
     pub fn explain(self) -> &'static str {
         match self {
             Self::TableChanged => {
-                "the table is not the one that the rows were sealed for: it was dropped and created again, or exchanged"
+                "the table is not the one that the rows were sealed for: it was dropped and created again, or exchanged, or another replica answers, which was \
+                 created by a statement of its own"
             }
             Self::CannotTell => {
                 "the answer to an insert was lost, and it is no longer known whether its rows arrived: its token proves nothing any more \

@@ -11,8 +11,8 @@ use dataflow::{
 };
 
 /// Replaces a source that must not be read: to drain the replay log alone takes no broker. Its partitions count
-/// as read to their ends, wherever they stand. Only the record of a row that the server refuses is asked of the source, and those of an insert that was sealed
-/// and not written, which is made again of them.
+/// as read to their ends, wherever they stand, and hold the watermark all the same. Only the record of a row that the server refuses is asked of the
+/// source, and those of an insert that was sealed and not written, which is made again of them.
 pub struct Aside {
     source: Arc<dyn Source>,
     /// Where the lane reads each partition on.
@@ -72,6 +72,11 @@ impl Source for Aside {
 
     async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         Ok(Vec::new())
+    }
+
+    /// What the source has by now is read by the next run, and may be older than what the log has.
+    fn stands_aside(&self) -> bool {
+        true
     }
 
     async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {

@@ -241,6 +241,11 @@ impl Source for WithReplays {
     fn wants_fates(&self, at: &Partition) -> bool {
         *at == partition() || self.inner.wants_fates(at)
     }
+
+    /// Of the inner source: the log is read all the same.
+    fn stands_aside(&self) -> bool {
+        self.inner.stands_aside()
+    }
 }
 
 fn start(first: u64) -> PartitionStart {

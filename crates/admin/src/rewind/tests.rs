@@ -27,3 +27,15 @@ fn a_position_that_is_not_held_is_refused_with_those_that_are() {
     let refused = to("a/0=9").expect_err("retention took it").to_string();
     assert!(refused.contains("from 10 to 20"), "{refused}");
 }
+
+#[test]
+fn only_partitions_that_positions_name_are_asked_for() {
+    let of = |stream: &str, index: u32, input: u32| Partition::new(stream, index).of_input(input);
+    // A topic, and a file, whose positions cannot be given.
+    let meant = [of("orders", 0, 0), of("orders", 1, 0), of("returns.jsonl", 0, 1)];
+    let to = |text: &str| text.parse::<To>().expect("a place");
+    assert_eq!(moved_of(&meant, 0, &to("orders/1=5")), [&meant[1]]);
+    assert!(moved_of(&meant, 1, &to("orders/1=5")).is_empty());
+    assert_eq!(moved_of(&meant, 0, &to("earliest")), [&meant[0], &meant[1]]);
+    assert_eq!(moved_of(&meant, 1, &to("earliest")), [&meant[2]]);
+}

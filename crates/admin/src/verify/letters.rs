@@ -47,6 +47,8 @@ pub struct Letters {
     pub not_rows: Places,
     /// Hashes of refused rows that do not know their place, as often as they are there.
     hashes: Vec<u64>,
+    /// How far a replica was behind that was waited for in vain: letters that it has not yet are missing here.
+    pub lag: Option<String>,
 }
 
 /// What the store knows of letters that may not be in the table any more.
@@ -129,7 +131,7 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
     work.progress.begin("reading dead letters");
     let server = sink::server_for(&work.pipeline.sink.clickhouse, super::work::QUERY_MAX)?;
     let config = sink::dead_letters(work.pipeline);
-    let table = reconcile::Letters::new(server, &config, work.runtime.clone())?;
+    let table = reconcile::Letters::new(server, (&config, work.wait), work.runtime.clone())?;
     let anew = Anew::of(lane);
     let of = anew.without(sink::letters_of(work.pipeline.pipeline.as_str(), lane));
     let mut letters = Letters {
@@ -141,6 +143,7 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
         places: Places::new(),
         not_rows: Places::new(),
         hashes: Vec::new(),
+        lag: None,
     };
     let mut expected = seen.places.clone();
     let compared = Compared::new(lane, ranges);
@@ -209,6 +212,7 @@ pub async fn read(work: &Work<'_>, schemas: &[Schema], against: Against<'_>) -> 
             }
         }
     }
+    letters.lag = table.lag();
     Ok(letters)
 }
 

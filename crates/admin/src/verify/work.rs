@@ -116,7 +116,7 @@ impl Work<'_> {
             .context("the table cannot be asked for its defaults")?;
         let server = sink::server_for(&self.pipeline.sink.clickhouse, QUERY_MAX)?;
         let (values, left_out) = self.values_to_compare(&schemas, &key)?;
-        let keys = TableKeys::new(server, &config, &plan, self.runtime.clone())?
+        let keys = TableKeys::new(server, (&config, self.wait), &plan, self.runtime.clone())?
             .with_values(values.as_ref())
             .with_final(rule == Rule::Newest)
             .with_provenance(table.has_provenance());
@@ -187,6 +187,7 @@ impl Work<'_> {
             report.frames = Some(frames::compare(&*store, &folder, table.name(), &keys, self.limit).await?);
         }
         letters.take_from(&mut differences);
+        let (of_letters, letters_name) = (letters.lag, sink::dead_letters(self.pipeline).name());
         report.letters = letters.report;
         if !report.is_all {
             self.look_elsewhere(&*store, &mut dry, rule, &mut differences, &mut report).await?;
@@ -204,6 +205,10 @@ impl Work<'_> {
             );
         }
         self.name(&keys, &mut dry, &lane, &differences, &mut report).await?;
+        let lags = [(keys.lag(), config.name()), (of_letters, letters_name)];
+        for (lag, name) in lags.into_iter().filter_map(|(lag, name)| Some((lag?, name))) {
+            judge_behind(&mut report, rule, &name, &lag)?;
+        }
         Ok(report)
     }
 
@@ -261,6 +266,33 @@ impl Work<'_> {
     }
 }
 
+/// What a report is worth of which some answers came from a replica that was behind: rows that are there are right whoever shows them.
+///
+/// # Errors
+/// When something is wrong by them: it may be there, and not on that replica yet.
+fn judge_behind(report: &mut Report, rule: Rule, table: &str, lag: &str) -> anyhow::Result<()> {
+    if is_proved(report, rule) {
+        report.notes.push(format!("of table `{table}` {lag}: what is called missing may be there"));
+        return Ok(());
+    }
+    anyhow::ensure!(
+        report.is_right(),
+        "rows seem to be missing, or otherwise wrong, and that cannot be judged yet: of table `{table}` {lag}, so rows that it does not show may be \
+         there. Wait until it has caught up (`SYSTEM SYNC REPLICA {table}` on its server waits for that), or give a longer `--wait`, and compare again; or point \
+         `url` at a server whose replica is not behind"
+    );
+    report.notes.push(format!(
+        "of table `{table}` {lag}: rows that are there twice, or that no record has, were not found if that replica does not have them yet"
+    ));
+    Ok(())
+}
+
+/// Whether something is wrong that rows which a replica lacks cannot explain. Where rows replace each other, one that it lacks may be what makes it right.
+fn is_proved(report: &Report, rule: Rule) -> bool {
+    let is_there = report.duplicate.keys + report.foreign.keys + report.different.keys > 0;
+    !report.accounts.records.add_up() || rule != Rule::Newest && is_there
+}
+
 fn partition(lane: &Lane, n: u32) -> String {
     lane.partitions.get(n as usize).map_or_else(|| n.to_string(), |p| format!("{}/{}", p.stream, p.index))
 }
@@ -271,3 +303,6 @@ fn time(bounds: &[Bound]) -> Option<i64> {
         Bound::Position { .. } => None,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -215,7 +215,7 @@ pub(super) fn computed(table: &TableRow, schema: &Schema) -> Vec<Computed> {
 pub(super) fn check_partition(
     table: &TableRow,
     schema: &Schema,
-    server: &Server,
+    (config, server): (&TableConfig, &Server),
     faults: &mut Vec<Fault>,
 ) -> Option<PartitionKey> {
     let zone = match TimeZone::get(&server.zone) {
@@ -228,7 +228,14 @@ pub(super) fn check_partition(
     match PartitionKey::new(&table.partition_key, schema, &computed(table, schema), &zone) {
         Ok(key) => Some(key),
         Err(error) => {
-            faults.push(Fault::stop(error.to_string()));
+            let of_made = config.create.as_ref().map_or(String::new(), |_| {
+                format!(
+                    "; `create` changes no table that is there: correct its `partition_by`, and if the table holds no rows that you need, make room for another: \
+                     `DROP TABLE {}`",
+                    config.quoted()
+                )
+            });
+            faults.push(Fault::stop(format!("{error}{of_made}")));
             None
         }
     }

@@ -1,4 +1,5 @@
-//! The columns of a table that is to be made, before it is: what the server would show of them, and whether a pipeline can write them.
+//! The columns of a table that is to be made, before it is: what the server would show of them, and whether a pipeline can write them and cut its rows by the
+//! partition key.
 //!
 //! Owns the reading of [`CreateTable`] and its faults, by column. Does not own the rules themselves, which are those of a table that is there ([`super::columns`]),
 //! nor what only the server knows: whether its expressions and codecs exist.
@@ -9,6 +10,7 @@ use super::chosen::Chosen;
 use super::read::{ColumnRow, TableRow};
 use super::{Fault, PROVENANCE, columns, upsert};
 use crate::config::{CreateTable, TableConfig};
+use crate::partition;
 use crate::types::{self, TypeError};
 use crate::upsert::VERSION;
 
@@ -47,7 +49,15 @@ pub fn declared(config: &TableConfig, create: &CreateTable) -> Result<Schema, Ve
     let is_sent = |name: &String| names.contains(&name.as_str()) && name != PROVENANCE;
     let unwritten = unwritten.into_iter().filter(|(name, _)| is_sent(name));
     faults.extend(unwritten.map(|(name, error)| of_type(name, &error)));
-    if faults.is_empty() { judged(&table, config) } else { Err(faults) }
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let schema = judged(&table, config)?;
+    let computed = columns::computed(&table, &schema);
+    match partition::fault_in_words(&create.partition_by, &schema, &computed) {
+        None => Ok(schema),
+        Some(error) => Err(vec![ColumnFault { column: None, message: error.to_string() }]),
+    }
 }
 
 /// Adds what a start adds to the columns of the file.

@@ -5,6 +5,7 @@
 //! an answer that was lost on its way is not taken for "nothing".
 
 mod first;
+mod replicas;
 mod rights;
 mod shape;
 
@@ -73,8 +74,8 @@ pub(crate) fn borrowed<'a>(settings: &'a [(&'static str, String)]) -> Vec<(&'sta
     settings.iter().map(|(name, value)| (*name, value.as_str())).collect()
 }
 
-/// Reads everything about a table, in rounds of questions side by side: a start waits for them. `known` is the one node that answered before, if fewer
-/// connections are enough while all of them reach it.
+/// Reads everything about a table, in rounds of questions side by side: a start waits for them. `known_node` is the one node that answered before, if fewer
+/// connections are enough while all of them reach it; of replicas it is the identity that the table has on all of them, and none are made.
 pub async fn facts(client: &Client, config: &TableConfig, known_node: Option<&str>) -> Result<Facts, Fault> {
     // What the server is comes first: one that is too old answers the other questions wrongly.
     let (version, known) = join(version(client), known(client)).await;
@@ -100,7 +101,11 @@ pub async fn facts(client: &Client, config: &TableConfig, known_node: Option<&st
         |table: &TableRow| Engine::read(&table.engine, &table.engine_full).is_ok_and(|e| e.replicated);
     let targets = views.iter().filter_map(|view| view.target.as_ref());
     let all_replicated = std::iter::once(&table).chain(targets).all(is_replicated);
-    let nodes = if all_replicated { Vec::new() } else { nodes(&ask, config, known_node).await? };
+    let nodes = match (all_replicated, known_node) {
+        (false, known) => nodes(&ask, config, known).await?,
+        (true, Some(known)) => vec![known.to_owned()],
+        (true, None) => replicas::identity(&ask, config).await?,
+    };
     Ok(Facts { server, table: Some(table), has_database: true, may_create: true, views, nodes })
 }
 

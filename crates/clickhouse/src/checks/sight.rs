@@ -107,15 +107,7 @@ impl Question<'_> {
     pub fn sql(&self) -> String {
         let [table, ..] = self.places else { return String::new() };
         let replicated = self.list(|place| place.replicated);
-        let replicas = |side: u8| match &replicated {
-            None => "[]".to_owned(),
-            // Merges in the queue hide no rows; inserts that were not fetched do.
-            Some(list) => format!(
-                "(SELECT groupArray((toUInt8({side}), database, table, toUInt8(is_readonly), toUInt8(is_session_expired), \
-                 toUInt64(inserts_in_queue + greatest(toInt64(log_max_index) - toInt64(log_pointer) + 1, 0)), \
-                 toUInt64(log_max_index))) FROM system.replicas WHERE (database, table) IN ({list}))"
-            ),
-        };
+        let replicas = |side: u8| replicated.as_ref().map_or("[]".to_owned(), |list| replicas_of(side, list));
         // Shared tables need not show replicas, so that their parts are read as well.
         let parts = match self.list(|place| !place.replicated || place.shared) {
             None => "[]".to_owned(),
@@ -187,6 +179,29 @@ impl Question<'_> {
     }
 }
 
+/// The state of these replicas, as a part of a statement.
+fn replicas_of(side: u8, list: &str) -> String {
+    // Merges in the queue hide no rows; inserts that were not fetched do.
+    format!(
+        "(SELECT groupArray((toUInt8({side}), database, table, toUInt8(is_readonly), toUInt8(is_session_expired), \
+         toUInt64(inserts_in_queue + greatest(toInt64(log_max_index) - toInt64(log_pointer) + 1, 0)), \
+         toUInt64(log_max_index))) FROM system.replicas WHERE (database, table) IN ({list}))"
+    )
+}
+
+/// What `question` finds in a table, between two readings of its replica: one statement, whose answer is one row. What was found comes as an array of
+/// tuples, in their order.
+pub fn beside_replica(place: &Place, question: &str) -> String {
+    let list = pairs(std::iter::once((&place.database, &place.table))).unwrap_or_default();
+    let (before, after) = (replicas_of(1, &list), replicas_of(2, &list));
+    format!("SELECT {before}, (SELECT arraySort(groupArray(tuple(*))) FROM ({question})), {after}")
+}
+
+/// Why a server whose replica was `before` and `after` what it answered cannot say that rows are not there; `None` if it can.
+pub fn lag_of(place: &Place, before: &[Replica], after: &[Replica]) -> Option<String> {
+    lag(replica(before, place)).or_else(|| lag(replica(after, place)))
+}
+
 /// Database and name of each, for `IN`; `None` if there are none.
 fn pairs<'a>(names: impl Iterator<Item = (&'a String, &'a String)>) -> Option<String> {
     let pairs: Vec<String> =
@@ -244,7 +259,7 @@ impl Sight {
     /// Why this server cannot say that rows of the first place are not there; `None` if it can.
     pub fn lag(&self, places: &[Place]) -> Option<String> {
         let table = places.first().filter(|place| place.replicated && !place.shared)?;
-        lag(replica(&self.before, table)).or_else(|| lag(replica(&self.after, table)))
+        lag_of(table, &self.before, &self.after)
     }
 
     /// What tells the table from one of the same name made later; `None` if there is none.

@@ -31,7 +31,7 @@ pub(super) enum Function {
 }
 
 impl Function {
-    /// The function of that name with `mode`, the optional number after the argument.
+    /// The function of that name, or of its other name, with `mode`, the optional number after the argument.
     pub(super) fn named(name: &str, mode: Option<i64>) -> Option<Self> {
         Some(match name.to_lowercase().as_str() {
             "todatetime" | "tostartofsecond" | "tounixtimestamp" | "toyyyymmddhhmmss" => Self::Second,
@@ -40,17 +40,17 @@ impl Function {
             "tostartoftenminutes" => Self::Step(600),
             "tostartoffifteenminutes" => Self::Step(900),
             "tostartofhour" => Self::Step(3600),
-            "todate" | "todate32" | "tostartofday" | "toyyyymmdd" => Self::Day,
+            "todate" | "date" | "todate32" | "tostartofday" | "toyyyymmdd" => Self::Day,
             "tomonday" => Self::Week(0),
             // An odd mode starts the week on Monday, the default on Sunday.
             "tostartofweek" => Self::Week(if mode.unwrap_or(0) & 1 == 1 { 0 } else { 6 }),
             "toyyyymm" | "tostartofmonth" => Self::Month,
             "tostartofquarter" => Self::Quarter,
-            "toyear" | "tostartofyear" => Self::Year,
-            "tomonth" => Self::MonthOfYear,
-            "todayofmonth" => Self::DayOfMonth,
-            "todayofweek" => Self::DayOfWeek,
-            "tohour" => Self::HourOfDay,
+            "toyear" | "year" | "tostartofyear" => Self::Year,
+            "tomonth" | "month" => Self::MonthOfYear,
+            "todayofmonth" | "dayofmonth" | "day" => Self::DayOfMonth,
+            "todayofweek" | "dayofweek" => Self::DayOfWeek,
+            "tohour" | "hour" => Self::HourOfDay,
             _ => return None,
         })
     }

@@ -156,7 +156,7 @@ impl Compiler<'_> {
                  partition by one of these, or by a column that holds the value"
             )
         };
-        if let ("modulo" | "modulolegacy" | "intdiv", Kind::Int | Kind::Wide, [Expr::Int(n)]) =
+        if let ("modulo" | "mod" | "modulolegacy" | "intdiv", Kind::Int | Kind::Wide, [Expr::Int(n)]) =
             (name.to_lowercase().as_str(), kind, rest)
         {
             if *n <= 0 {
@@ -195,7 +195,9 @@ impl Compiler<'_> {
 /// Whether the server's function of that name gives a date, so that another date function may stand around it.
 fn name_gives_date(name: &str) -> bool {
     let name = name.to_lowercase();
-    name.starts_with("todate") || name.starts_with("tostartof") || name == "tomonday"
+    name.starts_with("todate")
+        || name.starts_with("tostartof")
+        || matches!(name.as_str(), "tomonday" | "date")
 }
 
 /// One number a row; `None` for a null.

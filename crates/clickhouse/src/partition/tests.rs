@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
 use arrow_array::*;
-use dataflow::Column;
 use proptest::prelude::*;
 
 use super::*;
@@ -104,6 +103,9 @@ fn every_function_tells_its_periods_apart() {
         ("(toYYYYMM(t), s)", vec!["202312-DE", "202401-FR", "202401-DE", "202401-UK"]),
         ("toYYYYMM(t), s", vec!["202312-DE", "202401-FR", "202401-DE", "202401-UK"]),
         ("(`s`)", vec!["DE", "FR", "UK"]),
+        ("YEAR(t)", vec!["2023", "2024"]),
+        ("toStartOfMonth(DATE(t))", vec!["202312", "202401"]),
+        ("mod(u, 10)", vec!["5", "7", "0"]),
     ] {
         let cut = key_in("UTC", key, &schema).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(names(&cut, arrays()), wanted, "{key}");
@@ -193,6 +195,40 @@ fn only_expressions_of_nothing_but_literals_are_constant() {
         ["now()", "rand() % 3", "generateUUIDv4()", "toDate(ts)", "ts", "today()", "hostName()", "now64(3)"]
     {
         assert!(!is_constant(other), "{other}");
+    }
+}
+
+/// What a file says, before a server has read it.
+#[test]
+fn a_key_is_refused_as_it_is_written_only_if_no_server_makes_another_of_it() {
+    let mut columns = schema(&[("t", "DateTime"), ("n", "Int32"), ("f", "Float64")]).columns().to_vec();
+    columns[0].default = Some("parseDateTimeBestEffort('2024')".into());
+    let schema = Schema::new(columns);
+    let computed = |expression: &str| [Computed { name: "part".into(), expression: expression.into() }];
+    let refused = |key: &str, part: &str| {
+        fault_in_words(key, &schema, &computed(part)).map_or(String::new(), |error| error.reason)
+    };
+    for key in [
+        "",
+        "tuple()",
+        "n",
+        "toYYYYMM(t)",
+        "YEAR(t)",
+        "(DATE(t), n % 8)",
+        "part",
+        "n DIV 8",
+        "toStartOfInterval(t, INTERVAL 1 DAY)",
+    ] {
+        assert_eq!(refused(key, "mod(n, 4)"), "", "{key}");
+    }
+    assert_eq!(refused("part", "n MOD 4"), "", "a server writes it in another way");
+    for (key, words) in [
+        ("cityHash64(n) % 8", "`cityHash64` is not one of the functions"),
+        ("f", "Float64"),
+        ("gone", "not written"),
+        ("part", "`cityHash64` is not one of the functions"),
+    ] {
+        assert!(refused(key, "cityHash64(n)").contains(words), "{key}: {}", refused(key, "cityHash64(n)"));
     }
 }
 

@@ -3,6 +3,8 @@
 //! Owns the two questions: how often each letter is there, page by page, and the raw rows that the server refused. Does not own the condition that names a
 //! pipeline's letters (its caller), nor which letters are expected (`admin::verify`).
 
+use std::time::Duration;
+
 use crate::client::QueryError;
 use crate::config::{ServerConfig, TableConfig};
 use crate::reader::Reader;
@@ -41,16 +43,21 @@ pub struct Letters {
 }
 
 impl Letters {
-    /// The table of `config`; nothing is asked yet.
+    /// The table of `config`; nothing is asked yet. A replica that is behind is waited for so long with the first question that meets one.
     ///
     /// # Errors
     /// When the server's settings do not do.
     pub fn new(
         server: ServerConfig,
-        config: &TableConfig,
+        (config, wait): (&TableConfig, Duration),
         runtime: std::sync::Arc<dyn dataflow::Runtime>,
     ) -> Result<Self, QueryError> {
-        Ok(Self { reader: Reader::new(server, runtime)?, table: config.quoted() })
+        Ok(Self { reader: Reader::new(server, runtime)?.about(config, wait), table: config.quoted() })
+    }
+
+    /// How far a replica was behind whose answers were taken all the same; `None` if there was none.
+    pub fn lag(&self) -> Option<String> {
+        self.reader.lag()
     }
 
     /// Up to `limit` of the letters behind `after`, in order. `of` is the condition that names the pipeline's letters; the table is read
@@ -81,7 +88,7 @@ impl Letters {
              GROUP BY s, partition, n, position, i, r ORDER BY s, partition, n, position, i, r LIMIT {limit}",
             self.table
         );
-        self.reader.rows(&sql, &[]).await
+        self.reader.rows_shown(&sql).await
     }
 
     /// The raw rows, as JSON, of letters that the server refused; `limit` at the most, `skip` left out. `of` as for a page.
@@ -93,7 +100,7 @@ impl Letters {
             "SELECT raw FROM {} WHERE {of} AND reason = 'refused' ORDER BY time, raw LIMIT {skip}, {limit}",
             self.table
         );
-        let rows: Vec<(String,)> = self.reader.rows(&sql, &[]).await?;
+        let rows: Vec<(String,)> = self.reader.rows_shown(&sql).await?;
         Ok(rows.into_iter().map(|(raw,)| raw).collect())
     }
 }

@@ -157,6 +157,28 @@ fn the_way_out_of_a_body_that_is_too_large_is_the_limit_of_the_proxy() {
     assert!(error.message.contains("raise its limit (`client_max_body_size` of nginx)"), "{}", error.message);
 }
 
+/// The same insert meets it again and again.
+#[test]
+fn a_limit_of_the_memory_of_one_query_is_told_with_its_setting() {
+    for (words, is_of_one) in [
+        ("Memory limit (for query) exceeded: would use 1.00 GiB", true),
+        ("Query memory limit exceeded: would use 1.00 GiB", true),
+        ("(total) memory limit exceeded: would use 1.00 GiB", false),
+        ("User memory limit exceeded: would use 1.00 GiB", false),
+    ] {
+        let body = format!("Code: 241. DB::Exception: {words}. (MEMORY_LIMIT_EXCEEDED)");
+        let error = classify_answer(answer(500, Some(241), &body), false).unwrap_err();
+        assert_eq!((error.effect, error.remedy), (Effect::Unknown, Remedy::Resend));
+        assert_eq!(error.kind, TableFault::Uncertain);
+        assert_eq!(
+            error.message.contains("raise the user's `max_memory_usage`"),
+            is_of_one,
+            "{}",
+            error.message
+        );
+    }
+}
+
 /// Whoever reads it at night is not to drop a view for want of memory, or for a quota.
 #[test]
 fn a_view_is_to_be_fixed_only_if_it_is_at_fault() {

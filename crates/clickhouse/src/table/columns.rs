@@ -156,10 +156,7 @@ impl ClickHouseTable {
         let whole = [Selected::all(whole)];
         let cut = Given::new(&whole);
         let groups = now.plan.partition.cut(cut.batches(), cut.rows()).map_err(|e| self.encode_error(e))?;
-        let [group] = groups.as_slice() else {
-            let reason = format!("rows of one frame fall into {} table partitions", groups.len());
-            return Err(self.encode_error(reason));
-        };
+        let [group] = groups.as_slice() else { return Err(differs(self.is_cut_otherwise(groups.len()))) };
         let unique_key = &now.plan.unique_key;
         let unique_key: Option<Vec<usize>> =
             unique_key.iter().map(|at| schema.index_of(&now.plan.schema.columns()[*at].name)).collect();
@@ -223,6 +220,15 @@ impl ClickHouseTable {
             was.type_name,
             types::name(&now.column_type),
             self.alter("MODIFY COLUMN", was)
+        )
+    }
+
+    /// What to do about rows that one insert held, and that are in several partitions now.
+    fn is_cut_otherwise(&self, partitions: usize) -> String {
+        format!(
+            "rows that wait for table `{}` were cut for another key of partitions, and those of one insert are in {partitions} partitions now: until they are \
+             written, exchange the table back for the one with the former PARTITION BY, or alter the expression behind it back",
+            self.name
         )
     }
 

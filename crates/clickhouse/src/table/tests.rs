@@ -6,6 +6,7 @@ use super::frames::slice_bytes;
 use super::*;
 use crate::checks::Facts;
 use crate::checks::read::{ColumnRow, Server, TableRow};
+use crate::config::Upsert;
 use crate::testing::RealTime;
 
 fn table_of(
@@ -253,6 +254,52 @@ fn rows_of_another_shape_are_errors_that_name_table_and_column() {
     assert!(error.contains("`d.t`") && error.contains("column `n`: 1 null"), "{error}");
     let narrow = rows(0..1).project(&[0]).unwrap();
     assert!(table.encode(&[Selected::all(narrow)], &mut || FrameId(1)).is_err());
+}
+
+/// A row without a value there would be the row of another key, or of the oldest version.
+#[test]
+fn what_rows_replace_each_other_by_has_no_zero_however_late_its_column_was_added() {
+    let columns = [("id", "UInt64", ""), ("at", "UInt64", ""), ("_version", "UInt64", ""), ("v", "Int8", "")];
+    for (version, argument, expected) in
+        [(None, "_version", ["id", "_version"]), (Some("at".to_owned()), "at", ["id", "at"])]
+    {
+        let mut facts = facts_of_columns(&columns);
+        let row = facts.table.as_mut().unwrap();
+        row.engine = "ReplacingMergeTree".into();
+        row.engine_full = format!(
+            "ReplacingMergeTree({argument}) ORDER BY id SETTINGS non_replicated_deduplication_window = 100"
+        );
+        row.sorting_key = "id".into();
+        let upsert = Some(Upsert { key: vec!["id".into()], version, deleted: None });
+        let config = TableConfig { upsert, ..TableConfig::new("d", "t") };
+        let plan = checks::judge(&facts, &config).unwrap();
+        let client = Client::new(ServerConfig::new("http://127.0.0.1:1"), RealTime::shared()).unwrap();
+        let table = ClickHouseTable::with_plan(client, config, plan);
+        let found: Vec<&str> =
+            columns.iter().map(|column| column.0).filter(|name| table.has_no_zero(name)).collect();
+        assert_eq!(found, expected);
+    }
+}
+
+/// Another table may have come by this name while nothing waited.
+#[test]
+fn a_table_in_which_the_order_of_inserts_shows_now_is_opened_again() {
+    let columns = [("n", "Int32", ""), ("_forebay", "UUID", "")];
+    let table = open_with(&columns);
+    for (engine, expected) in [
+        ("MergeTree", false),
+        ("SummingMergeTree", false),
+        ("ReplacingMergeTree", true),
+        ("CoalescingMergeTree", true),
+    ] {
+        let mut facts = facts_of_columns(&columns);
+        let row = facts.table.as_mut().unwrap();
+        row.engine = engine.into();
+        row.engine_full = row.engine_full.replacen("MergeTree", engine, 1);
+        let plan = checks::judge(&facts, &table.config).unwrap();
+        *table.now.lock().unwrap() = Arc::new(Now::new(Arc::new(plan)));
+        assert_eq!(table.must_reopen(), expected, "{engine}");
+    }
 }
 
 /// A server may not take those of the start any more: it was replaced by an older one, or a constraint came.

@@ -238,6 +238,29 @@ async fn a_table_that_could_not_be_written_is_not_created() {
         assert!(faults[0].message.starts_with("column `x`: no pipeline writes a column"), "{faults:?}");
         assert_eq!(server.query("EXISTS TABLE made").unwrap(), "0\n", "{text}");
     }
+    // One that only the server can read is made, and says what then stands in the way.
+    let mut config = created(&[("k", "UInt32")]);
+    for (key, is_there, words) in [
+        ("cityHash64(k) % 8", "0\n", "`cityHash64` is not one of the functions"),
+        (
+            "if(k > 3, 1, 2)",
+            "1\n",
+            "if the table holds no rows that you need, make room for another: `DROP TABLE `default`.`made``",
+        ),
+    ] {
+        if let Some(create) = &mut config.create {
+            create.partition_by = key.into();
+        }
+        let faults = open_with(&server, config.clone()).await.err().expect("a fault");
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].message.contains(words), "{faults:?}");
+        assert_eq!(server.query("EXISTS TABLE made").unwrap(), is_there, "{key}");
+    }
+    server.query("DROP TABLE `default`.`made`").unwrap();
+    if let Some(create) = &mut config.create {
+        create.partition_by = "k DIV 1000".into();
+    }
+    open_with(&server, config).await.unwrap_or_else(|faults| panic!("{faults:?}"));
 }
 
 #[tokio::test]

@@ -123,6 +123,10 @@ impl Source for Numbered {
         self.source.wants_fates(&plain(partition))
     }
 
+    fn stands_aside(&self) -> bool {
+        self.source.stands_aside()
+    }
+
     async fn record(&self, at: ReadFrom) -> Result<Option<RecordBlock>, SourceError> {
         let record = self.source.record(from_plain(at)).await.map_err(|error| numbered(error, self.input))?;
         Ok(record.map(|mut block| {

@@ -12,6 +12,11 @@ const RESTORE: &str = "restore the object from a copy of the store that was made
      one, empty the table, run `forebay reset FILE --yes` and give the source another `group`, `subscription` or `consumer`, which reads \
      everything again; or ask for help with the store as it is. Nothing was guessed";
 
+/// The same for an object that holds nothing but the state of steps.
+const RESTORE_STATE: &str = "restore the object from a copy of the store that was made while the pipeline was stopped; without \
+     one, and if no sealed insert waits, start once with `forebay run FILE --new-state STEP --yes`: the step begins empty, and what it remembers is lost, \
+     with the records in its open windows or its join. Nothing was guessed";
+
 /// A record that cannot be read or that breaks an invariant.
 pub(super) fn record(object: &str, what: String) -> Finding {
     Finding {
@@ -78,7 +83,9 @@ pub(super) fn object(lane: &Lane, object: &str, parts: &[Part], what: &str) -> F
     if more > 0 {
         means.push_str(&format!("; and {more} more of this kind"));
     }
-    Finding { object: object.to_owned(), what: what.to_owned(), means, way_out: RESTORE }
+    let is_state = !parts.is_empty() && !parts.iter().any(|part| matches!(part, Part::Frame(_)));
+    let way_out = if is_state { RESTORE_STATE } else { RESTORE };
+    Finding { object: object.to_owned(), what: what.to_owned(), means, way_out }
 }
 
 fn step(lane: &Lane, index: u32) -> String {

@@ -1,18 +1,19 @@
 //! The inputs that a lane reads side by side.
 //!
 //! Owns the turn: the inputs are asked one after the other, beginning behind the one that came last, so that none of them starves the
-//! others; and the pause of an input whose source is away, during which the others are read. Does not own what is done with what comes
-//! ([`super::LaneTask`]).
+//! others; the pause of an input whose source is away, during which the others are read; and partitions that were found and cannot be read yet. Does not own
+//! what is done with what comes ([`super::LaneTask`]).
 
 use std::sync::Arc;
 
-use dataflow::{Event, Intake, Partition, Reader, Runtime, SourceError};
+use dataflow::{Event, Intake, Partition, PartitionStart, Reader, Runtime, SourceError};
 use futures::future::{BoxFuture, select_all};
 
 use super::Opening;
 use crate::inputs::Inlet;
 use crate::retry::Backoff;
 use crate::start::open::{Opened, Refusal};
+use crate::tasks::until;
 
 /// An input as the lane reads it.
 pub(super) struct Feed {
@@ -31,6 +32,11 @@ pub(super) struct Feed {
     backoff: Backoff,
     /// Runs while its source is left alone.
     pause: Option<BoxFuture<'static, ()>>,
+    /// Partitions that were found and cannot be read yet: they are told of only once.
+    unread: Vec<PartitionStart>,
+    unread_backoff: Backoff,
+    /// Runs until they are tried again.
+    unread_pause: Option<BoxFuture<'static, ()>>,
 }
 
 /// What has come, with the place of its input.
@@ -39,6 +45,8 @@ pub(super) enum Came {
     Opened(usize, Result<Opened, Refusal>),
     /// An event, or why there is none.
     Event(usize, Result<Event, SourceError>),
+    /// Partitions that were found before and could not be read are to be tried again.
+    Found(usize, Vec<PartitionStart>),
 }
 
 impl Feed {
@@ -51,6 +59,9 @@ impl Feed {
             is_away: false,
             is_refused: false,
             opening: Some(opening),
+            unread: Vec::new(),
+            unread_backoff: backoff.clone(),
+            unread_pause: None,
             backoff,
             pause: None,
         }
@@ -64,6 +75,25 @@ impl Feed {
     /// Nothing more is read of it.
     pub fn refuse(&mut self) {
         (self.is_refused, self.opening, self.reader, self.pause) = (true, None, None, None);
+        (self.unread, self.unread_pause) = (Vec::new(), None);
+    }
+
+    /// Whether a partition that was found cannot be read yet.
+    pub fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// A partition that was found cannot be read yet, and comes again after a while; says whether that should be logged.
+    pub fn keep(&mut self, start: PartitionStart, runtime: &dyn Runtime) -> bool {
+        let should_log = self.unread_backoff.should_log();
+        self.unread.push(start);
+        self.unread_pause = Some(runtime.sleep(self.unread_backoff.next_pause(runtime)));
+        should_log
+    }
+
+    /// A partition that was found is read: the next pause of one that is not is a short one again.
+    pub fn has_added(&mut self) {
+        self.unread_backoff.reset();
     }
 
     /// Its source is left alone for a while; says whether that should be logged.
@@ -91,7 +121,16 @@ impl Feed {
             self.pause = None;
         }
         match &mut self.reader {
-            Some(reader) if may_read => Came::Event(place, reader.next().await),
+            Some(reader) if may_read && self.unread.is_empty() => Came::Event(place, reader.next().await),
+            Some(reader) if may_read => {
+                tokio::select! {
+                    biased;
+                    () = until(&mut self.unread_pause) => {}
+                    event = reader.next() => return Came::Event(place, event),
+                }
+                self.unread_pause = None;
+                Came::Found(place, std::mem::take(&mut self.unread))
+            }
             _ => std::future::pending().await,
         }
     }

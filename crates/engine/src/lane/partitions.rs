@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dataflow::block::TIME_UNKNOWN_MS;
-use dataflow::{Event, Partition, PartitionStart, Position, ReadFrom, RecordBlock, Streams, position};
+use dataflow::{
+    Event, Partition, PartitionStart, Position, ReadFrom, RecordBlock, SourceFault, Streams, position,
+};
 use protocol::Lane;
 use protocol::record::{Body, Genesis};
 
@@ -16,7 +18,6 @@ use super::tell::tell_late;
 use super::{LaneTask, Reading};
 use crate::inputs::Inlet;
 use crate::problem::Noticed;
-use crate::retry::Backoff;
 use crate::stage::Stage;
 use crate::start::open::{Opened, expired, genesis};
 use crate::waiting::Waiting;
@@ -56,7 +57,7 @@ impl LaneTask {
         inlet.opened();
         // Also a refusal from before the claim, of a position that was passed meanwhile.
         self.context.status.ended(&inlet.name, Noticed::Asking);
-        self.hold();
+        self.set_away(place, false);
         Ok(())
     }
 
@@ -86,22 +87,32 @@ impl LaneTask {
         Some(first)
     }
 
-    /// Partitions of other inputs do not wait for those of an input that gives nothing.
+    /// Partitions of other inputs do not wait for those of an input that gives nothing. Those of a source that stands aside stay away, for they are never
+    /// heard; the replay log beside it is read.
     pub(super) fn set_away(&mut self, place: usize, away: bool) {
-        let input = self.feeds[place].inlet.number;
+        let inlet = &self.feeds[place].inlet;
+        let (input, stands_aside) = (inlet.number, inlet.source.stands_aside());
         let own = self.readings.iter().enumerate().filter(|(_, reading)| reading.partition.input == input);
         let now = self.context.runtime.elapsed();
-        own.for_each(|(at, _)| self.watermarks.set_away(at, away, now));
+        own.for_each(|(at, reading)| {
+            let is_unheard = stands_aside && !reading.wants_fates;
+            self.watermarks.set_away(at, away || is_unheard, now);
+        });
         self.hold();
     }
 
-    /// The watermark stands still as long as an input that was never open may come with partitions.
-    pub(super) fn hold(&mut self) {
+    /// The watermark stands still as long as an input may come with partitions of which none is known: it was never open, or all that it had were
+    /// forgotten; and one whose source stands aside does not say what it has.
+    fn hold(&mut self) {
         let is_unknown = |feed: &Feed| {
-            let is_known = || self.readings.iter().any(|r| r.partition.input == feed.inlet.number);
-            (feed.is_opening() || feed.is_refused) && !is_known()
+            // The replay log has records of any input.
+            let is_own = |r: &&Reading| r.partition.input == feed.inlet.number && !r.wants_fates;
+            let is_known = || self.readings.iter().filter(is_own).any(|r| !r.forgotten);
+            let is_unheard = feed.is_opening() || feed.is_refused || feed.inlet.source.stands_aside();
+            is_unheard && !is_known()
         };
-        let is_held = self.feeds.iter().any(is_unknown);
+        // What a partition has that cannot be read yet may be old as well.
+        let is_held = self.feeds.iter().any(|feed| feed.has_unread() || is_unknown(feed));
         self.watermarks.hold(is_held);
     }
 
@@ -162,35 +173,68 @@ impl LaneTask {
         Some(self.belongs_to(place, block))
     }
 
+    /// What became of what an input gave: the first refusal, if its source refuses as the last one.
+    pub(super) fn taken(
+        &mut self,
+        place: usize,
+        taken: Result<(), EngineError>,
+    ) -> Result<Option<EngineError>, EngineError> {
+        match taken {
+            Err(EngineError::Source(error)) if error.fault != SourceFault::Store => {
+                Ok(self.refused_by_source(place, error.into()))
+            }
+            Err(error) => Err(error),
+            Ok(()) => Ok(None),
+        }
+    }
+
+    /// Partitions that could not be read when they were found are tried again.
+    pub(super) async fn found_again(
+        &mut self,
+        place: usize,
+        starts: Vec<PartitionStart>,
+    ) -> Result<Option<EngineError>, EngineError> {
+        for start in starts {
+            let added = self.add(place, start).await;
+            let refusal = self.taken(place, added)?;
+            // Nothing more is read of it.
+            if self.feeds[place].is_refused {
+                return Ok(refusal);
+            }
+        }
+        Ok(None)
+    }
+
     /// A partition appeared while reading. Its genesis is durable before its first record is sealed, and only once the reader has
-    /// taken it.
+    /// taken it. While its source is away it is kept, and all else is read.
     async fn add(&mut self, place: usize, start: PartitionStart) -> Result<(), EngineError> {
         let (genesis, expired) = {
             let journal = self.context.journal.lock().await;
             (genesis(journal.lane(), &start), expired(journal.lane(), &start))
         };
-        tell_late(&self.context, &self.feeds[place].inlet, &start.partition, expired);
-        tracing::info!(partition = %start.partition, next = %position::shown(genesis.next()), "a partition was added");
         let from = ReadFrom {
             partition: start.partition.clone(),
-            identity: start.identity,
+            identity: start.identity.clone(),
             next: genesis.next(),
             leader_epoch: genesis.leader_epoch,
         };
         let Some(reader) = &mut self.feeds[place].reader else {
             return Err(EngineError::Internal("a read that is not begun"));
         };
-        let mut backoff = Backoff::new(self.context.settings.retry_pause_max);
-        // It is told of only once. Where it waits for a source that is away, it waits no longer than a stop does.
-        while let Err(error) = reader.add(from.clone()).await {
+        if let Err(error) = reader.add(from).await {
             if !error.fault.may_pass() {
                 return Err(error.into());
             }
-            if backoff.should_log() {
-                tracing::warn!(partition = %start.partition, %error, "a new partition cannot be read yet; trying again");
+            let partition = start.partition.clone();
+            if self.feeds[place].keep(start, &*self.context.runtime) {
+                tracing::warn!(%partition, %error, "a new partition cannot be read yet; trying again");
             }
-            self.context.runtime.sleep(backoff.next_pause(&*self.context.runtime)).await;
+            self.hold();
+            return Ok(());
         }
+        self.feeds[place].has_added();
+        tell_late(&self.context, &self.feeds[place].inlet, &start.partition, expired);
+        tracing::info!(partition = %start.partition, next = %position::shown(genesis.next()), "a partition was added");
         let (next, leader_epoch) = (genesis.next(), genesis.leader_epoch);
         let pace = self.context.pace(genesis.input);
         let body = Genesis { partitions: vec![genesis], ..Default::default() };
@@ -210,6 +254,7 @@ impl LaneTask {
             (told.next, told.sealed) = (next, next);
         });
         self.readings.push(added);
+        self.hold();
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use engine::TokioRuntime;
 use engine::journal::Journal;
+use engine::ownership::Ownership;
 use protocol::record::{Body, Genesis, Settle};
 use store::{Entry, Key, MemoryStore, Prefix, Put, Store, StoreError};
 use tokio::sync::{Mutex, Notify};
@@ -186,5 +187,25 @@ async fn a_record_whose_writer_was_ended_before_the_answer_is_not_taken_for_anot
         assert!(!journal.ownership().is_fenced());
         let lane = engine::journal::load(&*store, FOLDER).await.expect("the journal is whole");
         assert_eq!((lane.next_seq, lane.input(input)), (seq + 2, journal.lane().input(input)));
+    }
+}
+
+/// A machine that is set back to a snapshot, with the process in it, or a copy of it that runs beside the first: its memory names the same claim, and the
+/// frames that it takes for unsent were sent by what it does not know of.
+#[tokio::test]
+async fn a_process_that_was_set_back_to_a_moment_from_before_completes_no_insert() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let (runtime, pause) = (TokioRuntime::new(1), Duration::from_millis(10));
+    let claim = Journal::claim(store.clone(), runtime, FOLDER.into(), "one".into(), pause);
+    let mut journal = claim.await.expect("an empty lane");
+    let genesis = Genesis { pipeline: "p".into(), ..Genesis::default() };
+    journal.append(Body::Genesis(genesis)).await.expect("a genesis");
+    let owner = journal.ownership();
+    let copy = Ownership::new(store, FOLDER.into(), owner.nonce().to_vec(), owner.next_seq());
+    for (appended, is_owner) in [(0, true), (1, true), (2, false), (3, false)] {
+        let found = copy.look().await.expect("the store answers");
+        assert_eq!(found, is_owner, "{appended} records more; one may be its own, on its way");
+        assert!(owner.look().await.expect("the store answers"));
+        journal.append(Body::Settle(Settle::default())).await.expect("nobody else owns the lane");
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use dataflow::Runtime;
 use engine::problem::State;
 use engine::{EngineError, Outcome};
 use tokio::sync::watch;
 
-use crate::support::{Bench, Fault, Process};
+use crate::support::{Bench, Fault, LONG, Process};
 use crate::{give_ten_that_hang, give_ten_that_pass, run, wait_until};
 
 type Columns = Vec<(&'static str, &'static str)>;
@@ -246,6 +247,50 @@ fn a_view_that_is_added_while_running_opens_the_lane_again_and_stops_nothing() {
             assert_eq!(bench.drain().await.expect("drains"), Outcome::Complete);
             bench.assert_holds(0..210);
         }
+    });
+}
+
+/// Servers behind a balancer: the one that a start asks lacks a view that the one has which a poll asks.
+#[test]
+fn a_lane_that_is_opened_again_and_again_for_views_says_so_and_runs_on() {
+    run(async {
+        let mut bench = bench(AB.to_vec());
+        let turns = |bench: &Bench| bench.status.snapshot().tables.remove("d.t").expect("it is told").turns;
+        for turn in 1..=3_u64 {
+            bench.table.world.lock().expect("no panic").views = 0;
+            bench.table = bench.table.open_again(&[]);
+            bench.push(turn * 10 - 10..turn * 10);
+            bench.table.world.lock().expect("no panic").views = 1;
+            let (_stop, asked) = watch::channel(false);
+            let outcome = engine::run(bench.pipeline(false), asked).await.expect("it ends in order");
+            assert_eq!(outcome, Outcome::Reopen { claimed: true, added: BTreeMap::new() });
+            assert_eq!((turns(&bench).times, turns(&bench).is_told), (turn, turn == 3));
+        }
+        // However long this test takes, it was a moment ago.
+        let soon = bench.runtime.elapsed() + LONG * 10;
+        bench.status.update(|s| {
+            let turns = &mut s.tables.get_mut("d.t").expect("it is told").turns;
+            (0..3).for_each(|_| turns.opened(soon));
+        });
+        bench.table.world.lock().expect("no panic").views = 0;
+        bench.table = bench.table.open_again(&[]);
+        bench.table.world.lock().expect("no panic").views = 1;
+        bench.push(30..100);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 100).await;
+        bench.table_looked_at().await;
+        assert!(!running.is_finished(), "rows flow meanwhile");
+        assert_eq!((turns(&bench).times, turns(&bench).is_told), (6, true));
+        assert!(bench.status.snapshot().problems.is_empty(), "nothing is waited for");
+        // Columns are no matter of chance: rows that are sealed without them would lack them.
+        alter(&bench, vec![("d", "UInt8"), ("id", "UInt32"), ("c", "String")]);
+        let outcome = running.await.expect("no panic").expect("it ends in order");
+        assert_eq!(outcome, Outcome::Reopen { claimed: true, added: BTreeMap::new() });
+        drop(stop);
+        bench.table = bench.table.open_again(&[]);
+        drain(&mut bench).await.expect("drains");
+        bench.assert_holds(0..100);
     });
 }
 

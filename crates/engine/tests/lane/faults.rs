@@ -135,7 +135,7 @@ fn c1_a_source_that_hands_out_a_block_twice_ends_the_run_and_no_row_is_twice() {
         let bench = Bench::new();
         bench.push(0..200);
         let (_stop, asked) = tokio::sync::watch::channel(false);
-        let twice = Told { inner: bench.source.clone(), twice_from: 50 };
+        let twice = Told { twice_from: 50, ..Told::honest(bench.source.clone()) };
         // A status of its own, as a process has: a task that ends a moment after the run may still report to it.
         let (source, status) = (Arc::new(twice), Arc::default());
         let error =

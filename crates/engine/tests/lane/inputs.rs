@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use dataflow::{Partition, Source, SourceFault};
 use engine::forget::{Named, Request};
@@ -42,7 +43,7 @@ async fn forget_payments(bench: &Bench, stream: Option<&str>) -> usize {
         from_start: false,
         by: "test".into(),
         take_over: true,
-        quiet_min: std::time::Duration::ZERO,
+        quiet_min: Duration::ZERO,
     };
     let leaving = engine::forget::forget(bench.store.clone(), bench.runtime.clone(), "p/lane-0", &request);
     leaving.await.expect("it is read").partitions.len()
@@ -90,7 +91,7 @@ fn a_killed_process_reads_each_input_on_from_its_own_position() {
         set_away(&bench, true);
         let dies = Process::start(with_both(&bench, payments.clone(), false));
         while bench.lane().await.counts.passed < 200 {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         dies.kill().await;
         set_away(&bench, false);
@@ -197,6 +198,187 @@ fn an_input_that_refused_where_the_owner_has_gone_on_meanwhile_is_asked_again() 
         second.await.expect("no panic").expect("what was gone had been read");
         assert!(!bench.status.snapshot().problems.contains_key("payments"), "it is read");
         bench.assert_holds((0..10).chain(100..130));
+    });
+}
+
+/// Runs with `payments` away from the start until the table has so many ids, once for each of these; what comes next is pushed between them.
+async fn runs_while_payments_are_away(
+    bench: &Bench,
+    payments: &Arc<MemorySource>,
+    rounds: impl IntoIterator<Item = std::ops::Range<u64>>,
+) {
+    let away = Refusing { fault: SourceFault::Away, ..Refusing::at(payments, At::Partitions) };
+    runs_beside(bench, away, rounds, Duration::ZERO).await;
+}
+
+/// The same beside any payments, with a pause behind each round.
+async fn runs_beside(
+    bench: &Bench,
+    payments: Refusing,
+    rounds: impl IntoIterator<Item = std::ops::Range<u64>>,
+    pause: Duration,
+) {
+    let (stop, asked) = watch::channel(false);
+    let runs = tokio::spawn(engine::run(with_both(bench, Arc::new(payments), false), asked));
+    for ids in rounds {
+        let expected = held(bench) + ids.clone().count();
+        bench.push(ids);
+        wait_until(|| held(bench) == expected).await;
+        tokio::time::sleep(pause).await;
+    }
+    stop.send(true).expect("it listens");
+    let ended = runs.await.expect("no panic");
+    assert!(matches!(ended, Ok(Outcome::Drained)), "{ended:?}");
+}
+
+/// As one that goes away while it is read: the others do not wait for its times.
+#[test]
+fn an_input_that_is_away_at_a_start_does_not_stop_others_whose_records_are_later() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.push(0..10);
+        let payments = second(100..110);
+        until_it_ends(with_both(&bench, payments.clone(), true)).await.expect("drains");
+        // Partitions are read no further apart than 10 ms.
+        bench.settings.skew_ms_max = Some(10);
+        runs_while_payments_are_away(&bench, &payments, [1_000..1_010, 2_000..2_010, 3_000..3_010]).await;
+        let lane = bench.lane().await;
+        assert!(lane.watermark_ms <= 1_109, "it waits for those that are away: {}", lane.watermark_ms);
+        push(&payments, 110..120);
+        until_it_ends(with_both(&bench, payments, true)).await.expect("it is back");
+        bench.assert_holds(
+            (0..10).chain(100..120).chain(1_000..1_010).chain(2_000..2_010).chain(3_000..3_010),
+        );
+    });
+}
+
+/// Those who write to it may have waited for it too: as one that comes back during a run it has time to speak.
+#[test]
+fn an_input_that_is_open_late_is_silent_only_from_then_on() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.push(0..10);
+        let payments = second(100..110);
+        until_it_ends(with_both(&bench, payments.clone(), true)).await.expect("drains");
+        let idle_after = Duration::from_secs(2);
+        bench.settings.idle_after = idle_after;
+        let slow = Refusing::at(&payments, At::Slow);
+        let go_on = slow.now.clone();
+        let (stop, asked) = watch::channel(false);
+        let runs = tokio::spawn(engine::run(with_both(&bench, Arc::new(slow), false), asked));
+        bench.push(1_000..1_010);
+        wait_until(|| held(&bench) == 30).await;
+        tokio::time::sleep(idle_after).await;
+        let opened = Instant::now();
+        go_on.store(true, Ordering::SeqCst);
+        for id in 2_000.. {
+            let expected = held(&bench) + 1;
+            bench.push([id]);
+            wait_until(|| held(&bench) == expected).await;
+            let watermark_ms = bench.lane().await.watermark_ms;
+            if opened.elapsed() >= idle_after {
+                break;
+            }
+            assert!(watermark_ms <= 1_109, "it was left out: {watermark_ms}");
+        }
+        stop.send(true).expect("it listens");
+        let ended = runs.await.expect("no panic");
+        assert!(matches!(ended, Ok(Outcome::Drained)), "{ended:?}");
+    });
+}
+
+/// What it will have instead may be older than what the others have read meanwhile.
+#[test]
+fn an_input_whose_streams_were_all_forgotten_holds_the_watermark_until_it_is_open() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..10);
+        let payments = second(100..110);
+        until_it_ends(with_both(&bench, payments.clone(), true)).await.expect("drains");
+        assert_eq!(forget_payments(&bench, Some("e")).await, 1);
+        let before_ms = bench.lane().await.watermark_ms;
+        let later = 1_000..1_010;
+        runs_while_payments_are_away(&bench, &payments, [later]).await;
+        assert_eq!(bench.lane().await.watermark_ms, before_ms);
+        push(&payments, 110..120);
+        until_it_ends(with_both(&bench, payments, true)).await.expect("it is there");
+        bench.assert_holds((0..10).chain(100..120).chain(1_000..1_010));
+    });
+}
+
+/// As while dead letters are replayed without a process that reads: it is caught up wherever it stands, and has more all the same.
+#[test]
+fn an_input_that_stands_aside_holds_the_watermark_however_long_it_is_silent() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.push(0..10);
+        let payments = second(100..110);
+        until_it_ends(with_both(&bench, payments.clone(), true)).await.expect("drains");
+        // Partitions are read no further apart than 10 ms.
+        bench.settings.skew_ms_max = Some(10);
+        bench.settings.idle_after = Duration::from_millis(100);
+        let (aside, pause) = (|| Refusing::at(&payments, At::Aside), 2 * bench.settings.idle_after);
+        runs_beside(&bench, aside(), [1_000..1_010, 2_000..2_010], pause).await;
+        bench.push(3_000..3_010);
+        let drained = until_it_ends(with_both(&bench, Arc::new(aside()), true)).await;
+        assert_eq!(drained.expect("a drain does not wait for it"), Outcome::Complete);
+        let lane = bench.lane().await;
+        assert!(lane.watermark_ms <= 1_109, "it was left out: {}", lane.watermark_ms);
+        push(&payments, 110..120);
+        until_it_ends(with_both(&bench, payments.clone(), true)).await.expect("it is read");
+        bench.assert_holds(
+            (0..10).chain(100..120).chain(1_000..1_010).chain(2_000..2_010).chain(3_000..3_010),
+        );
+    });
+}
+
+#[test]
+fn an_input_that_stands_aside_and_whose_streams_were_all_forgotten_holds_the_watermark() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..10);
+        let payments = second(100..110);
+        until_it_ends(with_both(&bench, payments.clone(), true)).await.expect("drains");
+        assert_eq!(forget_payments(&bench, Some("e")).await, 1);
+        let before_ms = bench.lane().await.watermark_ms;
+        let aside = Refusing::at(&payments, At::Aside);
+        runs_beside(&bench, aside, std::iter::once(1_000..1_010), Duration::ZERO).await;
+        assert_eq!(bench.lane().await.watermark_ms, before_ms);
+        push(&payments, 110..120);
+        until_it_ends(with_both(&bench, payments, true)).await.expect("it is read");
+        bench.assert_holds((0..10).chain(100..120).chain(1_000..1_010));
+    });
+}
+
+/// And the watermark does not pass what the new partition has.
+#[test]
+fn a_partition_that_cannot_be_read_yet_keeps_nothing_else_from_being_read() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.idle_after = Duration::from_secs(3_600);
+        bench.push(0..10);
+        let payments = second(100..110);
+        let away = Refusing { fault: SourceFault::Away, ..Refusing::at(&payments, At::FoundLong) };
+        let lets_add = away.now.clone();
+        let (stop, asked) = watch::channel(false);
+        let runs = tokio::spawn(engine::run(with_both(&bench, Arc::new(away), false), asked));
+        wait_until(|| held(&bench) == 20).await;
+        let found = Partition::new("e", 1);
+        payments.handle().open(found.clone());
+        payments.handle().push(&found, 1_500, "500");
+        // It is told of before these.
+        push(&payments, 110..120);
+        wait_until(|| held(&bench) == 30).await;
+        bench.push(1_000..1_010);
+        wait_until(|| held(&bench) == 40).await;
+        let lane = bench.lane().await;
+        assert!(lane.watermark_ms <= 1_009, "{}", lane.watermark_ms);
+        lets_add.store(true, Ordering::SeqCst);
+        wait_until(|| held(&bench) == 41).await;
+        stop.send(true).expect("it listens");
+        let ended = runs.await.expect("no panic");
+        assert!(matches!(ended, Ok(Outcome::Drained)), "{ended:?}");
+        bench.assert_holds((0..10).chain(100..120).chain([500]).chain(1_000..1_010));
     });
 }
 

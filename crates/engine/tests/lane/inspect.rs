@@ -179,6 +179,7 @@ fn files_of_state_are_read_whole_and_a_damaged_one_is_named() {
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert!(findings[0].object == key.as_str() && findings[0].what.contains("block `0`"), "{findings:?}");
         assert!(findings[0].means.contains("keys of step `dedup`"), "{findings:?}");
+        assert!(findings[0].way_out.contains("--new-state STEP --yes"), "{findings:?}");
     });
 }
 

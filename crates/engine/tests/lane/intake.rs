@@ -1,6 +1,7 @@
 //! Steps without state before the lane: what they drop suppresses nothing, and a refused row's key is found by its record.
 
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use arrow_array::cast::AsArray;
@@ -87,6 +88,29 @@ impl Transform for IdIsTime {
     }
 }
 
+/// Lets nothing through before it is opened.
+struct Held {
+    schema: Schema,
+    gate: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Transform for Held {
+    fn name(&self) -> &str {
+        "held"
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn apply(&self, batch: Batch) -> Result<Transformed, OperatorError> {
+        let (is_open, turned) = &*self.gate;
+        let opened = turned.wait_while(is_open.lock().expect("no panic"), |is_open| !*is_open);
+        drop(opened.expect("no panic"));
+        Ok(Transformed::all(batch))
+    }
+}
+
 /// The bench's pipeline with these steps before a dedup by the computed key.
 fn pipeline(bench: &Bench, drain: bool) -> Pipeline {
     let pipeline = bench.pipeline(drain);
@@ -118,6 +142,41 @@ fn a_filtered_or_failed_record_does_not_suppress_a_later_one_of_its_key() {
         assert_eq!((counts.duplicates, counts.dead_letters), (1, 2));
         let letters = bench.dead_letters.world.lock().expect("no panic").ids();
         assert_eq!(letters.into_keys().collect::<Vec<_>>(), [1, 5], "by their positions");
+    });
+}
+
+/// A few kB may unpack to a block of many MB: so many of them would be more than is to be held.
+#[test]
+fn blocks_that_wait_for_a_thread_are_bounded_by_their_bytes_and_not_by_their_number_alone() {
+    run(async {
+        for (bytes_max, ahead) in [(64 << 20, 4), (250_000, 3), (1, 1)] {
+            let mut bench = Bench::new();
+            bench.settings.batch_bytes_max = bytes_max;
+            // A first start reads until each new partition has said something; this is none.
+            bench.push([20, 21]);
+            engine::run(bench.pipeline(true), watch::channel(false).1).await.expect("drains");
+            let zeros = "0".repeat(100_000);
+            (0..20).for_each(|id| bench.push_text(id, &format!("{zeros}{id}")));
+            let gate = Arc::new((Mutex::new(false), Condvar::new()));
+            let source = Told::honest(bench.source.clone());
+            let handed_out = source.handed_out.clone();
+            let pipeline = bench.pipeline(true);
+            let decoder = pipeline.inputs[0].intake.decoder().clone();
+            let held = Held { schema: decoder.schema().clone(), gate: gate.clone() };
+            let intake = Intake::new(decoder).with_steps(vec![Arc::new(held)]);
+            let input = Input { intake, ..bench.input("source", Arc::new(source)) };
+            let (_stop, asked) = watch::channel(false);
+            let running = tokio::spawn(engine::run(Pipeline { inputs: vec![input], ..pipeline }, asked));
+            wait_until(|| handed_out.load(Ordering::SeqCst) >= ahead).await;
+            // One that is read beyond the bound would be by now.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let waiting = handed_out.load(Ordering::SeqCst);
+            *gate.0.lock().expect("no panic") = true;
+            gate.1.notify_all();
+            running.await.expect("no panic").expect("drains");
+            assert_eq!(waiting, ahead, "with {bytes_max} bytes");
+            bench.assert_holds(0..22);
+        }
     });
 }
 

@@ -34,10 +34,14 @@ pub enum At {
     FirstEvent,
     /// Twice, when a partition that it found is to be read.
     Found,
+    /// When a partition that it found is to be read, until it is told otherwise.
+    FoundLong,
     /// Nowhere; but a read begins slowly.
     Slow,
     /// When a read is to begin below this position: the records there are gone.
     Below(u64),
+    /// Nowhere; but it stands aside, and shows no partition.
+    Aside,
 }
 
 /// A source that refuses at a place of its own.
@@ -45,7 +49,7 @@ pub struct Refusing {
     pub inner: Arc<MemorySource>,
     pub at: At,
     pub fault: SourceFault,
-    /// Set to refuse in the middle of a read, or at a slow beginning of one.
+    /// Set to refuse in the middle of a read, or at a slow beginning of one; or to let a partition be read that was found long ago.
     pub now: Arc<AtomicBool>,
     /// Streams that the pipeline file names.
     pub names: Vec<&'static str>,
@@ -66,6 +70,8 @@ struct RefusingReader {
     inner: Box<dyn Reader>,
     first: Option<SourceError>,
     found: Vec<SourceError>,
+    /// For partitions that it finds: set to let them be read.
+    lets_add: Option<Arc<AtomicBool>>,
     now: Arc<AtomicBool>,
     fault: SourceFault,
 }
@@ -83,6 +89,7 @@ impl Source for Refusing {
     async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
         match self.at {
             At::Partitions => Err(self.refusal()),
+            At::Aside => Ok(Vec::new()),
             _ => self.inner.partitions().await,
         }
     }
@@ -111,8 +118,9 @@ impl Source for Refusing {
         let first = (self.at == At::FirstEvent).then(|| self.refusal());
         let found = if self.at == At::Found { vec![self.refusal(), self.refusal()] } else { Vec::new() };
         let inner = self.inner.read(from).await?;
-        let now = if self.at == At::Slow { Arc::default() } else { self.now.clone() };
-        Ok(Box::new(RefusingReader { inner, first, found, now, fault: self.fault }))
+        let lets_add = (self.at == At::FoundLong).then(|| self.now.clone());
+        let now = if matches!(self.at, At::Slow | At::FoundLong) { Arc::default() } else { self.now.clone() };
+        Ok(Box::new(RefusingReader { inner, first, found, lets_add, now, fault: self.fault }))
     }
 
     async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
@@ -121,6 +129,10 @@ impl Source for Refusing {
 
     async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
         self.inner.published().await
+    }
+
+    fn stands_aside(&self) -> bool {
+        self.at == At::Aside
     }
 }
 
@@ -142,6 +154,9 @@ impl Reader for RefusingReader {
     }
 
     async fn add(&mut self, from: ReadFrom) -> Result<(), SourceError> {
+        if self.lets_add.as_ref().is_some_and(|lets| !lets.load(Ordering::SeqCst)) {
+            return Err(SourceError::new(self.fault, "made to refuse"));
+        }
         match self.found.pop() {
             Some(error) => Err(error),
             None => self.inner.add(from).await,

@@ -1,14 +1,17 @@
 //! A lane whose dedup keys do not fit into memory: they close into files, which restarts, merges, checkpoints and damage meet. And one
 //! whose keys are divided into shards, which decide on compute threads.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use dataflow::{Batch, Divided, JobDone, Operator, OperatorError, Output, Probed, State};
-use engine::EngineError;
+use engine::change::{NewState, Unchanged};
+use engine::{EngineError, Pipeline};
 use operators::dedup::spilled::Sizes;
 use store::{Key, Prefix};
 use tokio::sync::watch;
 
-use crate::support::Bench;
+use crate::support::{Bench, Process};
 
 /// Twenty keys in memory at the most, a checkpoint whenever one is possible.
 fn crowded() -> Bench {
@@ -157,6 +160,29 @@ async fn a_missing_cut_or_damaged_file_stops_the_start_and_is_named() {
     bench.push(0..ids + 50);
     bench.drain().await.expect("a drain");
     bench.assert_holds(0..ids + 50);
+}
+
+/// As the refusal says.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_whose_state_is_damaged_begins_empty_when_it_is_told_to() {
+    let bench = crowded();
+    bench.push(0..600);
+    let ids = drain_until_files(&bench, 600).await;
+    for file in &bench.lane().await.files {
+        let key = Key::new(file.object.as_str()).expect("a key");
+        bench.store.delete(&key).await.expect("a delete");
+    }
+    let error = bench.drain_and_exit().await.expect_err("nothing is guessed").to_string();
+    assert!(error.contains("`forebay run FILE --new-state STEP --yes`"), "{error}");
+    bench.push(0..10);
+    let new_state = NewState { steps: vec!["dedup".into()], unchanged: Unchanged::Empty };
+    let told = Pipeline { new_state, ..bench.pipeline(true) };
+    Process::start(told).ends().await.expect("what is damaged is not read");
+    // Later starts need not be told: what was seen since is known, and what was seen before is not.
+    bench.push(0..20);
+    bench.drain_and_exit().await.expect("a drain");
+    let expected: BTreeMap<u64, u64> = (0..ids).map(|id| (id, 1 + u64::from(id < 20))).collect();
+    assert_eq!(bench.table.world.lock().expect("no panic").ids(), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -154,6 +154,33 @@ fn a_table_with_versions_that_is_new_to_a_journal_is_asked_for_its_greatest_one_
     });
 }
 
+/// Its frames had no versions so far: `upsert` was written into the file.
+#[test]
+fn a_pipeline_whose_table_gets_versions_goes_on_and_is_not_opened_again_and_again() {
+    run(async {
+        let mut bench = Bench::new();
+        let with_columns = |table: &TokenTable, columns: &[(&'static str, &'static str)]| {
+            table.world.lock().expect("no panic").columns = columns.to_vec();
+            table.open_again(&[])
+        };
+        bench.table = with_columns(&bench.table, &[("id", "UInt64")]);
+        bench.push(0..30);
+        bench.drain_and_exit().await.expect("drains");
+        let replacing = TokenTable::replacing("d.t", KEYS, bench.runtime.clone());
+        bench.table = with_columns(&replacing, &[("id", "UInt64"), ("_version", "UInt64")]);
+        bench.push(even(20..70));
+        assert_eq!(bench.drain_and_exit().await.expect("drains"), Outcome::Complete);
+        assert_newest(&bench, 70);
+        // A column that every record must have is another matter.
+        bench.table =
+            with_columns(&bench.table, &[("id", "UInt64"), ("_version", "UInt64"), ("more", "UInt8")]);
+        bench.push(even(70..80));
+        let added = BTreeMap::from([("d.t".to_owned(), vec!["more".to_owned()])]);
+        let outcome = bench.drain_and_exit().await.expect("it is to be opened again");
+        assert_eq!(outcome, Outcome::Reopen { claimed: false, added });
+    });
+}
+
 #[test]
 fn a_table_with_versions_is_asked_once_more_before_its_first_frame_is_sent() {
     run(async {

@@ -9,16 +9,17 @@ use arrow_array::types::{Int8Type, TimestampMillisecondType, UInt64Type};
 use arrow_array::{RecordBatch, UInt64Array};
 use dataflow::block::TIME_UNKNOWN_MS;
 use dataflow::{
-    Batch, Column, ColumnType, Intake, Operator, OperatorError, Output, Partition, Probed, Schema, State,
-    Transform, Transformed,
+    Batch, Column, ColumnType, Intake, Operator, OperatorError, Output, Partition, Probed, Schema, Source,
+    State, Transform, Transformed,
 };
-use engine::{EngineError, Outcome, Pipeline};
+use engine::{EngineError, Input, Outcome, Pipeline};
 use operators::window::spilled::Sizes;
 use operators::window::{Aggregate, Clock, Emit, Function, Windows};
 use operators::{Dedup, DedupConfig, Late, Window, WindowConfig};
 use protocol::record::Absorbed;
 use tokio::sync::watch;
 
+use crate::start::{At, Refusing};
 use crate::support::{Bench, Fault, Numbers, Process};
 use crate::{run, wait_until};
 
@@ -508,6 +509,30 @@ fn the_end_of_every_input_closes_the_last_windows_of_a_step_that_is_to_close_and
             // The watermark is that of the records: dedup and the steps beside it forget nothing early.
             assert!(lane.watermark_ms < (BEGIN_MS + 750) as i64);
         }
+    });
+}
+
+#[test]
+fn the_end_of_one_input_closes_nothing_while_another_one_refuses() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..750);
+        bench.feed.end_all();
+        assert_eq!(read_to_the_end(&bench, false, false).await, Some(Outcome::Complete));
+        let (decoded, keyed) = columns();
+        let step = window(&keyed).with_close_at_end(true);
+        let intake = Intake::new(Arc::new(Numbers(decoded))).with_steps(vec![Arc::new(Keyed(keyed))]);
+        let pipeline = bench.pipeline(false);
+        // It is new in the file, and cannot be opened.
+        let refusing = Arc::new(Refusing::at(&bench.source, At::Partitions));
+        let inputs = [("source", bench.source.clone() as Arc<dyn Source>), ("payments", refusing)];
+        let inputs =
+            inputs.map(|(name, source)| Input { intake: intake.clone(), ..bench.input(name, source) });
+        let pipeline =
+            Pipeline { inputs: inputs.into(), steps: vec![Box::new(step), Box::new(Pack)], ..pipeline };
+        let ended = Process::start(pipeline).ends().await;
+        assert!(matches!(ended, Err(EngineError::Delivered { .. })), "{ended:?}");
+        assert_eq!(bench.lane().await.absorbed, Absorbed { released: 700, held: 50, discarded: 0 });
     });
 }
 

@@ -7,11 +7,13 @@ pub struct Told {
     pub inner: Arc<MemorySource>,
     /// Records from this position on are handed out twice.
     pub twice_from: u64,
+    /// Blocks that were handed out.
+    pub handed_out: Arc<AtomicUsize>,
 }
 
 impl Told {
     pub fn honest(inner: Arc<MemorySource>) -> Self {
-        Self { inner, twice_from: u64::MAX }
+        Self { inner, twice_from: u64::MAX, handed_out: Arc::default() }
     }
 }
 
@@ -19,6 +21,7 @@ struct OneByOne {
     inner: Box<dyn Reader>,
     blocks: VecDeque<RecordBlock>,
     twice_from: u64,
+    handed_out: Arc<AtomicUsize>,
 }
 
 #[async_trait]
@@ -37,7 +40,8 @@ impl Source for Told {
 
     async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
         let inner = self.inner.read(from).await?;
-        Ok(Box::new(OneByOne { inner, blocks: VecDeque::new(), twice_from: self.twice_from }))
+        let (twice_from, handed_out) = (self.twice_from, self.handed_out.clone());
+        Ok(Box::new(OneByOne { inner, blocks: VecDeque::new(), twice_from, handed_out }))
     }
 
     async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
@@ -72,6 +76,7 @@ impl Reader for OneByOne {
                 other => return Ok(other),
             }
         }
+        self.handed_out.fetch_add(1, Ordering::SeqCst);
         Ok(Event::Block(self.blocks.pop_front().expect("a block has records")))
     }
 

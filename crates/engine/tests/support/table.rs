@@ -28,6 +28,10 @@ impl Table for TokenTable {
         self.replacing.as_ref().map(|(_, column)| column)
     }
 
+    fn has_no_zero(&self, column: &str) -> bool {
+        self.version_column().is_some_and(|made| made.name == column)
+    }
+
     fn replaced(&self, rows: &[Selected]) -> Result<Vec<u32>, TableError> {
         let Some((keys, _)) = &self.replacing else { return Ok(Vec::new()) };
         let mut newest = BTreeMap::new();

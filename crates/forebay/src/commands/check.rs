@@ -5,11 +5,13 @@
 
 pub(super) mod connect;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
+use dataflow::printing;
 use pipeline::config::values::reference::Surroundings;
 use pipeline::config::{self, Checked};
 use pipeline::wiring;
@@ -72,6 +74,7 @@ impl Check {
     /// When an output cannot be written. A file that cannot be read is a finding.
     pub fn execute(&self) -> anyhow::Result<Exit> {
         let mut reports: Vec<Report> = self.files.iter().map(|path| Report::of(path)).collect();
+        named_alike(&mut reports);
         if self.connect {
             let runtime = super::runtime()?;
             for report in &mut reports {
@@ -139,6 +142,36 @@ fn files(checked: &mut Checked) -> bool {
         checked.faults.fault(at, path.as_str(), format!("`{path}`: {why}"));
     }
     shared.is_empty()
+}
+
+/// Tells of files that are of one pipeline, as a copy is whose name was left as it was. Two versions of a file are, too.
+fn named_alike(reports: &mut [Report]) {
+    let mut seen: BTreeMap<(String, String), String> = BTreeMap::new();
+    for report in reports {
+        let Some(checked) = &mut report.checked else { continue };
+        let Some(pipeline) = checked.pipeline.as_ref().filter(|pipeline| !pipeline.store.is_memory()) else {
+            continue;
+        };
+        let store = match pipeline.store.as_str() {
+            url if url.contains("://") => url.to_owned(),
+            path => place::within(Path::new(&report.file), || place::address(path)),
+        };
+        let name = pipeline.pipeline.to_string();
+        let first = seen.entry((store, name)).or_insert_with(|| report.file.clone());
+        if *first == report.file {
+            continue;
+        }
+        // The name may come from a reference.
+        let message = format!(
+            "`{}` has this name too, and the same store: what one of the two runs, the other one takes over and goes on with; if they are two \
+             pipelines, give one another name",
+            printing::escaped(first, usize::MAX)
+        );
+        let at = checked.place_in("pipeline", None);
+        checked.faults.hint(at, "pipeline", message);
+        report.text = checked.faults.render(&report.file);
+        report.describe();
+    }
 }
 
 struct Report {
@@ -243,3 +276,6 @@ impl Report {
         self.json["start"] = found.json;
     }
 }
+
+#[cfg(test)]
+mod tests;

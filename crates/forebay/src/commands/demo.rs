@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use workloads::glassflow::oracle::{self, Content};
 use workloads::glassflow::{Spec, Workload};
 
+use super::place;
 use crate::console::{Exit, print};
 use crate::progress;
 use crate::signals::Signals;
@@ -138,7 +139,7 @@ sink:
       order_by: event_id
 http: {{ listen: none }}
 ",
-            file = dir.join("user-events.yaml").display(),
+            file = place::quoted(&dir.join("user-events.yaml")),
             store = dir.join("store").display(),
             uniques = all(uniques),
             far = all(far_duplicates),
@@ -276,11 +277,13 @@ fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
 
 fn next_commands(dir: &Path, file: &Path, url: &str, token: &str) -> String {
     let program = std::env::args().next().unwrap_or_else(|| "forebay".to_owned());
-    let (address, dir, file) = (url.trim_start_matches("http://"), dir.display(), file.display());
+    let address = url.trim_start_matches("http://");
+    let (program, data) = (files::names::quoted(&program), place::quoted(&dir.join("clickhouse")));
+    let (dir, file) = (dir.display(), place::quoted(file));
     format!(
         "
 The data is in {dir}. Next:
-  {program} clickhouse --http {address} --path {dir}/clickhouse --token {token} &
+  {program} clickhouse --http {address} --path {data} --token {token} &
   curl http://default:{token}@{address} --data-binary 'SELECT user_name, count() FROM {TABLE} GROUP BY user_name ORDER BY 2 DESC LIMIT 5'
   {program} status {file}
 "

@@ -21,7 +21,8 @@ use clickhouse::TableConfig;
 use engine::journal;
 use engine::remove::RemoveError;
 use engine::{Status, TokioRuntime};
-use pipeline::config::model::Pipeline;
+use files::names::quoted;
+use pipeline::config::model::{Input, Pipeline};
 use pipeline::wiring;
 use protocol::Lane;
 use serde_json::{Value, json};
@@ -87,7 +88,8 @@ Examples:
 With --to, the journal and the state stay. If the new position is earlier, the records in between are read again: their rows are written a \
 second time, unless `dedup` still knows their keys. If it is later, the records in between are never read.
 
-Without --to, the table keeps its rows: empty it first, or every row will be there twice. If it is not empty, the next `forebay run` asks.
+Without --to, the table keeps its rows: empty it first, or every row that is read again will be there twice. Rows of records that the source no longer \
+holds, and of all that was sent to a pipeline that listens, do not come back. If the table is not empty, the next `forebay run` asks.
 
 Exit codes: 0 if the pipeline was reset; 4 without --yes; 3 if a process runs the pipeline; 2 for an error in the file; 1 if the store or, with --to, the \
 source does not answer.
@@ -251,7 +253,8 @@ impl Removal {
             };
             let mut words =
                 words(end, &pipeline, objects, bytes, rows.as_ref().copied().map_err(String::as_str))?;
-            words += &letters.words(end, &wiring::sink::dead_letters(&pipeline).name());
+            let listens = pipeline.inputs().iter().any(|input| input.source.listen.is_some());
+            words += &letters.words(end, &wiring::sink::dead_letters(&pipeline).name(), listens);
             if end == End::Delete {
                 words += &readers_left(&pipeline, lane.as_ref().is_ok_and(|lane| lane.renamed.is_some()));
             }
@@ -259,7 +262,7 @@ impl Removal {
                 let words = format!(
                     "{words}Nothing was changed. To do it: `forebay {} {} --yes`\n",
                     end.word(),
-                    self.file.file.display()
+                    place::quoted(&self.file.file)
                 );
                 return self.tell(&plan, &words, Exit::Person);
             }
@@ -316,8 +319,8 @@ async fn left(pipeline: &Pipeline, lane: Option<&Lane>) -> Left {
 }
 
 impl Left {
-    /// What becomes of them, as lines.
-    fn words(&self, end: End, table: &str) -> String {
+    /// What becomes of them, as lines. `listens` says whether records were sent to the pipeline: their positions begin anew.
+    fn words(&self, end: End, table: &str, listens: bool) -> String {
         let what = match self {
             Self::Some(0) => return format!("keeps        no dead letter is in `{table}`\n"),
             Self::Some(count) => format!("keeps        {} in `{table}`", counted(*count, "dead letter")),
@@ -342,7 +345,14 @@ impl Left {
                  them, delete them first: `forebay dead-letters purge FILE --all --yes`"
             }
         };
-        format!("{what}\n{then}\n")
+        let sent = match end {
+            End::Reset if listens => {
+                "then         it passes over those of records that were sent to the pipeline too, though they do not come again: replay them before the \
+                 reset, or behind it with `--again`\n"
+            }
+            End::Reset | End::Delete => "",
+        };
+        format!("{what}\n{then}\n{sent}")
     }
 }
 
@@ -357,7 +367,7 @@ fn readers_left(pipeline: &Pipeline, is_renamed: bool) -> String {
             out += &format!(
                 "then         the log keeps what consumer `{consumer}` has not acknowledged; if nobody else reads as it, take it out, in each \
                  partition: `forebay log truncate {} --forget-consumer {consumer}`\n",
-                place::address(log.url.as_str())
+                quoted(&place::address(log.url.as_str()))
             );
         }
         let pulsar = input.source.pulsar.as_ref();
@@ -369,6 +379,36 @@ fn readers_left(pipeline: &Pipeline, is_renamed: bool) -> String {
                  as it\n"
             );
         }
+    }
+    out
+}
+
+/// What the next start reads after a reset, and what that means for the rows that are in the tables.
+fn read_again(pipeline: &Pipeline, tables: &[TableConfig]) -> String {
+    let inputs = pipeline.inputs();
+    // A generator makes the same records again.
+    let is_again =
+        |input: &&Input<'_>| wiring::sink::is_read_from_before(input) || input.source.generator.is_some();
+    let mut out = String::new();
+    if inputs.iter().any(|input| is_again(&input)) {
+        for table in tables {
+            out += &format!(
+                "then         the next start reads the source from the beginning: empty the table first (`TRUNCATE TABLE {}`), or \
+                 every row will be in it twice\n",
+                table.quoted()
+            );
+        }
+        out += "then         rows of records that the source does not hold any more do not come back: copy them before you empty a table\n";
+    }
+    for input in inputs.iter().filter(|input| !is_again(input)) {
+        let of_input = if inputs.len() > 1 { format!(" of input `{}`", input.name) } else { String::new() };
+        let what = match input.source.listen {
+            Some(_) => "what was sent cannot be read again",
+            None => "`start: latest` passes over what is there already",
+        };
+        out += &format!(
+            "then         {what}: the rows{of_input} are in the tables alone, and a table that is emptied has lost them\n"
+        );
     }
     out
 }
@@ -403,14 +443,7 @@ fn words(
         tables.iter().map(|table| format!("`{}`", table.name())).collect::<Vec<_>>().join(", ")
     )?;
     if end == End::Reset {
-        for table in &tables {
-            writeln!(
-                out,
-                "then         the next start reads the source from the beginning: empty the table first (`TRUNCATE TABLE {}`), or \
-                 every row will be in it twice",
-                table.quoted()
-            )?;
-        }
+        out += &read_again(pipeline, &tables);
         if pipeline.inputs().iter().any(|input| input.source.kafka.is_some()) {
             writeln!(
                 out,

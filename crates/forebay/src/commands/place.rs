@@ -62,6 +62,11 @@ pub fn within<T>(file: &Path, work: impl FnOnce() -> T) -> T {
     done
 }
 
+/// A path as a shell takes it, for commands that are printed.
+pub fn quoted(path: &Path) -> String {
+    files::names::quoted(&path.to_string_lossy())
+}
+
 /// The address of a store that a pipeline file names, for commands that are printed: the same one from every folder. The file's folder is entered.
 pub fn address(url: &str) -> String {
     if url.contains("://") {
@@ -85,11 +90,11 @@ pub fn store_elsewhere(pipeline: &Pipeline) -> anyhow::Result<Option<String>> {
     if here == before || here.exists() || !before.is_dir() {
         return Ok(None);
     }
-    let (here, before) = (here.display(), before.display());
+    let folder = quoted(here.parent().unwrap_or(Path::new("/")));
+    let (here, from, before) = (quoted(&here), quoted(&before), before.display());
     Ok(Some(format!(
         "`store: {url}` is relative to the folder of the pipeline file, where this pipeline has no journal yet, but there is one at \
          `{before}`, for releases before took the path from the working directory; nothing was read or written. To go on with that \
-         journal: `mkdir -p '{}' && mv '{before}' '{here}'`, or write the store's absolute path into the file",
-        Path::new(&here.to_string()).parent().unwrap_or(Path::new("/")).display(),
+         journal: `mkdir -p {folder} && mv {from} {here}`, or write the store's absolute path into the file"
     )))
 }

@@ -69,6 +69,9 @@ impl Plan {
             for problem in &found.problems {
                 console::refuse(&problem.message);
             }
+            if self.json {
+                print(&format!("{:#}\n", unread(&pipeline, &found)))?;
+            }
             return Ok(exit);
         };
         let said = parts::of(&pipeline);
@@ -82,13 +85,25 @@ impl Plan {
     }
 }
 
+/// The same fields where the journal cannot be read, so that nothing is known of what would change.
+fn unread(pipeline: &Pipeline, found: &Found) -> serde_json::Value {
+    json!({
+        "pipeline": pipeline.pipeline.as_str(), "has_run": null, "changes": null, "items": null, "in_flight": null, "dead_letters": null,
+        "problems": problems(found), "running": found.json["running"], "exit": found.exit() as u8
+    })
+}
+
+fn problems(found: &Found) -> Vec<&str> {
+    found.problems.iter().map(|problem| problem.message.as_str()).collect()
+}
+
 fn json(pipeline: &Pipeline, lane: &Lane, items: &[Item], found: &Found) -> serde_json::Value {
     let (frames, rows) = in_flight(lane);
     json!({
         "pipeline": pipeline.pipeline.as_str(), "has_run": !lane.pipeline.is_empty(),
         "changes": items.iter().any(Item::is_change), "items": items,
         "in_flight": { "frames": frames, "rows": rows }, "dead_letters": dead_letters(lane),
-        "problems": found.problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>(),
+        "problems": problems(found),
         "running": found.json["running"], "exit": found.exit() as u8
     })
 }
@@ -159,3 +174,6 @@ fn becomes(item: &Item) -> &'static str {
         Becomes::Undecided => " needs a decision",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use clap::Args;
 use dataflow::Runtime;
 use engine::rename::{Plan, RenameError, Request};
 use engine::{Status, TokioRuntime};
+use files::names::quoted;
 use pipeline::config::model::Pipeline;
 use pipeline::config::values::PipelineName;
 use pipeline::wiring;
@@ -82,7 +83,7 @@ impl Rename {
             Err(error) => return refuse(error),
         };
         if !self.yes {
-            let file = self.file.file.display();
+            let file = place::quoted(&self.file.file);
             let words = format!(
                 "{}Nothing was changed. To do it: `forebay rename {file} {to} --yes`\n",
                 self.words(pipeline, &plan)?
@@ -139,7 +140,7 @@ impl Rename {
         }
         let logs = inputs.iter().filter_map(|input| input.source.log.as_ref());
         for log in logs.filter(|log| log.consumer.is_none()) {
-            let url = place::address(log.url.as_str());
+            let url = quoted(&place::address(log.url.as_str()));
             writeln!(
                 out,
                 "then         the log's consumer is called `{to}` from the next run on; once `forebay log ls {url}` shows it, take the earlier one \

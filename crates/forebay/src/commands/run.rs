@@ -3,11 +3,12 @@
 //! Owns the process around a lane: logs, HTTP, signals, progress, the exit code. Does not own the lane (`engine::pipeline`), its parts
 //! (`pipeline::wiring`), nor the pages that it answers over HTTP ([`crate::http`]).
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use admin::running;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use dataflow::{Effect, Runtime, SourceFault};
 use engine::change::{NewState, Unchanged};
@@ -21,7 +22,7 @@ use pipeline::wiring::{self, Known, Reads, WiringError};
 use tokio::sync::watch;
 
 use super::Places;
-use crate::console::{Exit, PipelineFile};
+use crate::console::{Exit, Mistake, PipelineFile};
 use crate::http::Server;
 use crate::logging::LogOptions;
 use crate::recorder::Metrics;
@@ -88,6 +89,11 @@ impl Run {
         let Some((mut pipeline, places)) = super::load_with_places(&self.file.file)? else {
             return Ok(Exit::Fault);
         };
+        if self.file.file == Path::new("-") && reads_standard_input(&pipeline) {
+            let message = "the pipeline file has come by standard input, so the records that it says come there (`paths: \"-\"`) cannot: give the file by \
+                           its name";
+            return Err(Mistake::of(anyhow!(message)));
+        }
         if self.into_filled_table {
             pipeline.sink.clickhouse.existing_rows = ExistingRows::Keep;
         }
@@ -104,7 +110,10 @@ impl Run {
         let mut signals = Signals::listen().context("cannot take over SIGTERM and SIGINT")?;
         let status = Arc::new(Status::default());
         let metrics = Metrics::install()?;
-        let server = listen(&pipeline).await?;
+        let Some(server) = unless_stopped(&mut signals, listen(&pipeline)).await else {
+            return Ok(Exit::Done);
+        };
+        let server = server?;
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime: Arc<dyn Runtime> = TokioRuntime::new(threads);
         let (stop, stopping) = watch::channel(false);
@@ -138,6 +147,23 @@ impl Run {
     }
 }
 
+fn reads_standard_input(pipeline: &Pipeline) -> bool {
+    let inputs = pipeline.inputs();
+    let mut files = inputs.iter().filter_map(|input| input.source.file.as_ref());
+    files.any(|files| files.paths.as_slice().iter().any(|path| path == "-"))
+}
+
+/// What comes of work before anything is started; `None` if a signal came first. Then there is nothing to drain.
+async fn unless_stopped<T>(signals: &mut Signals, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        done = work => Some(done),
+        name = signals.next() => {
+            tracing::info!(signal = name, "stopped before anything was started");
+            None
+        }
+    }
+}
+
 /// Where metrics, health and status are told.
 enum Served {
     /// The file asks for no address.
@@ -156,7 +182,7 @@ async fn listen(pipeline: &Pipeline) -> anyhow::Result<Served> {
             tell_address(&server);
             Ok(Served::At(server))
         }
-        Err(error) if http::is_taken(&error) && running::ask(pipeline).await.is_ok() => {
+        Err(error) if http::is_taken(&error) && running::answers(pipeline).await => {
             tracing::info!(
                 "a process that runs this pipeline listens at `http.listen`; this one takes over, and listens there once that one has ended"
             );
@@ -176,11 +202,8 @@ async fn bind_later(pipeline: &Pipeline) -> anyhow::Result<Option<Server>> {
     loop {
         match bind_http(pipeline).await {
             Err(error) if http::is_taken(&error) && silent < ADDRESS_WAIT_MAX => {
-                silent = if running::ask(pipeline).await.is_ok() {
-                    Duration::ZERO
-                } else {
-                    silent + ADDRESS_PAUSE
-                };
+                silent =
+                    if running::answers(pipeline).await { Duration::ZERO } else { silent + ADDRESS_PAUSE };
                 tokio::time::sleep(ADDRESS_PAUSE).await;
             }
             bound => {

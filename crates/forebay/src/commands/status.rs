@@ -82,6 +82,9 @@ fn write_running(out: &mut String, report: &Value) -> std::fmt::Result {
         writeln!(out, "             way out: {}", text(&problem["remedy"]))?;
     }
     for (table, told) in running["tables"].as_object().into_iter().flatten() {
+        if let Some(words) = told["servers_differ"].as_str() {
+            writeln!(out, "reopened     {table}: {} times in this run: {words}", text(&told["reopened"]))?;
+        }
         let tokens = &told["tokens"];
         if tokens.is_null() {
             continue;

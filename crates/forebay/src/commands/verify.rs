@@ -67,7 +67,7 @@ pub struct Verify {
     #[arg(long)]
     values: bool,
 
-    /// Seconds to wait until everything that is sealed is settled.
+    /// Seconds to wait until everything that is sealed is settled, and for a replica that is behind.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u64,
 

@@ -3,6 +3,7 @@ use std::time::Duration;
 use dataflow::Effect;
 use engine::problem::{Noticed, State};
 use engine::status::{PartitionStatus, TableStatus};
+use engine::turns::Turns;
 use protocol::record::Counts;
 
 use super::*;
@@ -10,7 +11,8 @@ use super::*;
 fn view(change: impl FnOnce(&mut Snapshot)) -> LaneView {
     let status = Arc::new(Status::default());
     status.update(change);
-    LaneView { pipeline: "p".into(), status }
+    let store = "s3://bucket/p".parse().expect("a store");
+    LaneView { pipeline: "p".into(), store, known: OnceLock::new(), status }
 }
 
 #[test]
@@ -99,6 +101,8 @@ fn what_is_not_known_is_null_and_not_zero() {
 
 #[test]
 fn numbers_and_problems_are_shown() {
+    let mut often = Turns::default();
+    (often.times, often.is_told) = (4, true);
     let status = view(|s| {
         s.partitions.insert(
             "t/0".into(),
@@ -123,6 +127,7 @@ fn numbers_and_problems_are_shown() {
                     needed_ms: 190_000,
                     is_scarce: true,
                 }),
+                turns: often,
                 ..TableStatus::default()
             },
         );
@@ -139,6 +144,8 @@ fn numbers_and_problems_are_shown() {
     assert_eq!(status["tables"]["d.t"]["rows_settled"], 7);
     assert_eq!(status["in_flight_rows"], 1, "a refused row is not on its way to the table");
     assert_eq!(status["tables"]["d.t"]["problem"], "no such table");
+    assert_eq!(status["tables"]["d.t"]["reopened"], 4);
+    assert_eq!(status["tables"]["d.t"]["servers_differ"], turns::WORDS);
     let problem = &status["problems"][0];
     assert_eq!((&problem["place"], &problem["state"]), (&json!("d.t"), &json!("table_missing")));
     assert_eq!((&problem["effect"], &problem["since_ms"]), (&json!("none"), &json!(5)));
@@ -150,4 +157,12 @@ fn numbers_and_problems_are_shown() {
     assert_eq!(status["dead_letters_by_reason"]["malformed"], 1);
     assert_eq!(status["watermark_ms"], 0);
     assert_eq!(status["cpu_s"], json!({ "decode": 1.5 }));
+}
+
+#[test]
+fn status_tells_the_store_from_others_and_does_not_show_it() {
+    let status = view(|_| {}).status();
+    let store = status["store"].as_str().expect("it is known by its address");
+    assert_eq!(Some(store), running::store(&"s3://bucket/p/".parse().expect("a store")).as_deref());
+    assert!(!status.to_string().contains("bucket"), "{status}");
 }

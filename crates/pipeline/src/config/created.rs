@@ -13,18 +13,32 @@ use super::model::sink::{self, Create, Target};
 /// # Errors
 /// What is wrong with the description. Of a file that was checked there is nothing.
 pub fn columns(target: &Target) -> Option<Result<Schema, Vec<ColumnFault>>> {
-    let create = match &target.clickhouse.create {
-        None | Some(Create::Workload(false)) => return None,
-        Some(Create::Workload(true)) => workload_table(),
-        Some(Create::Table(table)) => described(table),
-    };
+    Some(judged(target, &description(target)?))
+}
+
+/// Whether what is wrong with the description of a table is its key of partitions: without one nothing is.
+pub fn is_of_partitions(target: &Target) -> bool {
+    let without = description(target).map(|create| CreateTable { partition_by: String::new(), ..create });
+    without.is_some_and(|create| judged(target, &create).is_ok())
+}
+
+/// What the file makes of the table; `None` if it makes none.
+fn description(target: &Target) -> Option<CreateTable> {
+    match &target.clickhouse.create {
+        None | Some(Create::Workload(false)) => None,
+        Some(Create::Workload(true)) => Some(workload_table()),
+        Some(Create::Table(table)) => Some(described(table)),
+    }
+}
+
+fn judged(target: &Target, create: &CreateTable) -> Result<Schema, Vec<ColumnFault>> {
     let sink = &target.clickhouse;
     let mut config = TableConfig::new(sink.database.as_str(), sink.table_name());
     config.named = target.columns.keys().map(ToString::to_string).collect();
     config.provenance = sink.provenance;
     config.unique_key = sink.unique_key.iter().map(ToString::to_string).collect();
     config.upsert = upsert(target);
-    Some(declared(&config, &create))
+    declared(&config, create)
 }
 
 /// The description of a table, in the words of ClickHouse.

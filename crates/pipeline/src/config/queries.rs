@@ -150,7 +150,10 @@ fn lowered_step(
 ) -> Result<(Vec<Step>, Timed), Wrong> {
     let wrong = |fault: sql::Fault| (fault.message, fault.at.map(|at| at.start));
     let mut layers = sql::layers(text, is_aggregate).map_err(wrong)?;
-    if let [only] = &mut layers[..] {
+    // One of which nothing was left out.
+    if let [only] = &mut layers[..]
+        && only.pieces.len() == 2
+    {
         // As it is written, with blanks and all.
         *only = sql::Layer {
             text: text.to_owned(),

@@ -104,6 +104,9 @@ impl Rules<'_> {
 
     /// Settings of object storage that would not be used are a mistake about where the journal goes.
     fn store(&mut self) {
+        if self.pipeline.store.as_str().starts_with("~/") {
+            self.hint("store", "`~` is a folder of that name here, not the home folder; write `${HOME}/…`, or `./~/…` for the folder");
+        }
         let Some(storage) = &self.pipeline.object_storage else { return };
         let Some(scheme) = self.pipeline.store.remote_scheme() else {
             let message = format!("`store` is `{}`, which is not on object storage", self.pipeline.store);

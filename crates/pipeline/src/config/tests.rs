@@ -152,6 +152,49 @@ fn a_secret_in_clear_is_a_hint_and_no_fault() {
 }
 
 #[test]
+fn a_dot_in_the_name_of_a_table_is_a_hint() {
+    let rest = "pipeline: p\nsource: { kafka: { brokers: b, topic: t } }\n";
+    let shown = |sink: &str| {
+        let checked = check_here(&format!("{rest}{sink}"));
+        assert!(checked.pipeline.is_some(), "{sink}");
+        checked.faults.render("test")
+    };
+    let url = "url: \"http://localhost:8123\"";
+    let told = shown(&format!("sink: {{ clickhouse: {{ {url}, table: shop.orders }} }}"));
+    assert!(
+        told.starts_with("test:3:") && told.contains("hint: the dot is part of the table's name"),
+        "{told}"
+    );
+    let told = shown(&format!(
+        "sink: {{ clickhouse: {{ {url} }} }}\nsinks: [{{ clickhouse: {{ table: a }} }}, {{ clickhouse: {{ table: shop.b }} }}]"
+    ));
+    assert!(told.starts_with("test:4:") && told.lines().count() == 1, "{told}");
+    assert_eq!(shown(&format!("sink: {{ clickhouse: {{ {url}, database: shop, table: orders }} }}")), "");
+    // A value stands in place of the column.
+    let by = "by: { column: user.shop, values: [a, b] }";
+    let told = shown(&format!(
+        "sink: {{ clickhouse: {{ {url} }} }}\nsinks: [{{ clickhouse: {{ table: \"t_{{user.shop}}\" }}, {by} }}]"
+    ));
+    assert_eq!(told, "");
+}
+
+#[test]
+fn a_store_in_a_folder_named_like_the_home_folder_is_a_hint() {
+    let shown = |store: &str| {
+        let rest = "source: { kafka: { brokers: b, topic: t } }\nsink: { clickhouse: { url: \"http://localhost:8123\", table: t } }";
+        let checked = check_here(&format!("pipeline: p\n{rest}\nstore: {store}\n"));
+        assert!(checked.pipeline.is_some(), "{store}");
+        checked.faults.render("test")
+    };
+    let told = shown("~/forebay");
+    assert!(
+        told.starts_with("test:4:") && told.contains("hint: `~` is a folder of that name here"),
+        "{told}"
+    );
+    assert_eq!(shown("./~/forebay"), "");
+}
+
+#[test]
 fn a_secret_comes_from_a_file_without_its_last_line_feed() {
     let with = |reference: &str| {
         case("good_minimal.yaml")
@@ -528,6 +571,45 @@ fn a_table_is_not_created_with_partitions_that_keep_rows_of_a_key_apart() {
     for partition in ["intDiv(id, 1000)", "part", "if(id > 3, 'at', 'b')"] {
         let checked = of(partition);
         assert!(checked.pipeline.is_some(), "{partition}: {}", checked.faults.render("p"));
+    }
+}
+
+#[test]
+fn a_key_of_partitions_by_which_rows_cannot_be_cut_is_a_fault_at_its_place() {
+    let of = |columns: &str, partition: &str| {
+        check_here(&format!(
+            "pipeline: p\nsource: {{ kafka: {{ brokers: b, topic: t }} }}\nsink:\n  clickhouse:\n    url: http://localhost:8123\n    table: t\n    create:\n      \
+             columns: {{ id: UInt64{columns} }}\n      order_by: id\n      partition_by: \"{partition}\""
+        ))
+        .faults
+        .render("p")
+    };
+    assert!(!of("", "intDiv(id, 1000)").contains("partition key"));
+    let faults = of("", "cityHash64(id) % 8");
+    assert!(
+        faults.starts_with("p:10:7: the partition key `cityHash64(id) % 8` cannot be cut by"),
+        "{faults}"
+    );
+    // What is wrong with a column stands at the column.
+    let faults = of(", x: Int128", "id");
+    assert!(faults.starts_with("p:8:"), "{faults}");
+}
+
+#[test]
+fn a_key_that_is_a_field_and_a_column_of_another_one_is_a_hint() {
+    let of = |fields: &str, columns: &str| {
+        let checked = check_here(&format!(
+            "pipeline: p\nsource: {{ kafka: {{ brokers: b, topic: t }}, fields: {{ {fields} }} }}\nsteps:\n  - dedup: {{ key: [id], window: unbounded }}\n\
+             columns: {{ {columns} }}\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}"
+        ));
+        assert!(checked.pipeline.is_some(), "{}", checked.faults.render("p"));
+        checked.faults.render("p")
+    };
+    let told = of("id: UUID", "id: event_id");
+    assert!(told.starts_with("p:4:") && told.contains("hint: `id` is a field, and also a column"), "{told}");
+    assert!(told.contains("filled by `event_id`"), "{told}");
+    for (fields, columns) in [("event_id: UUID", "id: event_id"), ("id: UUID", "name: user")] {
+        assert!(!of(fields, columns).contains("also a column"), "{fields} {columns}");
     }
 }
 

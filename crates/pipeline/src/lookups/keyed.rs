@@ -111,7 +111,7 @@ impl Keyed {
     /// The side of the step of this number, whose answers may be `refresh` old.
     pub fn new(number: u32, refresh: Duration, server: Server, load: Rules) -> Self {
         let cache = Mutex::new(Cache::new(load.bytes_max));
-        Self { name: super::name(number), number, refresh, server, load, cache, handed: Handed::default() }
+        Self { name: load.step.clone(), number, refresh, server, load, cache, handed: Handed::default() }
     }
 
     /// The step, for messages.

@@ -130,6 +130,10 @@ impl Source for WithLookups {
         self.inner.releases()
     }
 
+    fn stands_aside(&self) -> bool {
+        self.inner.stands_aside()
+    }
+
     fn wants_seals(&self) -> bool {
         self.inner.wants_seals()
     }

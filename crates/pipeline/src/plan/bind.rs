@@ -140,7 +140,7 @@ impl Planner<'_> {
             Kind::Select(items) => self.texts.select(input, &shape::items(items), shape::keeps_others(items)),
             Kind::Query(text) => self.texts.query(input, text),
             Kind::Joined(query) => self.texts.behind_join(input, query),
-            Kind::Lookup(lookup) => lookups::bound(input, step.at, lookup),
+            Kind::Lookup(lookup) => lookups::bound(input, (step.at, step.in_file), lookup),
             Kind::Mark(text) => self.texts.select(input, &[(MARK.to_owned(), text.to_owned())], true),
             Kind::Meet(columns) => union::meeting(input, columns),
             Kind::Dedup(_) | Kind::Window | Kind::Join | Kind::Nothing => return None,

@@ -311,8 +311,13 @@ impl Planner<'_> {
     }
 
     fn no_key(&self, path: String, key: &str, place: usize, there: &Schema) -> Fault {
+        if let Some(message) = self.named_in_table(key, |name| there.index_of(name).is_some()) {
+            return fault(path, message);
+        }
         let mut known = self.union.names();
         known.extend(there.columns().iter().map(|column| column.name.as_str()));
+        // A column of a table may be called so.
+        known.retain(|name| *name != key);
         let near = nearest(key, &known);
         let near = near.map_or(String::new(), |near| format!(", did you mean `{near}`?"));
         let message = match self.origin(key, place) {

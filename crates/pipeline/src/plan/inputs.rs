@@ -121,7 +121,8 @@ impl<'a> View<'a> {
         }
         // Which of them are new is known once it is bound; a new one is read by a step behind it in any case.
         let shape = Shape { rest: shape::Rest::Pass(Default::default()), ..Shape::all() };
-        Some(Planned { path: "inputs".to_owned(), at: index, kind: Kind::Meet(&self.joint.columns), shape })
+        let kind = Kind::Meet(&self.joint.columns);
+        Some(Planned { path: "inputs".to_owned(), at: index, in_file: index, kind, shape })
     }
 }
 

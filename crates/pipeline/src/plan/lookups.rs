@@ -34,8 +34,12 @@ pub fn side(lookup: &LookupStep) -> Schema {
     Schema::new(columns)
 }
 
-/// The step number `at` of the file, for rows with the columns of `input`.
-pub(super) fn bound(input: &Schema, at: usize, lookup: &LookupStep) -> Result<Bound, TextFault> {
+/// The step number `at`, which the file has under `in_file`, for rows with the columns of `input`.
+pub(super) fn bound(
+    input: &Schema,
+    (at, in_file): (usize, usize),
+    lookup: &LookupStep,
+) -> Result<Bound, TextFault> {
     let config = LookupConfig {
         number: at as u32,
         on: lookup.pairs(),
@@ -54,7 +58,8 @@ pub(super) fn bound(input: &Schema, at: usize, lookup: &LookupStep) -> Result<Bo
     let reads = config.on.into_iter().map(|(own, _)| own).collect();
     let names = |column: &Column| (column.name.clone(), column.name.clone());
     let passes = input.columns().iter().map(names).collect();
-    Ok(Bound { step: Arc::new(step.with_unmatched(reports(at))), reads, passes })
+    let reports = reports(format!("steps[{in_file}].lookup"));
+    Ok(Bound { step: Arc::new(step.with_unmatched(reports)), reads, passes })
 }
 
 impl Planner<'_> {

@@ -8,7 +8,7 @@ use operators::mapping::types::Conversion;
 
 use super::inputs::View;
 use super::steps::{Kind, Planned, planned};
-use super::tables::Union;
+use super::tables::{Slot, Union};
 use super::texts::Texts;
 use super::{Faults, Mapped, Plan, chain, fault, shape};
 use crate::config::model::Pipeline;
@@ -243,6 +243,16 @@ impl<'a> Planner<'a> {
     /// True if the source fills the column of that name.
     pub(super) fn is_metadata(&self, name: &str) -> bool {
         Metadata::named(name).is_some() && !self.is_declared(name) && self.results_of.is_none()
+    }
+
+    /// Why no step knows a table's column `name`: it is filled by one of another name, which `is_there`.
+    pub(super) fn named_in_table(&self, name: &str, is_there: impl Fn(&str) -> bool) -> Option<String> {
+        let is_meant = |slot: &&Slot| slot.name == name && slot.source != name && is_there(&slot.source);
+        let source = &self.union.slots().iter().find(is_meant)?.source;
+        Some(format!(
+            "`{name}` is a column of the table, and is filled by `{source}`; with `sinks`, and where steps follow, a step names what fills it: \
+             write `{source}`"
+        ))
     }
 
     pub(super) fn undeclared(&self, field: &str, example: &str) -> String {

@@ -41,8 +41,10 @@ pub(super) const MARK: &str = "`is deleted`";
 
 pub(super) struct Planned<'a> {
     pub(super) path: String,
-    /// Its number among all steps of the file.
+    /// Its number among all steps.
     pub(super) at: usize,
+    /// The number that the file has it under: a query may be several steps.
+    pub(super) in_file: usize,
     pub(super) kind: Kind<'a>,
     pub(super) shape: Shape,
 }
@@ -64,17 +66,23 @@ impl<'a> Planned<'a> {
     /// A condition of the step `at`, whose value is one more column.
     pub(super) fn mark(at: usize, path: String, text: &'a str) -> Self {
         let shape = Shape { computed: [MARK.to_owned()].into(), ..Shape::all() };
-        Self { path, at, kind: Kind::Mark(text), shape }
+        Self { path, at, in_file: at, kind: Kind::Mark(text), shape }
     }
 
     /// What the query of the join `at` makes of its rows. Its shape is known once it is bound.
     pub(super) fn behind_join(at: usize, query: &'a JoinQuery) -> Self {
-        Self { path: format!("steps[{at}].sql"), at, kind: Kind::Joined(query), shape: Shape::all() }
+        Self {
+            path: format!("steps[{at}].sql"),
+            at,
+            in_file: at,
+            kind: Kind::Joined(query),
+            shape: Shape::all(),
+        }
     }
 
     /// A step for the rows of other inputs.
     pub(super) fn elsewhere(at: usize) -> Self {
-        Self { path: String::new(), at, kind: Kind::Nothing, shape: Shape::all() }
+        Self { path: String::new(), at, in_file: at, kind: Kind::Nothing, shape: Shape::all() }
     }
 
     pub(super) fn new((at, step): (usize, &'a Step)) -> Self {
@@ -90,7 +98,8 @@ impl<'a> Planned<'a> {
             Step { lookup: Some(lookup), .. } => (Kind::Lookup(lookup), shape::of_lookup(lookup)),
             _ => (Kind::Nothing, Shape::all()),
         };
-        Self { path, at, kind, shape }
+        let in_file = step.written.as_ref().map_or(at, |written| written.at);
+        Self { path, at, in_file, kind, shape }
     }
 }
 

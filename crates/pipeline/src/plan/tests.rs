@@ -409,6 +409,28 @@ fn a_step_behind_dedup_is_done_ahead_and_leaves_the_key_as_it_was() {
 }
 
 #[test]
+fn a_dedup_that_steps_follow_is_told_what_fills_the_column_that_it_names() {
+    let steps = "columns: { id: event_id, at: made }\n\
+                 steps: [{ dedup: { key: [id], window: 8h, time: at } }, { filter: amount > 7 }]";
+    // Without steps behind it names the columns of the table.
+    let told = planned("", &steps.replace(", { filter: amount > 7 }", ""));
+    assert!(told.contains("steps[0].dedup in Lane"), "{told}");
+    let told = planned("", steps);
+    assert!(told.starts_with("`steps[0].dedup.time`: `at` is a column of the table"), "{told}");
+    assert!(told.contains("write `made`"), "{told}");
+    let told = planned("", &steps.replace("time: at", "time: made"));
+    assert!(told.starts_with("`steps[0].dedup.key[0]`: `id` is a column of the table"), "{told}");
+    assert!(told.contains("write `event_id`"), "{told}");
+    let told = planned("", &steps.replace("time: at", "time: made").replace("[id]", "[event_id]"));
+    assert!(told.contains("time: made\n") && told.contains("steps[0].dedup in Lane"), "{told}");
+    // No other column has the name of the one that is missing.
+    let steps =
+        "steps: [{ dedup: { key: [id], window: 8h, time: at } }, { select: { \"*\": \"*\", id: other } }]";
+    let told = planned(", fields: { other: UUID }", steps);
+    assert!(told.contains("dedup.key[0]") && !told.contains("did you mean `id`"), "{told}");
+}
+
+#[test]
 fn a_computed_column_that_only_a_later_step_reads_is_used() {
     let steps = "steps:\n  - select: { \"*\": \"*\", level: \"CAST(word AS Int64)\" }\n  - filter: level > 3";
     let told = planned(", fields: { word: String }", steps);

@@ -45,7 +45,9 @@ impl<'a> Planner<'a> {
         if let Some(known) = candidates.iter().find(|known| known.name == field) {
             return check_type(path, Some(known)).map(|()| Some(field));
         }
-        Err(vec![fault(path, self.undeclared(&field, "DateTime64(3)"))])
+        let is_there = |name: &str| candidates.iter().any(|known| known.name == name);
+        let message = self.named_in_table(&field, is_there);
+        Err(vec![fault(path, message.unwrap_or_else(|| self.undeclared(&field, "DateTime64(3)")))])
     }
 
     /// Whether the rows still have the time `field` at the window or join behind, if the file says that it goes by it: a `dedup` behind the first one gives

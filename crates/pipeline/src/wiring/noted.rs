@@ -15,7 +15,7 @@
 //! | a file that the journal has never heard of             | its position               |
 //! | all else                                               | nothing                    |
 //!
-//! It proves nothing on another machine, for another user, or where there is no such folder; it is never needed to go on.
+//! It proves nothing on another machine, which has notes of its own even where the folder is shared, for another user, or where there is no such folder; it is never needed to go on.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,6 +32,9 @@ use store::Store;
 
 /// Bytes of a note that is read: a hundred thousand files with long names.
 const NOTE_BYTES_MAX: u64 = 32 << 20;
+
+/// Where the system says which machine this is.
+const MACHINE: &str = "/etc/machine-id";
 
 /// Where a lane's note lies.
 #[derive(Clone, Debug)]
@@ -63,7 +66,7 @@ impl Note {
     pub fn of(store: &dyn Store, lane: &str, input: &str) -> Option<Self> {
         let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")))?;
-        Some(Self::below(&state, &store.describe(), lane, input))
+        Some(Self::below(&state, &on_machine(store.describe(), Path::new(MACHINE)), lane, input))
     }
 
     fn below(state: &Path, store: &str, lane: &str, input: &str) -> Self {
@@ -97,6 +100,16 @@ impl Note {
     fn remove(&self) {
         // What is not there, or cannot be removed, is overwritten by the first position that is noted.
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A store as this machine has it: the folder of the notes may be shared with others, which have other stores and files by the same names.
+fn on_machine(store: String, machine: &Path) -> String {
+    let id = std::fs::read_to_string(machine).unwrap_or_default();
+    match id.trim() {
+        // In a container there often is none.
+        "" => store,
+        id => format!("{store} on machine {id}"),
     }
 }
 
@@ -225,6 +238,10 @@ impl Source for Noted {
 
     fn releases(&self) -> bool {
         self.inner.releases()
+    }
+
+    fn stands_aside(&self) -> bool {
+        self.inner.stands_aside()
     }
 
     fn wants_seals(&self) -> bool {

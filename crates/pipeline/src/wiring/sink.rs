@@ -20,9 +20,9 @@ use protocol::Lane;
 
 use super::{WiringError, bounds};
 use crate::config::created;
-use crate::config::model::Pipeline;
 use crate::config::model::sink::{ClickHouse, Compression, Create, ExistingRows, Target};
 use crate::config::model::source::LogStart;
+use crate::config::model::{Input, Pipeline};
 use crate::config::values::Start;
 use crate::config::windows::identity;
 use crate::plan;
@@ -205,13 +205,16 @@ pub fn unlike_described(pipeline: &Pipeline, schemas: &[Schema]) -> Vec<plan::Fa
 
 /// Whether a first start reads records that were in the source before. A generator makes new ones.
 fn reads_what_was_there(pipeline: &Pipeline) -> bool {
-    pipeline.inputs().iter().any(|input| {
-        let (kafka, pulsar) = (input.source.kafka.as_ref(), input.source.pulsar.as_ref());
-        input.source.file.is_some()
-            || kafka.is_some_and(|kafka| kafka.start != Start::Latest)
-            || pulsar.is_some_and(|pulsar| pulsar.start != Start::Latest)
-            || input.source.log.as_ref().is_some_and(|log| log.start != LogStart::Latest)
-    })
+    pipeline.inputs().iter().any(is_read_from_before)
+}
+
+/// Whether a first start reads what was in this input before.
+pub fn is_read_from_before(input: &Input<'_>) -> bool {
+    let (kafka, pulsar) = (input.source.kafka.as_ref(), input.source.pulsar.as_ref());
+    input.source.file.is_some()
+        || kafka.is_some_and(|kafka| kafka.start != Start::Latest)
+        || pulsar.is_some_and(|pulsar| pulsar.start != Start::Latest)
+        || input.source.log.as_ref().is_some_and(|log| log.start != LogStart::Latest)
 }
 
 /// Whether an input is a generator.

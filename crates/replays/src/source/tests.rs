@@ -215,6 +215,16 @@ async fn what_stands_aside_counts_as_read_wherever_it_stands() {
     );
 }
 
+/// The log beside it is read, and the watermark waits for the rest.
+#[tokio::test]
+async fn what_stands_aside_says_so_beside_the_log_too() {
+    let (_, _, source) = world();
+    assert!(!source.stands_aside(), "a source that is read");
+    let aside = Aside::new(Arc::new(MemorySource::new([("events", 1)])));
+    assert!(aside.stands_aside());
+    assert!(WithReplays::new(Arc::new(aside), log(), TokioRuntime::new(1)).stands_aside());
+}
+
 #[tokio::test]
 async fn an_insert_that_was_not_written_is_made_again_of_a_source_that_stands_aside() {
     let inner = MemorySource::new([("events", 1)]);

@@ -6,14 +6,16 @@
 //! |-----------------------------|--------------------------------------------------------------------------------------------------|
 //! | `WHERE amount > 3`          | `SELECT * FROM input WHERE amount > 3` before it                                                 |
 //! | `HAVING count(*) > 3`       | `SELECT * FROM input WHERE n > 3` behind it, if `count(*) AS n` is selected                      |
+//! | `HAVING mean > 3`           | the same behind the query that makes `mean`; else it stands before that one, so that nothing is computed of what it drops |
 //! | an aggregate that is not selected | one under a name of its own, which the last query leaves out: `SELECT * EXCEPT (aggregate_1) …` |
 //! | `sum(a) / count(*) AS mean` | `SELECT *, aggregate_1 / aggregate_2 AS mean FROM input` behind it                                |
 //! | `device AS d`               | `SELECT * EXCEPT (device), device AS d FROM input` behind it                                     |
+//! | `w.device`, with `FROM TUMBLE(…) AS w` | `device`                                                                              |
 
 use std::ops::{ControlFlow, Range};
 
 use datafusion_sql::sqlparser::ast::{
-    Expr, Function, Select, SelectItem, Spanned, TableFactor, Visit, Visitor,
+    Expr, Function, Ident, Select, SelectItem, Spanned, TableFactor, Visit, Visitor, visit_expressions,
 };
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::Token;
@@ -38,6 +40,7 @@ pub(crate) fn queries(text: &Text, is_aggregate: &dyn Fn(&str) -> bool) -> Resul
 
 /// The queries that a query stands for: itself, if there is nothing around its aggregates or it is not over windows.
 fn around(layer: Layer, is_aggregate: &dyn Fn(&str) -> bool) -> Result<Vec<Layer>, Fault> {
+    let layer = without_alias(layer);
     let text = Text::new(&layer.text);
     // What cannot be read is reported where it is planned.
     let Some((select, clauses)) = read(&text) else { return Ok(vec![layer]) };
@@ -59,6 +62,37 @@ fn read(text: &Text) -> Option<(Select, Clauses)> {
     (clauses.items.len() == select.projection.len()).then_some((select, clauses))
 }
 
+/// The query with `device` in place of `w.device`, if it reads `FROM TUMBLE(…) AS w`: its results and their key have no other names. WHERE stays, for the query
+/// that it becomes has the alias too.
+fn without_alias(layer: Layer) -> Layer {
+    let text = Text::new(&layer.text);
+    let Some((select, clauses)) = read(&text) else { return layer };
+    let alias = match select.from.first().map(|from| &from.relation) {
+        Some(TableFactor::Table { alias: Some(alias), .. }) if alias.columns.is_empty() => &alias.name.value,
+        _ => return layer,
+    };
+    let tokens: Vec<_> = clauses.tokens.iter().filter(|(token, _)| !is_blank(token)).collect();
+    let (mut pieces, mut from, mut is_within) = (Pieces::new(), 0, false);
+    for pair in tokens.windows(2) {
+        let ((token, at), (next, dot)) = (pair[0], pair[1]);
+        let is_alias = matches!(token, Token::Word(word) if word.value == *alias) && *next == Token::Period;
+        let is_in_where = clauses.filter.as_ref().is_some_and(|filter| filter.contains(&at.start));
+        if is_alias && !is_within && !is_in_where {
+            pieces.push((layer.text[from..at.start].to_owned(), from..at.start));
+            from = dot.end;
+        }
+        // `x.w.device` is no column of it.
+        is_within = *token == Token::Period;
+    }
+    if pieces.is_empty() {
+        return layer;
+    }
+    pieces.push((layer.text[from..].to_owned(), from..layer.text.len()));
+    let mut made = Layer::made(&pieces, layer.role);
+    made.pieces.iter_mut().for_each(|(_, at)| *at = layer.place(*at));
+    made
+}
+
 /// Where the clauses of a query are.
 struct Clauses {
     tokens: Vec<(Token, Range<usize>)>,
@@ -75,15 +109,24 @@ impl Clauses {
     fn of(text: &Text) -> Option<Self> {
         let tokens = text.places()?;
         let (mut depth, mut commas, mut words) = (0_usize, Vec::new(), Vec::new());
+        let mut before = None;
         for (token, at) in &tokens {
             match token {
                 Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
                 Token::RParen | Token::RBracket | Token::RBrace => depth = depth.checked_sub(1)?,
                 Token::Comma if depth == 0 => commas.push(at.clone()),
+                // The FROM of `a IS DISTINCT FROM b` begins no clause.
+                Token::Word(word) if word.keyword == Keyword::FROM && before == Some(Keyword::DISTINCT) => {}
                 Token::Word(word) if depth == 0 && word.quote_style.is_none() => {
                     words.push((word.keyword, at.clone()));
                 }
                 _ => {}
+            }
+            if !is_blank(token) {
+                before = match token {
+                    Token::Word(word) => Some(word.keyword),
+                    _ => None,
+                };
             }
         }
         let place = |keyword| words.iter().find(|(word, _)| *word == keyword).map(|(_, at)| at.clone());
@@ -169,6 +212,8 @@ struct Behind {
     hidden: Pieces,
     left_out: Vec<String>,
     items: Vec<Pieces>,
+    /// What these items are called.
+    made: Vec<String>,
 }
 
 impl Query<'_> {
@@ -200,7 +245,11 @@ impl Query<'_> {
             return Ok(None);
         }
         let windows = self.windows(kept, &behind);
-        Ok(Some(before.into_iter().chain([windows]).chain(behind.queries(having)).collect()))
+        // Of what it drops nothing is computed, as in SQL: `HAVING sum(n) > 0` keeps `sum(a) / sum(n)` from failing.
+        let is_first =
+            self.select.having.as_ref().is_some_and(|condition| !names_one(condition, &behind.made));
+        let behind = behind.queries(having, is_first);
+        Ok(Some(before.into_iter().chain([windows]).chain(behind).collect()))
     }
 
     fn is_aggregate(&self, function: &Function) -> bool {
@@ -214,7 +263,17 @@ impl Query<'_> {
             SelectItem::UnnamedExpr(Expr::Function(function)) if self.is_aggregate(function) => false,
             SelectItem::UnnamedExpr(expr) => {
                 let at = self.text.place(expr).or_else(|| self.text.whole());
-                return Err(Fault::new("the column has no name; write `… AS name`", at));
+                let column = match expr {
+                    Expr::CompoundIdentifier(parts) => parts.last(),
+                    _ => None,
+                };
+                let message = match column {
+                    Some(column) => format!(
+                        "`{expr}` has a prefix that is not the alias of the windows; write `{column}`"
+                    ),
+                    None => "the column has no name; write `… AS name`".to_owned(),
+                };
+                return Err(Fault::new(message, at));
             }
             SelectItem::ExprWithAlias { expr: Expr::Identifier(ident), alias } => {
                 ident.value != alias.value && ident.value != TIME
@@ -227,7 +286,8 @@ impl Query<'_> {
 
     /// An item of the query behind.
     fn take(&self, item: &SelectItem, at: Range<usize>, behind: &mut Behind) -> Result<(), Fault> {
-        let SelectItem::ExprWithAlias { expr, .. } = item else { return Ok(()) };
+        let SelectItem::ExprWithAlias { expr, alias } = item else { return Ok(()) };
+        behind.made.push(alias.value.clone());
         if let Expr::Identifier(ident) = expr {
             let is_same = |other: &SelectItem| matches!(other, SelectItem::UnnamedExpr(Expr::Identifier(other)) if other.value == ident.value);
             let name = ident.to_string();
@@ -331,8 +391,8 @@ impl Query<'_> {
 }
 
 impl Behind {
-    /// The queries behind the windows: a condition may name what the items make, so it comes after them.
-    fn queries(self, having: Option<Pieces>) -> Vec<Layer> {
+    /// The queries behind the windows. A condition that names what the items make comes after them, any other one before (`is_first`).
+    fn queries(self, having: Option<Pieces>, is_first: bool) -> Vec<Layer> {
         let all = match self.left_out.is_empty() {
             true => "SELECT *".to_owned(),
             false => format!("SELECT * EXCEPT ({})", self.left_out.join(", ")),
@@ -357,6 +417,9 @@ impl Behind {
         };
         match having {
             Some(having) if self.items.is_empty() => vec![select(all, Vec::new(), Some(having))],
+            Some(having) if is_first => {
+                vec![select("SELECT *".to_owned(), Vec::new(), Some(having)), select(all, self.items, None)]
+            }
             Some(having) => {
                 vec![select("SELECT *".to_owned(), self.items, None), select(all, Vec::new(), Some(having))]
             }
@@ -364,6 +427,17 @@ impl Behind {
             None => vec![select(all, self.items, None)],
         }
     }
+}
+
+/// Whether an expression names one of these columns.
+fn names_one(expr: &Expr, columns: &[String]) -> bool {
+    let is_one = |name: &Ident| columns.contains(&name.value);
+    let named = visit_expressions(expr, |expr: &Expr| match expr {
+        Expr::Identifier(name) if is_one(name) => ControlFlow::Break(()),
+        Expr::CompoundIdentifier(parts) if parts.last().is_some_and(is_one) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    named.is_break()
 }
 
 /// Finds aggregates that stand in no other one.

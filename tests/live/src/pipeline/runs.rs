@@ -2,6 +2,8 @@
 //!
 //! Owns the arguments, the environment and the wait for an end. Does not own what a run says while it goes on ([`super::said`]).
 
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -18,6 +20,34 @@ impl Pipeline {
     /// Starts `forebay run`.
     pub fn run(&self) -> Process {
         self.start(&["run"], &[])
+    }
+
+    /// Starts `forebay run` with the store on a disk of its own, of so many MiB: a file system in memory, which only that process and [`Pipeline::on_its_disk`]
+    /// see, and which ends with it. Nobody must be root for it; `None` where the system lets no user make one, which was said aloud then.
+    ///
+    /// # Panics
+    /// When the program does not start.
+    pub fn run_on_a_disk_of(&self, mebibytes: u32) -> Option<Process> {
+        let (file, store) = (self.write(), self.store());
+        std::fs::create_dir_all(&store).expect("the folder of the store");
+        let mount = |rest: &str| format!("mount -t tmpfs -o size={mebibytes}m,mode=0700 tmpfs \"$0\"{rest}");
+        let namespace = ["--user", "--map-root-user", "--mount", "sh", "-c"];
+        let tried = Command::new("unshare").args(namespace).arg(mount("")).arg(&store).output();
+        if !tried.is_ok_and(|tried| tried.status.success()) {
+            eprintln!(
+                "SKIPPED: this system lets no user mount a file system in a namespace of their own (`unshare --user --mount`)"
+            );
+            return None;
+        }
+        let name = format!("{}-{}", self.name, self.port);
+        let child = Spawn::new(&name, "unshare").args(namespace).arg(mount(" && exec \"$@\"")).arg(&store);
+        let child = child.arg(binary().expect("the program")).arg("run").arg(file);
+        Some(self.with_env(child).start(&self.dir).expect("the program must start"))
+    }
+
+    /// A path in the store of a process that [`Pipeline::run_on_a_disk_of`] has started, as it can be reached from here.
+    pub fn on_its_disk(&self, process: &Process, path: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{}", process.pid(), self.store().display())).join(path)
     }
 
     /// Runs `forebay run --drain` to its end, which must be a good one.
@@ -137,7 +167,7 @@ pub fn term(mut process: Process) -> Exit {
 /// # Panics
 /// When there is no such process.
 pub fn interrupt(process: &Process) {
-    let kill = std::process::Command::new("kill").args(["-INT", &process.pid().to_string()]).status();
+    let kill = Command::new("kill").args(["-INT", &process.pid().to_string()]).status();
     assert!(kill.expect("`kill` must be there").success(), "the process is gone");
 }
 

@@ -1,5 +1,8 @@
 //! What a running program waits for, as a state of its own; and tokens that a table forgets too soon.
 
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -178,6 +181,46 @@ fn a_limit_of_the_size_of_files_is_a_full_store_and_passes_when_it_is_raised() {
     term(running);
     assert_eq!(table.count_and_distinct("id"), (200, 200));
     assert_eq!(pipeline.accounts(), Accounts { read: 200, written: 200, ..Accounts::default() });
+}
+
+/// Fills the disk that this file is on to its last byte.
+fn fill(file: &Path) {
+    let mut filler = File::create(file).expect("the disk can be reached");
+    for piece in [1 << 16, 1 << 10, 1] {
+        let error = loop {
+            if let Err(error) = filler.write_all(&vec![7; piece]) {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    }
+}
+
+#[test]
+fn a_disk_without_room_is_a_full_store_and_passes_when_there_is_room() {
+    let Some(case) = Case::begin("problem_disk_full") else { return };
+    let table = case.table("id UInt32", "id");
+    let (pipeline, feed) = (case.pipeline(), case.feed());
+    feed.send(ids(0..10));
+    let Some(mut running) = pipeline.run_on_a_disk_of(32) else { return };
+    table.wait_for(10);
+    let filler = pipeline.on_its_disk(&running, "filler");
+    for (round, until) in [(1, 200), (2, 400)] {
+        fill(&filler);
+        feed.send(ids(if round == 1 { 10..200 } else { 200..400 }));
+        pipeline.wait_for_problem("store", "store_full");
+        assert_eq!(pipeline.ready().expect("it answers").0, 503);
+        assert!(running.is_running().expect("its state"), "it waits");
+        std::fs::remove_file(&filler).expect("the disk can be reached");
+        table.wait_for(until);
+        wait_until(LONG, "the problem to end", || pipeline.ready().is_some_and(|(code, _)| code == 200));
+    }
+    // Its store ends with the process.
+    pipeline.wait_for_live("all to be settled", |status| {
+        status["sealed"]["read"] == 400 && status["accounts_add_up"] == true && status["in_flight_rows"] == 0
+    });
+    term(running);
+    assert_eq!(table.count_and_distinct("id"), (400, 400));
 }
 
 /// The number below which the descriptors lie that a process opens.

@@ -29,6 +29,7 @@ fn nothing() -> Letters {
         places: Places::new(),
         not_rows: Places::new(),
         hashes: Vec::new(),
+        lag: None,
     }
 }
 

@@ -80,3 +80,22 @@ fn columns_with_a_role_are_judged_before_the_table_is_made() {
     );
     assert_eq!(faults(&upsert, &[("k", "UInt32"), ("x", "Int8"), ("gone", "UInt8")]), Vec::<String>::new());
 }
+
+#[test]
+fn a_key_of_partitions_by_which_rows_cannot_be_cut_is_a_fault_before_the_table_is_made() {
+    let fault = |key: &str, part: &str| {
+        let columns = [("k", "UInt64"), ("at", "DateTime DEFAULT now()"), ("part", part)];
+        let create = CreateTable { partition_by: key.into(), ..create(&columns) };
+        declared(&config(), &create).err().unwrap_or_default().pop()
+    };
+    for key in ["", "k", "toYYYYMM(at)", "intDiv(k, 1000)", "(part, toDate(at))", "k DIV 1000"] {
+        assert_eq!(fault(key, "UInt8 MATERIALIZED k % 8"), None, "{key}");
+    }
+    for key in ["part", "cityHash64(k) % 8", "(k, cityHash64(k))"] {
+        let fault = fault(key, "UInt64 MATERIALIZED cityHash64(k)").expect(key);
+        assert_eq!(fault.column, None);
+        let begin =
+            format!("the partition key `{key}` cannot be cut by: `cityHash64` is not one of the functions");
+        assert!(fault.message.starts_with(&begin), "{}", fault.message);
+    }
+}

@@ -122,6 +122,35 @@ async fn a_poll_asks_fewer_while_all_connections_reach_the_node_that_is_known() 
     assert_eq!(met_by(|_| ("one", "exchanged"), known).await, (1, NODE_PROBES_OF_POLL + NODE_PROBES));
 }
 
+/// The identity of the table on the replicas that are met where the probe of this number sees this one (an empty one: no table), and how many probes that
+/// takes.
+async fn identity(seen: fn(usize) -> &'static str) -> (Result<Vec<String>, Fault>, usize) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let number = asked.clone();
+    let client = client(move |_| match seen(number.fetch_add(1, Ordering::Relaxed)) {
+        "" => "[[]]\n".into(),
+        uuid => format!("[[[\"{uuid}\",\"/data\"]]]\n"),
+    });
+    let client = client.await;
+    let ask = Asker { client: &client, settings: Vec::new() };
+    let found = replicas::identity(&ask, &TableConfig::new("default", "events")).await;
+    (found, asked.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn replicas_that_were_each_made_by_a_statement_of_their_own_are_refused_behind_one_address() {
+    let one = |uuid: &str| Ok::<_, Fault>(vec![uuid.to_owned()]);
+    assert_eq!(identity(|_| "a").await, (one("a"), NODE_PROBES));
+    assert_eq!(identity(|n| ["a", ""][n % 2]).await, (one("a"), NODE_PROBES), "a replica is still to come");
+    let exchanged = identity(|n| if n < 2 { "a" } else { "b" }).await;
+    assert_eq!(exchanged, (one("b"), 2 * NODE_PROBES), "between two probes");
+    assert_eq!(identity(|_| "00000000-0000-0000-0000-000000000000").await.0, one("/data"));
+    let (refused, asked) = identity(|n| ["a", "b"][n % 2]).await;
+    let fault = refused.unwrap_err();
+    assert_eq!((asked, fault.remedy), (NODE_ROUNDS as usize * NODE_PROBES, Remedy::Stop));
+    assert!(fault.message.contains("table `default.events` has different identities (`a`, `b`)"), "{fault}");
+}
+
 #[test]
 fn what_is_no_version_is_no_old_clickhouse() {
     assert_eq!(version_of("26.7.2.1"), Ok((26, 7)));

@@ -54,6 +54,23 @@ fn one_statement_asks_one_server_for_everything() {
 }
 
 #[test]
+fn what_a_command_asks_of_a_replica_stands_between_two_readings_of_its_lag() {
+    let place = place("t", true);
+    let question = "SELECT h, count() FROM `d`.`t` GROUP BY h";
+    let sql = beside_replica(&place, question);
+    let [before, after] = sql.split(question).collect::<Vec<_>>()[..] else { panic!("{sql}") };
+    for (side, text) in [(1, before), (2, after)] {
+        assert!(text.contains(&format!("toUInt8({side}), database")), "{sql}");
+        assert!(text.contains("FROM system.replicas WHERE (database, table) IN (('d', 't'))"), "{sql}");
+    }
+    let [good, behind] = [0, 3].map(|behind| vec![replica_of("t", 1, behind)]);
+    assert_eq!(lag_of(&place, &good, &good), None);
+    for (before, after) in [(&good, &behind), (&behind, &good), (&good, &Vec::new())] {
+        assert!(lag_of(&place, before, after).is_some());
+    }
+}
+
+#[test]
 fn a_replica_that_is_behind_on_either_side_of_the_count_lags() {
     let places = [place("t", true)];
     let sight = |before, after| Sight {

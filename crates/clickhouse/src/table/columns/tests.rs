@@ -177,6 +177,23 @@ fn a_null_that_stands_for_a_default_never_becomes_a_zero_and_a_null_never_a_defa
     }
 }
 
+/// An exchange for a table with another PARTITION BY and wider columns.
+#[test]
+fn rows_that_were_cut_for_other_partitions_wait_for_those_and_are_no_fault_of_the_program() {
+    let table = open_with(OLD);
+    let mut facts = facts_of_columns(&[("n", "Int64", ""), ("v", "UInt32", ""), ("_forebay", "UUID", "")]);
+    facts.table.as_mut().unwrap().partition_key = "n".into();
+    let plan = crate::checks::judge(&facts, &table.config).unwrap();
+    *table.now.lock().unwrap() = Arc::new(Now::new(Arc::new(plan)));
+    let (made_for, rows) = (table.layout(), frame(&table));
+    let error = table.encode_again(&rows, Some(&made_for), FrameId(2)).unwrap_err();
+    assert_eq!(error.kind, TableFault::Differs);
+    assert!(error.message.contains("in 2 partitions now"), "{error}");
+    assert!(error.message.contains("exchange the table back"), "{error}");
+    // Those of one partition go on.
+    assert!(table.encode_again(&rows.slice(0, 1), Some(&made_for), FrameId(2)).is_ok());
+}
+
 #[test]
 fn a_column_that_cannot_be_written_is_left_out_and_holds_up_nothing() {
     let mut table = open_with(OLD);

@@ -180,8 +180,12 @@ fn check_unknown(shown: &Shown, partition: &Partition, published: Position) -> R
              or is another one, and reading from the start would write rows twice. Restore the store; or, to read everything into \
              an empty table, {}",
             position::shown(published),
-            another(shown.reader.unwrap_or("group"))
+            // What this machine has noted of files goes with the journal.
+            shown.reader.map_or_else(|| "run `forebay reset FILE --yes`".to_owned(), another)
         ));
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

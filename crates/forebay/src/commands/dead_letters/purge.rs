@@ -112,7 +112,8 @@ impl Purge {
                 return Ok(Exit::Failed);
             }
         }
-        self.remember(pipeline, &table, &condition, &*runtime).await?;
+        let newest_ms = self.remember(pipeline, &table, &condition, &*runtime).await?;
+        let condition = up_to(&condition, newest_ms);
         let tag = format!("forebay-purge-{:032x}", runtime.random());
         let sql = format!("ALTER TABLE {} DELETE WHERE {condition} AND '{tag}' != ''", table.quoted);
         let asked = table.reader.client().query(&sql, &[("mutations_sync", "0")], &[]).await;
@@ -124,20 +125,21 @@ impl Purge {
         self.wait(&table, (&tag, &condition), count).await
     }
 
-    /// The store remembers which letters go, so that `verify` does not miss them or their rows.
+    /// The store remembers which letters go, so that `verify` does not miss them or their rows. The time of the newest of them; `None` if nothing needs to
+    /// be remembered.
     async fn remember(
         &self,
         pipeline: &Pipeline,
         table: &Table,
         condition: &str,
         runtime: &dyn Runtime,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Option<i64>> {
         // A pipeline that has not run here yet has nothing to verify either.
         if open_to_read(pipeline).await?.is_none() {
-            return Ok(());
+            return Ok(None);
         }
         let store = wiring::storage::open(pipeline, runtime, &Status::default()).await?;
-        let mut purged = Purged::default();
+        let (mut purged, mut newest_ms) = (Purged::default(), 0);
         let mut pages = table.pages(condition).await?;
         loop {
             let heads = pages.next().await?;
@@ -145,6 +147,7 @@ impl Purge {
                 break;
             }
             for mut head in heads {
+                newest_ms = newest_ms.max(head.time_ms);
                 // One of an earlier reading explains nothing any more. One of the newest is kept with the time since when that is.
                 if table.anew.judge(&mut head) && head.letter.source != STREAM {
                     continue;
@@ -155,7 +158,8 @@ impl Purge {
         let log = Log::new(store, &wiring::lane_folder(pipeline));
         log.remember_purged(&purged)
             .await
-            .context("could not record the purge in the store; nothing was deleted")
+            .context("could not record the purge in the store; nothing was deleted")?;
+        Ok(Some(newest_ms))
     }
 
     /// Letters up to then may be deleted: those of inserts that are not settled are left, for their rows may have to be
@@ -207,6 +211,14 @@ impl Purge {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
+}
+
+/// The condition without letters that are newer than those that were remembered: `time < now() - INTERVAL 7 DAY` is true of more of them by now.
+fn up_to(condition: &str, newest_ms: Option<i64>) -> String {
+    newest_ms.map_or_else(
+        || condition.to_owned(),
+        |newest_ms| format!("{condition} AND time <= {}", time(newest_ms)),
+    )
 }
 
 /// Whether it is done, the parts that are left, and why it last failed.

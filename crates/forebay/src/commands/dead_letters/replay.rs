@@ -219,7 +219,7 @@ impl Replay {
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let is_of_several = |head: &Head| inputs.holds_several(head);
         let choice = choose::choose(&table, &condition, &memory, (self.again, limit), &is_of_several).await?;
-        tell_choice(&choice, &table);
+        tell_choice(&choice, &table, pipeline);
         check_inputs(&inputs, &choice)?;
         if self.dry_run {
             return results::print_choice(&choice, self.json);
@@ -463,7 +463,7 @@ fn check_inputs(inputs: &Inputs, choice: &Choice) -> anyhow::Result<()> {
     inputs.check(owners.iter().map(String::as_str))
 }
 
-fn tell_choice(choice: &Choice, table: &Table) {
+fn tell_choice(choice: &Choice, table: &Table, pipeline: &Pipeline) {
     let Choice { fresh, already_count, anew_count, of_several_count, has_more, .. } = choice;
     say(&format!(
         "dead letters in `{}`: {} chosen, {already_count} replayed before",
@@ -471,10 +471,7 @@ fn tell_choice(choice: &Choice, table: &Table) {
         fresh.len()
     ));
     if *anew_count > 0 {
-        say(&format!(
-            "{anew_count} more are older than a `reset` by which the pipeline reads their records again, so their rows would be written twice: they are \
-             passed over; a record that fails again is a new letter. `--again` replays them all the same"
-        ));
+        say(&of_earlier_readings(*anew_count, pipeline));
     }
     if *of_several_count > 0 {
         say(&format!(
@@ -486,6 +483,27 @@ fn tell_choice(choice: &Choice, table: &Table) {
     if *has_more {
         say("there are more; `--limit` takes more of them, or run the command again");
     }
+}
+
+/// What is said of letters from before a `reset`. What was sent to a pipeline that listens does not come again, though its positions begin anew: such a letter is not told
+/// from one of a record that does.
+fn of_earlier_readings(count: u64, pipeline: &Pipeline) -> String {
+    let inputs = pipeline.inputs();
+    let listening = inputs.iter().filter(|input| input.source.listen.is_some()).count();
+    if listening == inputs.len() {
+        return format!(
+            "{count} more are older than a `reset`, behind which positions begin anew: they are passed over. The records that were sent to the pipeline do not come \
+             again; `--again` replays them"
+        );
+    }
+    let sent = match listening {
+        0 => "",
+        _ => ", and records that were sent to the pipeline do not come again without it",
+    };
+    format!(
+        "{count} more are older than a `reset` by which the pipeline reads their records again, so their rows would be written twice: they are \
+         passed over; a record that fails again is a new letter. `--again` replays them all the same{sent}"
+    )
 }
 
 /// An input of the file that no run has opened. Its first run takes `start` from the file; this command asks no source, and behind it the input would count as

@@ -41,3 +41,11 @@ fn a_wrong_table_is_said_to_be_wrong() {
     let doubled = Content { rows: 11, ..content };
     assert!(!verdict(&content, &doubled, &last, 1.0).expect("printed"));
 }
+
+#[test]
+fn the_next_commands_name_paths_with_blanks_as_a_shell_takes_them() {
+    let dir = Path::new("/my demo");
+    let said = next_commands(dir, &dir.join("user-events.yaml"), "http://127.0.0.1:1", "0123456789e0");
+    assert!(said.contains(" status '/my demo/user-events.yaml'\n"), "{said}");
+    assert!(said.contains(" --path '/my demo/clickhouse' --token"), "{said}");
+}

@@ -77,7 +77,8 @@ impl Next {
         match self {
             Self::Continues { .. } => String::new(),
             Self::Anew { stream } => format!(
-                "To go on where it stopped, do not forget it. To read it from its beginning instead, run `forebay reset FILE --to earliest --topic {stream}`"
+                "To go on where it stopped, do not forget it. To read it from its beginning instead, run `forebay reset FILE --to earliest --topic {}`",
+                files::names::quoted(stream)
             ),
             Self::OtherInput { was, .. } => {
                 format!("To go on where it stopped, do not forget it: name the input `{was}` again")

@@ -6,7 +6,7 @@
 use anyhow::bail;
 use clap::Args;
 use object_log::partition::Edit;
-use object_log::{acks, names};
+use object_log::{LogPartition, Root, acks, names};
 use serde_json::json;
 
 use super::Place;
@@ -54,29 +54,23 @@ impl Truncate {
         let store = self.place.to_write().await?;
         let partition = super::partition(&store, self.partition)?;
         let mut root = super::root(&store, &partition).await?;
+        // Both are judged before either is done.
+        if let Some(name) = &self.forget_consumer
+            && (!names::is_consumer(name) || !root.consumers.contains(name))
+        {
+            let has = match root.consumers.is_empty() {
+                true => "none".to_owned(),
+                false => root.consumers.join(", "),
+            };
+            bail!("partition {} of the log has no consumer `{name}`; it has: {has}", self.partition);
+        }
+        if let Some(before) = self.before {
+            self.check(before, &partition, &root).await?;
+        }
         if let Some(name) = &self.forget_consumer {
-            if !names::is_consumer(name) || !root.consumers.contains(name) {
-                let has = match root.consumers.is_empty() {
-                    true => "none".to_owned(),
-                    false => root.consumers.join(", "),
-                };
-                bail!("partition {} of the log has no consumer `{name}`; it has: {has}", self.partition);
-            }
             root = partition.edit(Edit::Consumer(name.clone(), false)).await?.root;
         }
         if let Some(before) = self.before {
-            if before > root.next {
-                bail!("`--before {before}` lies beyond the end of the log ({})", root.next);
-            }
-            for name in root.consumers.iter().filter(|_| !self.force) {
-                let position = acks::acknowledged(&partition, name, root.queue_id()).await?.unwrap_or(0);
-                if position < before {
-                    bail!(
-                        "consumer `{name}` has acknowledged {position} only, and would stop at records that are gone; wait for it, truncate \
-                         before {position}, or use --force"
-                    );
-                }
-            }
             root = partition.edit(Edit::Truncate(before)).await?.root;
         }
         match self.json {
@@ -87,4 +81,25 @@ impl Truncate {
             false => print(&format!("the log holds records {} to {}\n", root.low, root.next)),
         }
     }
+
+    /// That no consumer which stays would miss records below a position.
+    async fn check(&self, before: u64, partition: &LogPartition, root: &Root) -> anyhow::Result<()> {
+        if before > root.next {
+            bail!("`--before {before}` lies beyond the end of the log ({})", root.next);
+        }
+        let stays = |name: &&String| !self.force && self.forget_consumer.as_ref() != Some(*name);
+        for name in root.consumers.iter().filter(stays) {
+            let position = acks::acknowledged(partition, name, root.queue_id()).await?.unwrap_or(0);
+            if position < before {
+                bail!(
+                    "consumer `{name}` has acknowledged {position} only, and would stop at records that are gone; wait for it, truncate \
+                     before {position}, or use --force"
+                );
+            }
+        }
+        Ok(())
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,11 +46,15 @@ fn conditions_and_expressions_over_results_are_steps_around_the_windows() {
     let pipeline = checked(query).unwrap();
     let words: Vec<&str> = pipeline.steps.iter().map(|step| step.word()).collect();
     assert_eq!(words, ["sql", "window", "sql", "sql"]);
-    let last = pipeline.steps.last().and_then(|step| step.sql.as_deref()).unwrap();
-    let last = last.split_whitespace().collect::<Vec<_>>().join(" ");
+    let texts = pipeline.steps.iter().skip(2).filter_map(|step| step.sql.as_deref());
+    let texts: Vec<String> =
+        texts.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(
-        last,
-        "SELECT * EXCEPT (device, aggregate_1, aggregate_2, aggregate_3) FROM input WHERE aggregate_3 < 100"
+        texts,
+        [
+            "SELECT * FROM input WHERE aggregate_3 < 100",
+            "SELECT * EXCEPT (device, aggregate_1, aggregate_2, aggregate_3), device AS d, aggregate_1 / aggregate_2 AS mean FROM input",
+        ]
     );
 }
 
@@ -67,6 +71,16 @@ fn conditional_aggregates_medians_and_states_are_those_of_the_window_too() {
     let having = pipeline.steps[1].sql.as_deref().unwrap();
     let having = having.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(having, "SELECT * FROM input WHERE large > 1");
+}
+
+#[test]
+fn columns_under_the_alias_of_the_windows_are_those_of_the_step() {
+    let query = "SELECT w.device, sum(w.amount) AS total FROM TUMBLE(input, at, INTERVAL '1 minute') AS w GROUP BY w.window_start, w.window_end, w.device";
+    let pipeline = checked(query).unwrap();
+    let [step] = &pipeline.steps[..] else { panic!("one step") };
+    let told = serde_json::to_value(step.window.as_ref().expect("a window")).unwrap();
+    assert_eq!(told["key"], serde_json::json!(["device"]));
+    assert_eq!(told["aggregates"], serde_json::json!({ "total": "sum(amount)" }));
 }
 
 /// The pipeline with two inputs and these steps.

@@ -120,6 +120,7 @@ impl Rules<'_> {
             }
         }
         self.created();
+        self.dotted();
         let sink = &self.pipeline.sink.clickhouse;
         let is_made_up = self.pipeline.inputs().iter().any(|input| input.source.generator.is_some());
         if matches!(sink.create, Some(Create::Workload(true))) && !is_made_up {
@@ -144,6 +145,23 @@ impl Rules<'_> {
         }
     }
 
+    /// ClickHouse takes a dot in a table's name, and elsewhere `shop.orders` is a table with its database. The name may come from a reference, so it is not shown.
+    fn dotted(&mut self) {
+        const MESSAGE: &str = "the dot is part of the table's name here; to name the database, write `database: NAME` beside `table`";
+        let pipeline = self.pipeline;
+        let of_one = pipeline.sink.clickhouse.table.iter();
+        let of_one = of_one.map(|table| ("sink.clickhouse.table".to_owned(), table.to_string()));
+        let of_several = pipeline.sinks.iter().enumerate().map(|(index, sink)| {
+            let table = sink.clickhouse.table.to_string();
+            // The column that a value is of may have one.
+            let table = sink.by.as_ref().map_or(table.clone(), |by| table.replace(&by.placeholder(), ""));
+            (format!("sinks[{index}].clickhouse.table"), table)
+        });
+        for (path, _) in of_one.chain(of_several).filter(|(_, table)| table.contains('.')) {
+            self.hint(&path, MESSAGE);
+        }
+    }
+
     /// What the file creates must be a table that its rows can be written to: once it is there, `create` changes nothing.
     fn created(&mut self) {
         let mut paths = BTreeSet::new();
@@ -153,9 +171,14 @@ impl Rules<'_> {
             if !paths.insert(target.path.clone()) {
                 continue;
             }
+            let of_partitions = created::is_of_partitions(&target);
             for fault in faults {
-                let column = fault.column.map_or(String::new(), |column| format!(".{column}"));
-                self.fault(&format!("{}.clickhouse.create.columns{column}", target.path), fault.message);
+                let place = match fault.column {
+                    Some(column) => format!("columns.{column}"),
+                    None if of_partitions => "partition_by".to_owned(),
+                    None => "columns".to_owned(),
+                };
+                self.fault(&format!("{}.clickhouse.create.{place}", target.path), fault.message);
             }
         }
     }

@@ -5,7 +5,7 @@
 use dataflow::Metadata;
 
 use super::Rules;
-use crate::config::model::step::{AtEnd, Step, WindowStep};
+use crate::config::model::step::{AtEnd, Dedup, Step, WindowStep};
 use crate::config::values::{Identifier, Period, Window};
 use crate::config::windows;
 
@@ -184,6 +184,7 @@ impl Rules<'_> {
                     Some(_) => {}
                 }
             }
+            self.two_meanings(&path, dedup);
             let named =
                 dedup.key.iter().enumerate().map(|(at, column)| (format!("{path}.key[{at}]"), column));
             let named = named.chain(dedup.time.iter().map(|column| (format!("{path}.time"), column)));
@@ -200,6 +201,24 @@ impl Rules<'_> {
                     self.created_column(&target, &path, column.as_str());
                 }
             }
+        }
+    }
+
+    /// A key that is a column of the table while no step stands behind, and a field of that name once one does. Its words in the journal are the same, so the state goes on,
+    /// and values of the field are compared with those of the column.
+    fn two_meanings(&mut self, path: &str, dedup: &Dedup) {
+        let (inputs, filled) = (self.pipeline.inputs(), &self.pipeline.columns);
+        for (at, key) in dedup.key.iter().enumerate() {
+            let is_field = inputs.iter().any(|input| input.source.fields.has(key.as_str()));
+            let Some(by) = filled.get(key).filter(|by| is_field && by.as_str() != key.as_str()) else {
+                continue;
+            };
+            let message = format!(
+                "`{key}` is a field, and also a column that is filled by `{by}`: while no step stands behind, the key is the column, otherwise the field. If \
+                 that changes, the state still holds keys of the other, and rows that have a value of them are dropped as duplicates; take `{key}` out of \
+                 `fields`, or give the column the name of its field"
+            );
+            self.hint(&format!("{path}.key[{at}]"), message);
         }
     }
 }

@@ -16,7 +16,15 @@ name_kind!(
     "file:///var/lib/forebay", |text| {
         match text.split_once("://") {
             _ if text.is_empty() => Err("is empty; write a path or `file:///path`".into()),
-            None | Some(("memory", "")) => Ok(()),
+            // A path, but hardly one that is meant.
+            None => match text.split_once(':') {
+                Some((scheme @ ("file" | "s3" | "gs" | "az" | "memory"), _)) => Err(format!(
+                    "begins with `{scheme}:` without `//`, so it would be a folder of that name; write `{}`, or `./{scheme}:…` for the folder",
+                    if scheme == "file" { "file:///path".to_owned() } else { format!("{scheme}://…") }
+                )),
+                _ => Ok(()),
+            },
+            Some(("memory", "")) => Ok(()),
             Some(("memory", _)) => Err("has more than `memory://`; a store in memory has no path".into()),
             Some(("file", path)) if path.starts_with('/') => Ok(()),
             Some(("file", _)) => Err("has no absolute path; write three slashes: `file:///path`".into()),

@@ -113,6 +113,23 @@ fn addresses_say_what_is_missing() {
 }
 
 #[test]
+fn a_store_whose_scheme_lacks_its_slashes_is_no_folder_of_that_name() {
+    for (text, way_out) in [
+        ("file:/var/lib/forebay", "`file:///path`"),
+        ("file:data", "`file:///path`"),
+        ("s3:/bucket/prefix", "`s3://…`"),
+        ("s3:bucket", "`s3://…`"),
+        ("memory:", "`memory://…`"),
+    ] {
+        let message = refused::<StoreUrl>(text);
+        assert!(message.contains(way_out), "{message}");
+    }
+    for text in ["./s3:/bucket", "/var/lib/file:data", "a:b", "s3/bucket"] {
+        text.parse::<StoreUrl>().unwrap();
+    }
+}
+
+#[test]
 fn only_this_machine_is_loopback() {
     for (url, loopback) in [
         ("http://localhost:8123", true),

@@ -1,20 +1,26 @@
 use dataflow::{Column, ColumnType, Schema};
 
+use super::super::steps::Planned;
 use crate::config;
+use crate::config::model::Pipeline;
 use crate::config::values::reference::Surroundings;
 use crate::wiring::steps;
 
 const LOOKUP: &str = "{ lookup: { file: { path: shops.json }, fields: { number: Int64, name: String }, on: [\"shop = number\"], columns: { shop_name: name }";
 
-/// What is decoded and where each step runs, or the faults.
-fn planned(steps: &str) -> String {
+fn pipeline(steps: &str) -> Pipeline {
     let text = format!(
         "pipeline: p\nsource: {{ kafka: {{ brokers: b, topic: t }}, fields: {{ shop: Int32, at: DateTime64(3) }}, time: at }}\nsink: {{ clickhouse: {{ url: \"http://localhost:8123\", table: t }} }}\n\
          steps: [{steps}]"
     );
     let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
     let checked = config::check(&text, &around);
-    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
+    checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")))
+}
+
+/// What is decoded and where each step runs, or the faults.
+fn planned(steps: &str) -> String {
+    let pipeline = pipeline(steps);
     let column = |name: &str, of_type| Column::new(name, of_type);
     let table = Schema::new(vec![column("id", ColumnType::Int64), column("shop_name", ColumnType::String)]);
     let plans = match steps::plan(&pipeline, &[table]) {
@@ -83,4 +89,12 @@ fn no_key_of_dedup_comes_from_it() {
         dedup.replace("shop_name", "twice")
     ));
     assert!(told.contains("steps[2].dedup.key[0]"), "{told}");
+}
+
+#[test]
+fn metrics_name_a_lookup_behind_a_query_of_several_steps_as_the_file_does() {
+    let query = "{ sql: \"SELECT * FROM (SELECT * FROM input WHERE shop > 1) WHERE shop < 9\" }";
+    let pipeline = pipeline(&format!("{query}, {LOOKUP} }} }}"));
+    let places = pipeline.steps.iter().enumerate().map(|step| Planned::new(step).in_file);
+    assert_eq!(places.collect::<Vec<_>>(), [0, 0, 1]);
 }

@@ -76,6 +76,16 @@ note from None Same
 }
 
 #[test]
+fn an_array_of_the_key_fills_a_column_of_the_table() {
+    let fields = "device: String, tags: Array(String), at: DateTime64(3), amount: Int32";
+    let steps = WINDOW.replace("key: [device]", "key: [device, tags]");
+    let tags = ColumnType::Array(Box::new(ColumnType::String));
+    let told = planned(fields, &steps, &table(&[("tags", tags)]));
+    let gives = "steps[0].window in Lane: device String, tags Array(String), window_start";
+    assert!(told.contains(gives) && told.contains("tags from Some(\"tags\") Same\n"), "{told}");
+}
+
+#[test]
 fn steps_before_a_window_run_where_they_did() {
     let steps = "{ filter: amount > 0 }, { select: { \"*\": \"*\", doubled: amount * 2 } }, { dedup: { key: [noise], window: 1h } }, \
                  { window: { key: [device], time: at, size: 1m, aggregates: { n: count(), total: sum(doubled) } } }";

@@ -42,6 +42,21 @@ fn a_journal_that_has_read_less_than_the_note_is_an_older_copy() {
 }
 
 #[test]
+fn machines_that_share_a_folder_have_notes_of_their_own() {
+    let dir = testkit::TestDir::new("noted-machines").expect("a folder");
+    let id = dir.path().join("machine-id");
+    let note = || Note::below(dir.path(), &on_machine("file:///data".to_owned(), &id), "p/lane-0", "source");
+    let unknown = note();
+    assert_eq!(unknown.store, "file:///data", "in a container, say");
+    std::fs::write(&id, "one\n").expect("writes");
+    note().write(vec![entry("/a", "one", 7)]).expect("writes");
+    assert_eq!(note().read(), [entry("/a", "one", 7)]);
+    std::fs::write(&id, "two\n").expect("writes");
+    assert_eq!(note().read(), [], "its `/a` is another file");
+    assert_eq!(unknown.read(), []);
+}
+
+#[test]
 fn a_note_is_read_back_and_counts_for_its_own_lane_only() {
     let dir = testkit::TestDir::new("noted").expect("a folder");
     let note = Note::below(dir.path(), "file:///data", "p/lane-0", "source");

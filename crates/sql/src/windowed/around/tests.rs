@@ -61,6 +61,39 @@ fn expressions_over_results_are_made_behind_them() {
 }
 
 #[test]
+fn a_comparison_of_two_aggregates_with_distinct_from_is_no_clause() {
+    let text = format!("SELECT count(*) AS n, max(a) IS DISTINCT\nFROM sum(a) AS changed {FROM} {BY}");
+    assert_eq!(
+        texts(&text),
+        [
+            format!("SELECT count(*) AS n, max(a) AS aggregate_1, sum(a) AS aggregate_2 {FROM} {BY}"),
+            "SELECT * EXCEPT (aggregate_1, aggregate_2), aggregate_1 IS DISTINCT FROM aggregate_2 AS changed FROM input"
+                .to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn nothing_is_computed_of_results_that_a_condition_drops() {
+    let text = format!("SELECT device, sum(a) / sum(n) AS mean {FROM} {BY} HAVING sum(n) > 0");
+    assert_eq!(
+        texts(&text),
+        [
+            format!("SELECT device, sum(a) AS aggregate_1, sum(n) AS aggregate_2 {FROM} {BY}"),
+            "SELECT * FROM input WHERE aggregate_2 > 0".to_owned(),
+            "SELECT * EXCEPT (aggregate_1, aggregate_2), aggregate_1 / aggregate_2 AS mean FROM input"
+                .to_owned(),
+        ]
+    );
+    // What the items make is there behind them alone, also under its full name.
+    for named in ["mean > 2", "sum(n) > 0 AND input.mean > 2"] {
+        let text = text.replace("sum(n) > 0", named);
+        assert!(texts(&text)[1].ends_with("AS mean FROM input"), "{named}");
+        assert!(texts(&text)[2].contains("mean > 2"), "{named}");
+    }
+}
+
+#[test]
 fn a_name_that_is_taken_is_not_taken_twice_and_quotes_stay() {
     let text = format!(
         "SELECT sum(\"aggregate_1\") AS \"Total amount\", device, device AS other, sum(x) {FROM} {BY}"
@@ -106,8 +139,8 @@ fn every_byte_knows_its_place_in_the_whole() {
     for (layer, words) in all.iter().zip([
         &["WHERE größe > 3", "größe > 3"][..],
         &["device", "sum(größe)", "count(*)", "max(größe)", "TUMBLE", "GROUP BY window_start"],
-        &[" AS mean"],
         &["< 9"],
+        &[" AS mean"],
         &["WHERE mean > 4"],
     ]) {
         for word in words {
@@ -115,6 +148,38 @@ fn every_byte_knows_its_place_in_the_whole() {
             assert_eq!(layer.place(at), text.find(word).unwrap(), "{word} in {}", layer.text);
         }
     }
+}
+
+#[test]
+fn columns_under_the_alias_of_the_windows_are_those_without_it() {
+    let text = format!(
+        "SELECT w.window_start, w.device, sum(w.amount) / count(*) AS mean {FROM} AS w\nWHERE w.kind = 'w.x' \
+         GROUP BY w.window_start, window_end, w.device HAVING max(w.amount) > 1"
+    );
+    assert_eq!(
+        texts(&text),
+        [
+            "SELECT * FROM input AS w WHERE w.kind = 'w.x'".to_owned(),
+            format!(
+                "SELECT window_start, device, sum(amount) AS aggregate_1, count(*) AS aggregate_2, max(amount) AS aggregate_3 {FROM} AS w {BY}"
+            ),
+            "SELECT * FROM input WHERE aggregate_3 > 1".to_owned(),
+            "SELECT * EXCEPT (aggregate_1, aggregate_2, aggregate_3), aggregate_1 / aggregate_2 AS mean FROM input"
+                .to_owned(),
+        ]
+    );
+    let text = format!("SELECT w.device, count(*) AS n {FROM} AS w {BY}");
+    assert_eq!(texts(&text), [format!("SELECT device, count(*) AS n {FROM} AS w {BY}")]);
+    let layers = all(&text).unwrap();
+    for word in ["device", "count", "TUMBLE"] {
+        let at = layers[0].text.find(word).unwrap();
+        assert_eq!(layers[0].place(at), text.find(word).unwrap(), "{word}");
+    }
+    // Without the alias there is no such prefix.
+    let text = format!("SELECT v.device, count(*) AS n {FROM} AS w {BY}");
+    let fault = all(&text).unwrap_err();
+    assert!(fault.message.ends_with("not the alias of the windows; write `device`"), "{}", fault.message);
+    assert_eq!(&text[fault.at.unwrap()], "v.device");
 }
 
 #[test]

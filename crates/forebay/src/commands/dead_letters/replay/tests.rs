@@ -13,9 +13,15 @@ const FOLDER: &str = "p/lane-0";
 
 /// A pipeline that nobody runs, and whose server is never asked.
 fn pipeline() -> Pipeline {
-    let text = "pipeline: p\nstore: file:///no-such-folder/store\nsource: { kafka: { brokers: b, topic: t } }\n\
-                sink: { clickhouse: { url: \"http://127.0.0.1:1\", table: t } }\nhttp: { listen: \"127.0.0.1:1\" }\n";
-    let checked = config::check(text, &Surroundings::of_process());
+    of_inputs("source: { kafka: { brokers: b, topic: t } }")
+}
+
+fn of_inputs(inputs: &str) -> Pipeline {
+    let text = format!(
+        "pipeline: p\nstore: file:///no-such-folder/store\n{inputs}\n\
+         sink: {{ clickhouse: {{ url: \"http://127.0.0.1:1\", table: t }} }}\nhttp: {{ listen: \"127.0.0.1:1\" }}\n"
+    );
+    let checked = config::check(&text, &Surroundings::of_process());
     checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")))
 }
 
@@ -149,4 +155,19 @@ fn a_process_that_is_not_seen_from_here_and_has_just_written_is_not_taken_for_no
     assert_eq!(of(Presence::Unknown), [GRACE, GRACE]);
     // The clock that wrote is ahead.
     assert_eq!(grace(Presence::Nowhere, 90_000, 70_000), QUIET);
+}
+
+#[test]
+fn letters_of_records_that_were_sent_are_not_said_to_be_read_again() {
+    let (again, sent) = ("reads their records again", "do not come again");
+    let kafka = of_earlier_readings(3, &pipeline());
+    assert!(kafka.starts_with("3 more are older than a `reset` ") && kafka.contains(again), "{kafka}");
+    assert!(!kafka.contains(sent), "{kafka}");
+    let listening = of_earlier_readings(3, &of_inputs("source: { listen: {} }"));
+    assert!(listening.starts_with("3 more are older than a `reset`"), "{listening}");
+    assert!(listening.contains(sent) && !listening.contains(again), "{listening}");
+    let both =
+        of_inputs("inputs: { a: { kafka: { brokers: b, topic: t } }, b: { listen: { stream: sent } } }");
+    let both = of_earlier_readings(3, &both);
+    assert!(both.contains(sent) && both.contains(again) && both.contains("`--again`"), "{both}");
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use admin::fields;
-use dataflow::{Intake, Prepared, RecordBlock, Router, Schema, Selected};
+use dataflow::{Batch, Intake, Prepared, RecordBlock, Router, Schema, Selected};
 use pipeline::config::model::Pipeline;
 use serde_json::{Value, json};
 
@@ -20,6 +20,8 @@ pub(super) const SHOWN_MAX: usize = 10;
 pub(super) struct Sampler {
     /// Without the steps of the lane: whether a record is a duplicate depends on all before it.
     intake: Intake,
+    /// Whether the rows go into a window or join: its results go to the tables, not they themselves.
+    is_stateful: bool,
     router: Option<Arc<dyn Router>>,
     /// Name and columns of each table for rows.
     tables: Vec<(String, Schema)>,
@@ -37,7 +39,8 @@ impl Sampler {
     ) -> Self {
         let names = pipeline.targets().into_iter().map(|target| target.clickhouse.full_name());
         let tables = names.zip(schemas.iter().cloned()).collect();
-        Self { intake, router, tables, read_ms, wanted, seen: Vec::new() }
+        let is_stateful = pipeline.steps.iter().any(|step| step.window.is_some() || step.join.is_some());
+        Self { intake, is_stateful, router, tables, read_ms, wanted, seen: Vec::new() }
     }
 
     /// Table and row, for each table that takes row `row`.
@@ -66,7 +69,11 @@ impl Sampler {
         }
         let Ok(Prepared { batch, rejects, .. }) = self.intake.prepare(block, self.read_ms) else { return };
         let all = Selected::all(batch.rows.clone());
-        let parts = self.router.as_ref().map_or_else(|| vec![(0, all.clone())], |router| router.route(&all));
+        let parts = match &self.router {
+            _ if self.is_stateful => Vec::new(),
+            Some(router) => router.route(&all),
+            None => vec![(0, all)],
+        };
         for (row, position) in block.positions.iter().enumerate().take(self.wanted - self.seen.len()) {
             let record = json!({
                 "stream": &*block.partition.stream, "index": block.partition.index,
@@ -78,16 +85,30 @@ impl Sampler {
                         "becomes": "dead_letter", "reason": reject.reason.as_str(), "column": reject.column,
                         "message": reject.message
                     })
-                } else if let Ok(row) = batch.positions.binary_search(position) {
-                    json!({ "becomes": "row", "rows": self.rows(&parts, row) })
                 } else {
-                    json!({ "becomes": "filtered" })
+                    self.became(&batch, *position, &parts)
                 };
             let (mut all, became) = (record, became);
             if let (Some(all), Value::Object(became)) = (all.as_object_mut(), became) {
                 all.extend(became);
             }
             self.seen.push(all);
+        }
+    }
+
+    /// What becomes of the record at a position that was not rejected: it may have several rows, of which the first that a table takes is shown.
+    fn became(&self, batch: &Batch, position: u64, parts: &[(usize, Selected)]) -> Value {
+        let first = batch.positions.partition_point(|other| *other < position);
+        let behind = batch.positions.partition_point(|other| *other <= position);
+        if self.is_stateful && first < behind {
+            return json!({ "becomes": "state" });
+        }
+        // A step behind `dedup` may drop them.
+        let mut taken = (first..behind).map(|row| self.rows(parts, row)).filter(|rows| !rows.is_empty());
+        match (taken.next(), taken.count()) {
+            (None, _) => json!({ "becomes": "filtered" }),
+            (Some(rows), 0) => json!({ "becomes": "row", "rows": rows }),
+            (Some(rows), more) => json!({ "becomes": "row", "rows": rows, "more_rows": more }),
         }
     }
 
@@ -99,12 +120,18 @@ impl Sampler {
         } else {
             "that were read before, as there are no new ones"
         };
+        let more = |record: &Value| record["more_rows"].as_u64().unwrap_or(0);
+        let rows = of("row") + self.seen.iter().map(more).sum::<u64>();
+        let checked = match self.is_stateful {
+            true => format!("{} into steps with state", of("state")),
+            false => "duplicates are not checked".to_owned(),
+        };
         found.notes.push(match self.seen.len() {
             0 => format!("no sample{of_input}: the source holds no record"),
             all => format!(
-                "sample of {}{of_input} {whence}: {}, {}, {} filtered (duplicates are not checked)",
+                "sample of {}{of_input} {whence}: {}, {}, {} filtered ({checked})",
                 counted(all as u64, "record"),
-                counted(of("row"), "row"),
+                counted(rows, "row"),
                 counted(of("dead_letter"), "dead letter"),
                 of("filtered")
             ),
@@ -115,7 +142,11 @@ impl Sampler {
             found.notes.push(match record["becomes"].as_str() {
                 Some("dead_letter") => format!("{at}: dead letter: {}: {}", text("reason"), text("message")),
                 // JSON escapes what a terminal would obey.
-                Some("row") => format!("{at}: row {}", record["rows"]),
+                Some("row") => match more(record) {
+                    0 => format!("{at}: row {}", record["rows"]),
+                    more => format!("{at}: row {} and {more} more", record["rows"]),
+                },
+                Some("state") => format!("{at}: goes into steps with state"),
                 _ => format!("{at}: filtered"),
             });
         }
@@ -126,3 +157,6 @@ impl Sampler {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
