@@ -32,6 +32,11 @@ public class Nexmark {
         Configuration settings = new Configuration();
         settings.setString("parallelism.default", args[7]);
         settings.setString("execution.checkpointing.interval", "10s");
+        // Left to itself Flink keeps checkpoints in the job manager, at most 5 MiB of each operator; it begins again where one is larger, and so never ends.
+        settings.setString("execution.checkpointing.storage", "filesystem");
+        settings.setString("execution.checkpointing.dir", "file://" + folder + "-checkpoints");
+        // A fault is told, and not tried again and again within the measurement.
+        settings.setString("restart-strategy.type", "none");
         settings.setString("pipeline.object-reuse", "true");
         settings.setString("table.exec.mini-batch.enabled", "true");
         settings.setString("table.exec.mini-batch.allow-latency", "1s");

@@ -6,23 +6,28 @@
 //!
 //! ```text
 //! senders ─▶ (a collector) ─▶ forebay gateway ─▶ counting proxy ─▶ S3 ─▶ counting proxy ─▶ forebay run ─▶ ClickHouse
+//! senders ─▶ a collector ─▶ ClickHouse
 //! ```
 //!
 //! | module      | what it owns                                                      |
 //! |-------------|-------------------------------------------------------------------|
 //! | `plan`      | what is to be measured                                            |
 //! | `send`      | the senders and their pace                                        |
-//! | `store`     | the log's store, and the proxy that counts and delays             |
+//! | `store`     | the log's store                                                   |
+//! | `proxy`     | a proxy that counts, delays, is away, and holds requests          |
 //! | `gateway`   | the gateway's file and process                                    |
 //! | `consumer`  | the pipeline's file and the table's columns                       |
-//! | `collector` | a collector of OpenTelemetry before the gateway, beside it        |
+//! | `collector` | a collector of OpenTelemetry: its file and process                |
+//! | `straight`  | a run in which one inserts into ClickHouse itself                 |
+//! | `answers`   | ClickHouse's answers as its exporter expects them                 |
 //! | `moments`   | the two latencies of a record                                     |
 //! | `outage`    | ClickHouse that answers nobody, and catching up                   |
-//! | `crash`     | every part killed and started again                               |
+//! | `crash`     | every part killed in every stage and started again                |
 //! | `figures`   | what is measured, and the table by rate                           |
 //! | `costs`     | list prices, beside what the published system costs               |
 //! | `goals`     | what is to be reached                                             |
 
+mod answers;
 mod collector;
 mod consumer;
 mod costs;
@@ -33,8 +38,10 @@ mod goals;
 mod moments;
 mod outage;
 mod plan;
+mod proxy;
 mod send;
 mod store;
+mod straight;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -55,17 +62,19 @@ use crate::report::{Check, Report, Run, Setting, Verdict, of_content};
 use crate::server::Server;
 use crate::topic::SENDER_LATE_MAX;
 use crate::{RUN_MAX, START_MAX};
-use collector::Collector;
+use collector::{Collector, To};
 use crash::{Crash, Parts, free_port};
 use gateway::Gateway;
 use moments::Latencies;
+use proxy::Proxy;
 use send::{Load, Sent};
 use store::{Store, Traffic};
 
 pub use collector::program as collector;
 pub use outage::Outage;
 pub use plan::{Compression, Inserts, Over, Plan, Trouble};
-pub use store::{Bucket, Delay};
+pub use proxy::Delay;
+pub use store::Bucket;
 
 /// Measures, and tells progress by `say`.
 ///
@@ -73,7 +82,7 @@ pub use store::{Bucket, Delay};
 /// When a part does not start or fails. A wrong table is no error but a verdict.
 pub async fn measure(plan: &Plan, say: &dyn Fn(&str)) -> anyhow::Result<Report> {
     let place = Place::make(&plan.common, say)?;
-    let bench = Bench { plan, place: &place };
+    let bench = Bench { plan, place: &place, crashes: RefCell::default() };
     let outcome = bench.measure().await;
     place.clear();
     outcome
@@ -82,6 +91,8 @@ pub async fn measure(plan: &Plan, say: &dyn Fn(&str)) -> anyhow::Result<Report> 
 struct Bench<'a> {
     plan: &'a Plan,
     place: &'a Place<'a>,
+    /// Of all runs.
+    crashes: RefCell<Vec<Crash>>,
 }
 
 /// One load, which is an arm.
@@ -91,8 +102,18 @@ struct Offer {
     rate: Option<u64>,
     load: Arc<Load>,
     expected: Content,
-    /// The collector that senders send to, in place of the gateway.
-    collector: Option<PathBuf>,
+    way: Way,
+}
+
+/// Which way records take.
+#[derive(Clone, Debug)]
+enum Way {
+    /// From the senders to the gateway, or to a pipeline that listens.
+    Ours,
+    /// Through this collector, which passes on to the same.
+    Behind(PathBuf),
+    /// Through this collector into ClickHouse.
+    Straight(PathBuf),
 }
 
 /// What a run left to be judged.
@@ -123,7 +144,8 @@ impl Bench<'_> {
         server.stop().await?;
         let report = Report::new(setting, runs?, |arms| goals::goals(arms, self.plan));
         Ok(report.with_grids(|arms| {
-            figures::by_rate(arms, self.plan).into_iter().chain(costs::grid(arms)).collect()
+            let killed = crash::grid(&self.crashes.borrow());
+            figures::by_rate(arms, self.plan).into_iter().chain(killed).chain(costs::grid(arms)).collect()
         }))
     }
 
@@ -149,7 +171,7 @@ impl Bench<'_> {
             let expected = workload.expected(workload.spec().requests);
             let load = tokio::task::spawn_blocking(move || Load::made(workload, compression)).await??;
             let offer =
-                Offer { arm: name.to_owned(), rate: None, load: load.into(), expected, collector: None };
+                Offer { arm: name.to_owned(), rate: None, load: load.into(), expected, way: Way::Ours };
             return Ok(self.in_turns(vec![offer]));
         }
         let offer = |rate: &u64| {
@@ -161,44 +183,56 @@ impl Bench<'_> {
             let expected = workload.expected(workload.spec().requests);
             // A request of a steady load bears the time at which it is sent.
             let load = Load::at_a_rate(workload, compression, *rate).into();
-            anyhow::Ok(Offer { arm, rate: Some(*rate), load, expected, collector: None })
+            anyhow::Ok(Offer { arm, rate: Some(*rate), load, expected, way: Way::Ours })
         };
         let offers = self.plan.rates.iter().map(offer).collect::<anyhow::Result<_>>()?;
         Ok(self.in_turns(offers))
     }
 
-    /// Each load, and behind it the same through a collector if one is measured too.
+    /// Each load, and behind it the same through a collector in both of its ways if one is measured too.
     fn in_turns(&self, offers: Vec<Offer>) -> Vec<Offer> {
         let Some(program) = &self.plan.collector else { return offers };
-        let through = |offer: &Offer| Offer {
-            arm: format!("{} behind a collector", offer.arm),
-            load: offer.load.clone(),
-            collector: Some(program.clone()),
-            ..*offer
+        let other =
+            |offer: &Offer, arm: String, way: Way| Offer { arm, load: offer.load.clone(), way, ..*offer };
+        let all = |offer: Offer| {
+            let behind = format!("{} behind a collector", offer.arm);
+            let straight = match self.plan.rates.len() {
+                0 | 1 => "collector straight into ClickHouse".to_owned(),
+                _ => format!("{}, collector straight into ClickHouse", offer.arm),
+            };
+            let behind = other(&offer, behind, Way::Behind(program.clone()));
+            let straight = other(&offer, straight, Way::Straight(program.clone()));
+            [offer, behind, straight]
         };
-        let both = |offer: Offer| {
-            let through = through(&offer);
-            [offer, through]
-        };
-        offers.into_iter().flat_map(both).collect()
+        offers.into_iter().flat_map(all).collect()
     }
 
     async fn run(&self, name: &str, server: &Server, offer: &Offer) -> anyhow::Result<Run> {
+        if let Way::Straight(program) = &offer.way {
+            return self.straight(name, server, offer, program).await;
+        }
         let table = format!("{}_{name}", self.place.name);
         let run = format!("run-{name}");
         let dir = self.place.folder(&run)?;
         let port = self.port()?;
         let bucket = self.plan.bucket.as_ref();
         let store = Store::start(bucket, self.plan.delay, &self.place.name, &run, &dir, port).await?;
+        let before_server = match self.plan.trouble {
+            // What is held before ClickHouse shows in which stage an insert is.
+            Trouble::Crash => Some(Proxy::start(server.url(), Delay::default(), self.port()?).await?),
+            Trouble::None | Trouble::Outage(_) => None,
+        };
+        let url = before_server.as_ref().map_or(server.url(), Proxy::url);
         let pipeline = Pipeline {
             program: self.plan.common.program.clone(),
             dir: dir.clone(),
-            rest: consumer::text(self.plan, &store, server.url(), &table, offer.rate.is_some()),
+            rest: consumer::text(self.plan, &store, url, &table, offer.rate.is_some()),
             store: Some(store.lines("pipeline")),
             table: table.clone(),
         };
         let touched = self.place.touch_memory()?;
-        let ran = self.ran(server, &pipeline, &store, offer).await?;
+        let ran = self.ran(server, before_server.as_ref(), &pipeline, &store, offer).await?;
+        self.crashes.borrow_mut().extend(&ran.crashes);
         let found = server.content(&oracle::sql(&format!("`{table}`"))).await?;
         let accepted = Check {
             what: "records that the gateway has taken",
@@ -253,6 +287,7 @@ impl Bench<'_> {
     async fn ran(
         &self,
         server: &Server,
+        before_server: Option<&Proxy>,
         pipeline: &Pipeline,
         store: &Store,
         offer: &Offer,
@@ -270,11 +305,12 @@ impl Bench<'_> {
             None => engine.listens(gateway::LISTENS)?,
         };
         let (over, compression) = (self.plan.over, self.plan.compression);
-        let collector = match &offer.collector {
-            Some(program) => {
-                Some(Collector::start(program, over, compression, &address, &pipeline.dir).await?)
+        let collector = match &offer.way {
+            Way::Behind(program) => {
+                let to = To::Gateway(&address);
+                Some(Collector::start(program, over, compression, to, &pipeline.dir).await?)
             }
-            None => None,
+            Way::Ours | Way::Straight(_) => None,
         };
         let address = collector.as_ref().map_or(address, |collector| collector.address().to_owned());
         let target = send::Target { address, over, compression };
@@ -284,6 +320,7 @@ impl Bench<'_> {
             plan: self.plan,
             server,
             store,
+            before_server,
             pipeline,
             port,
             gateway,
@@ -345,7 +382,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Sends everything while every part is killed in its turn.
+    /// Sends everything while every part is killed in each of its stages.
     async fn crashed(
         &self,
         mut parts: Parts<'_>,
@@ -353,17 +390,20 @@ impl Bench<'_> {
         offer: &Offer,
     ) -> anyhow::Result<Ran> {
         let Parts { server, store, pipeline, .. } = parts;
+        let length = offer.load.length().context("kills are spread over a steady load")?;
+        let kills = crash::planned(store.can_be_away(), length)?;
         let began = Instant::now();
         let counts = RefCell::new(Counts::begun_at(began));
         let sending = offer.load.send(target, self.plan.senders, began);
-        let length = offer.load.length().context("kills are spread over a steady load")?;
-        let both = async { tokio::try_join!(parts.crash(began, length), sending) };
+        let killing = parts.crash(&kills, &offer.load, began, length);
+        let both = async { tokio::try_join!(killing, sending) };
         let (crashes, sent) = tokio::select! {
             both = both => both?,
             never = counts::count_for_ever(server, &pipeline.table, &counts) => match never {},
         };
         parts.settled(&counts, offer.expected.rows).await?;
-        let killed = Check { what: "parts killed", expected: parts.count(), found: crashes.len() as u64 };
+        let (expected, found) = (kills.len() as u64, crashes.len() as u64);
+        let killed = Check { what: "kills, of all parts in all stages", expected, found };
         let traffic = store.traffic();
         let (gateway, pipeline, seen) = parts.stop().await?;
         Ok(Ran {

@@ -41,11 +41,11 @@ impl Common {
         self.memory.map_or(String::new(), |memory| format!("memory: {memory}\n"))
     }
 
-    /// That no run of any arm held more than its budget and a fifth.
-    pub fn memory_goal(&self, arms: &[Arm]) -> Goal {
+    /// That no run of these arms, which are ours, held more than its budget and a fifth.
+    pub fn memory_goal<'a>(&self, arms: impl IntoIterator<Item = &'a Arm>) -> Goal {
         let budget = self.memory.unwrap_or_else(default_memory);
         let bytes_max = budget.bytes as f64 * 1.2;
-        let peaks = arms.iter().filter_map(|arm| arm.summary.get(figure::ENGINE_RSS_BYTES_MAX));
+        let peaks = arms.into_iter().filter_map(|arm| arm.summary.get(figure::ENGINE_RSS_BYTES_MAX));
         let peak = peaks.map(|bytes| bytes.max).reduce(f64::max);
         Goal {
             text: format!(

@@ -4,10 +4,10 @@
 //! keeps what nobody acknowledges, as `testkit`'s example `with-pulsar` makes it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SendError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use engine::TokioRuntime;
 use sources::pulsar::PulsarOptions;
 use sources::pulsar::produce::{Compression, Outgoing, Producer};
@@ -17,15 +17,16 @@ use crate::topic::{Pace, Records, Sent};
 /// Messages of a batch, as producers pack them at a high rate.
 const BATCH: usize = 1_000;
 
-/// At a pace a message waits at most so long for company, as with the paced producer of Kafka: what it waits counts as latency.
+/// At a pace a message waits so long for company, as with the paced producer of Kafka, and longer while its thread has enough to send: a thread sends some
+/// hundred batches a second, so they must grow with the pace. What it waits counts as latency.
 const LINGER: Duration = Duration::from_millis(5);
 
 /// Threads that send at a pace. A producer waits for the receipt of each batch, so each of these has a share of the partitions.
 const SENDERS_MAX: usize = 8;
 
-/// Batches that wait for a thread: with 64 partitions those of a quarter of a second. A broker that is further behind holds the pace up, and the
-/// run is not valid for its sender's lateness.
-const WAITING_MAX: usize = 400;
+/// Batches that wait for a thread. Those of partitions that find no place grow to [`BATCH`] messages; then the broker holds the pace up, and the run is not
+/// valid for its sender's lateness.
+const WAITING_MAX: usize = 8;
 
 /// An empty topic of a Pulsar, to be filled by this benchmark.
 #[derive(Clone)]
@@ -137,11 +138,27 @@ impl PulsarTopic {
     ) -> anyhow::Result<(Sent, Instant)> {
         let began = Instant::now();
         let mut waiting: Vec<Messages> = (0..self.partitions).map(|_| Messages::default()).collect();
-        let hand_over = |partition: usize, messages: &mut Messages| {
-            unstored.fetch_add(messages.len() as u64, Ordering::Relaxed);
+        let hand_over = |partition: usize, messages: &mut Messages, must_wait: bool| {
+            let count = messages.len() as u64;
+            unstored.fetch_add(count, Ordering::Relaxed);
             let order = (partition / queues.len(), std::mem::take(messages));
-            queues[partition % queues.len()].send(order).context("a sender has ended")
+            let queue = &queues[partition % queues.len()];
+            let sent = match must_wait {
+                true => queue.send(order).map_err(|SendError(order)| TrySendError::Disconnected(order)),
+                false => queue.try_send(order),
+            };
+            match sent {
+                Ok(()) => Ok(()),
+                Err(TrySendError::Full((_, kept))) => {
+                    unstored.fetch_sub(count, Ordering::Relaxed);
+                    *messages = kept;
+                    Ok(())
+                }
+                Err(TrySendError::Disconnected(_)) => bail!("a sender has ended"),
+            }
         };
+        // Each time others come first, so that each finds a place in its turn.
+        let mut turn = 0;
         let (mut late_max, mut waiting_max, mut handed_over) = (Duration::ZERO, 0, Instant::now());
         records.each(self.partitions, &mut |number, sending| {
             if pace.is_first(number) {
@@ -149,18 +166,23 @@ impl PulsarTopic {
                 waiting_max = waiting_max.max(unstored.load(Ordering::Relaxed));
                 if handed_over.elapsed() >= LINGER {
                     handed_over = Instant::now();
-                    let some = waiting.iter_mut().enumerate().filter(|(_, messages)| messages.len() > 0);
-                    for (partition, messages) in some {
-                        hand_over(partition, messages)?;
+                    turn = (turn + queues.len()) % waiting.len();
+                    for at in 0..waiting.len() {
+                        let partition = (turn + at) % waiting.len();
+                        let messages = &mut waiting[partition];
+                        if messages.len() > 0 {
+                            hand_over(partition, messages, false)?;
+                        }
                     }
                 }
             }
             let messages = &mut waiting[sending.partition as usize];
             messages.add(sending.key, sending.payload);
-            if messages.len() == BATCH { hand_over(sending.partition as usize, messages) } else { Ok(()) }
+            let is_full = messages.len() == BATCH;
+            if is_full { hand_over(sending.partition as usize, messages, true) } else { Ok(()) }
         })?;
         for (partition, messages) in waiting.iter_mut().enumerate() {
-            hand_over(partition, messages)?;
+            hand_over(partition, messages, true)?;
         }
         Ok((Sent { pace, late_max, waiting_max, took: Duration::ZERO }, began))
     }

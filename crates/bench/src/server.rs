@@ -142,23 +142,29 @@ impl Server {
         Ok(())
     }
 
-    /// Kills it (SIGKILL), and starts it again with its data and at its port after this long.
+    /// Kills it (SIGKILL).
     ///
     /// # Errors
-    /// When it is no child of this process, or does not come back.
-    pub async fn kill(&self, away: Duration) -> anyhow::Result<()> {
-        let port = self.url.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-        let port = port.with_context(|| format!("`{}` names no port", self.url))?;
+    /// When it is no child of this process, or was killed already.
+    pub async fn kill(&self) -> anyhow::Result<()> {
         let own = self.own()?;
         let taken = own.borrow_mut().child.take();
         let mut child = taken.context("ClickHouse is away already")?;
         let end = child.kill().await?;
-        let dir = {
-            let mut own = own.borrow_mut();
-            own.before = own.before.plus(end.usage);
-            own.dir.clone()
-        };
-        tokio::time::sleep(away).await;
+        let mut own = own.borrow_mut();
+        own.before = own.before.plus(end.usage);
+        Ok(())
+    }
+
+    /// Starts one that was killed again, with its data and at its port.
+    ///
+    /// # Errors
+    /// When it is no child of this process, or does not come back.
+    pub async fn restart(&self) -> anyhow::Result<()> {
+        let port = self.url.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        let port = port.with_context(|| format!("`{}` names no port", self.url))?;
+        let own = self.own()?;
+        let dir = own.borrow().dir.clone();
         let (child, ..) = launch(&dir, port, &["--no-token"]).await?;
         own.borrow_mut().child = Some(child);
         Ok(())

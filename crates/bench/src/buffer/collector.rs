@@ -1,10 +1,10 @@
-//! A collector of OpenTelemetry between the senders and the gateway: what `--against otelcol` measures.
+//! A collector of OpenTelemetry between the senders and the gateway, or between the senders and ClickHouse: what `--against otelcol` measures.
 //!
 //! Owns its file, its process and where its program is looked for. Does not own the load, which is that of the run beside it. It has no queue and
-//! no batches of its own: a sender is answered once the gateway has answered, as without it, so that an answer means the same.
+//! no batches of its own: a sender is answered once the gateway, or ClickHouse, has answered, so that an answer means the same.
 //!
-//! It does not write to ClickHouse itself here: its exporter speaks to a server over the native protocol, or over HTTP with blocks as the native protocol
-//! has them, and the engine as a library gives neither.
+//! Its exporter speaks to ClickHouse over HTTP here, since the engine as a library has no native port, and through a server that adds to two of its answers
+//! what clickhouse-go expects (`buffer::answers`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,14 +14,32 @@ use anyhow::{Context, bail};
 use tokio::net::TcpStream;
 
 use super::crash::free_port;
-use super::{Compression, Over};
+use super::{Compression, Inserts, Over};
 use crate::START_MAX;
 use crate::child::{Child, End};
 
 /// It passes on what it has within this time.
 const STOP_MAX: Duration = Duration::from_secs(60);
+/// What an insert may take: the senders are as many as the server has to do at a time.
+const INSERT_MAX_S: u32 = 60;
 /// How often is looked whether it listens.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Where a collector gives what it takes.
+#[derive(Clone, Copy, Debug)]
+pub enum To<'a> {
+    /// A gateway at this `host:port`, as it came.
+    Gateway(&'a str),
+    /// A table of ClickHouse, by its own exporter.
+    Table {
+        /// `http://host:port`.
+        url: &'a str,
+        /// The table's name.
+        table: &'a str,
+        /// How the bodies of inserts are compressed.
+        inserts: Inserts,
+    },
+}
 
 /// A collector that listens.
 pub struct Collector {
@@ -44,28 +62,46 @@ pub fn program() -> anyhow::Result<PathBuf> {
     )
 }
 
-/// Its file: it takes OTLP at `port`, and gives it to the gateway at `to`.
-pub fn text(over: Over, compression: Compression, port: u16, to: &str) -> anyhow::Result<String> {
+/// Its file: it takes OTLP at `port`.
+pub fn text(over: Over, compression: Compression, port: u16, to: To<'_>) -> anyhow::Result<String> {
     let compression = match compression {
         Compression::None => "none",
         Compression::Gzip => "gzip",
         Compression::Zstd => "zstd",
     };
-    let (protocol, exporter, endpoint) = match over {
-        Over::OtlpHttp => ("http", "otlphttp", format!("http://{to}")),
-        Over::OtlpGrpc => ("grpc", "otlp", to.to_owned()),
+    let (protocol, exporter, scheme) = match over {
+        Over::OtlpHttp => ("http", "otlphttp", "http://"),
+        Over::OtlpGrpc => ("grpc", "otlp", ""),
         Over::Stream => bail!("a collector takes OTLP alone: leave `--over stream` or `--against` out"),
+    };
+    let (exporter, settings) = match to {
+        To::Gateway(address) => {
+            let settings = format!(
+                "    endpoint: '{scheme}{address}'\n    compression: {compression}\n    tls: {{ insecure: true }}\n"
+            );
+            (exporter, settings)
+        }
+        To::Table { url, table, inserts } => {
+            let compress = match inserts {
+                Inserts::Lz4 => "lz4",
+                Inserts::None => "none",
+            };
+            let settings = format!(
+                "    endpoint: '{url}'\n    database: default\n    logs_table_name: '{table}'\n    create_schema: false\n    async_insert: false\n    \
+                 compress: {compress}\n    timeout: {INSERT_MAX_S}s\n"
+            );
+            ("clickhouse", settings)
+        }
     };
     Ok(format!(
         "receivers:\n  otlp:\n    protocols:\n      {protocol}: {{ endpoint: '127.0.0.1:{port}' }}\n\
-         exporters:\n  {exporter}:\n    endpoint: '{endpoint}'\n    compression: {compression}\n    tls: {{ insecure: true }}\n    \
-         sending_queue: {{ enabled: false }}\n\
+         exporters:\n  {exporter}:\n{settings}    sending_queue: {{ enabled: false }}\n\
          service:\n  telemetry: {{ metrics: {{ level: none }} }}\n  pipelines:\n    logs: {{ receivers: [otlp], exporters: [{exporter}] }}\n"
     ))
 }
 
 impl Collector {
-    /// Starts one that gives what it takes to the gateway at `to`, and waits until it listens.
+    /// Starts one, and waits until it listens.
     ///
     /// # Errors
     /// When it ends before, or needs too long; its words are part of the error.
@@ -73,7 +109,7 @@ impl Collector {
         program: &Path,
         over: Over,
         compression: Compression,
-        to: &str,
+        to: To<'_>,
         dir: &Path,
     ) -> anyhow::Result<Self> {
         let (port, file) = (free_port()?, dir.join("collector.yaml"));

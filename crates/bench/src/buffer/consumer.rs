@@ -33,6 +33,17 @@ const CREATE: &str = "    create:
 ";
 const ORDER: &str = "      order_by: [toStartOfFiveMinutes(Timestamp), ServiceName, Timestamp]\n";
 
+/// The statement that makes a table with the same columns and key, for who does not make it as a pipeline does.
+pub fn create(table: &str) -> String {
+    let column = |line: &str| {
+        let (name, kind) = line.trim().split_once(": ")?;
+        Some(format!("`{name}` {}", kind.trim_matches('"')))
+    };
+    let columns: Vec<String> = CREATE.lines().filter_map(column).collect();
+    let key = ORDER.trim().trim_start_matches("order_by: [").trim_end_matches(']');
+    format!("CREATE TABLE `{table}` ({}) ENGINE = MergeTree ORDER BY ({key})", columns.join(", "))
+}
+
 /// The file but for its name, its store and its metrics. `is_timed` adds the two moments to each row, which a backlog has no use for.
 pub fn text(plan: &Plan, store: &Store, url: &str, table: &str, is_timed: bool) -> String {
     let age =

@@ -1,6 +1,6 @@
 //! What the store costs at list prices, beside what the published system and its Kafka cluster were said to cost.
 //!
-//! Owns the prices, the reckoning and its table, with each assumption in words. Does not own the counting of requests (`buffer::store`). No
+//! Owns the prices, the reckoning and its table, with each assumption in words. Does not own the counting of requests (`buffer::proxy`). No
 //! row holds a machine of ours: the published $180 holds none either, and what the cluster's figure holds is its publisher's account.
 //!
 //! Requests follow the time more than the records as long as time cuts objects: an idle log commits nothing, a slow one commits as often as a fast one, and objects
@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use super::store::Counted;
+use super::proxy::Counted;
 use crate::figure::{Figure, Figures, Shown, whole};
 use crate::grid::Grid;
 use crate::report::Arm;
@@ -25,6 +25,12 @@ pub const PUBLISHED_MONTH: f64 = 180.0;
 const KAFKA_MONTH: f64 = 24_667.0;
 
 const PUTS_PER_S: Figure = Figure::new("store_puts_per_s", "PUTs a second", Shown::Decimals(2));
+const OBJECTS_PER_S: Figure =
+    Figure::new("store_objects_per_s", "  of them data objects of the log", Shown::Decimals(2));
+const COMMITS_PER_S_DONE: Figure =
+    Figure::new("store_commits_per_s", "  of them commits of the log", Shown::Decimals(2));
+const RECORDS_PER_S: Figure =
+    Figure::new("store_journal_per_s", "  of them records of the journal", Shown::Decimals(2));
 const GETS_PER_S: Figure = Figure::new("store_gets_per_s", "GETs a second", Shown::Decimals(2));
 const REQUESTS: Figure = Figure::new("month_requests_dollars", "  of it requests", Shown::Decimals(2));
 const STORAGE: Figure = Figure::new("month_storage_dollars", "  of it storage", Shown::Decimals(2));
@@ -79,6 +85,8 @@ fn object_bytes() -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
     puts_per_s: f64,
+    /// Of those: data objects, commits, records of the journal.
+    kinds_per_s: [f64; 3],
     gets_per_s: f64,
     stored_bytes_per_s: f64,
     records_per_s: f64,
@@ -92,6 +100,7 @@ impl Flow {
         let a_second = |number: u64| number as f64 / took.as_secs_f64();
         Self {
             puts_per_s: a_second(counted.puts),
+            kinds_per_s: [counted.objects, counted.roots, counted.records].map(a_second),
             gets_per_s: a_second(counted.gets),
             stored_bytes_per_s: a_second(counted.put_bytes),
             records_per_s: records / took.as_secs_f64(),
@@ -148,6 +157,11 @@ fn a_terabyte(month: f64, bytes_per_s: f64) -> f64 {
 pub fn put(flow: &Flow, figures: &mut Figures) {
     let [least, most] = flow.at_published();
     figures.put(PUTS_PER_S, flow.puts_per_s);
+    for (figure, a_second) in
+        [OBJECTS_PER_S, COMMITS_PER_S_DONE, RECORDS_PER_S].into_iter().zip(flow.kinds_per_s)
+    {
+        figures.put(figure, a_second);
+    }
     figures.put(GETS_PER_S, flow.gets_per_s);
     figures.put(MONTH, flow.month());
     figures.put(REQUESTS, flow.requests());

@@ -4,15 +4,16 @@
 //! their sampling (`buffer::moments`).
 
 use super::costs;
+use super::send::Sent;
 use super::{Bench, Plan, Ran};
+use crate::child::Usage;
 use crate::counts;
 use crate::figure::{self, Figure, Figures, Shown};
 use crate::grid::Grid;
 use crate::report::Arm;
 
 const GATEWAY_CPU_S: Figure = Figure::new("gateway_cpu_s", "  of the gateway, s", Shown::Decimals(2));
-const COLLECTOR_CPU_S: Figure =
-    Figure::new("collector_cpu_s", "CPU of the collector beside them, s", Shown::Decimals(2));
+const COLLECTOR_CPU_S: Figure = Figure::new("collector_cpu_s", "CPU of the collector, s", Shown::Decimals(2));
 const COLLECTOR_PER_CPU_S: Figure =
     Figure::new("collector_records_per_cpu_s", "records per CPU-second of the collector", Shown::Whole);
 const COLLECTOR_RSS_BYTES_MAX: Figure =
@@ -115,6 +116,30 @@ impl Bench<'_> {
         }
         figures
     }
+}
+
+/// What a run measured of a collector that inserts into ClickHouse itself.
+pub fn of_collector(
+    sent: &Sent,
+    used: Usage,
+    clickhouse: Option<Usage>,
+    rate: Option<u64>,
+    bytes_per_record: Option<f64>,
+) -> Figures {
+    let mut figures = Figures::default();
+    let records = sent.records as f64;
+    figures.put_if(OFFERED, rate.map(|rate| rate as f64));
+    figures.put(ACCEPTED_PER_S, records / sent.took.as_secs_f64());
+    figures.put(COLLECTOR_CPU_S, used.cpu_s());
+    figures.put(COLLECTOR_PER_CPU_S, records / used.cpu_s());
+    figures.put(COLLECTOR_RSS_BYTES_MAX, used.rss_bytes_max as f64);
+    figures.put_if(figure::CLICKHOUSE_CPU_S, clickhouse.map(|usage| usage.cpu_s()));
+    figures.put_if(ANSWER_P50_S, counts::at_share(&sent.answers_s, 0.5));
+    figures.put_if(ANSWER_P99_S, counts::at_share(&sent.answers_s, 0.99));
+    figures.put(BUSY, sent.again as f64);
+    figures.put(WIRE_BYTES, bytes_per_record.unwrap_or(sent.bytes as f64 / records));
+    figures.put_if(SENDER_LATE, rate.map(|_| sent.late_max.as_secs_f64()));
+    figures
 }
 
 /// Whether senders sent to the gateway itself: goals and costs are those of such arms.

@@ -19,9 +19,12 @@ pub const LISTENS: &str = "taking records over HTTP";
 /// Within this time it must answer the requests under way and end.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
-/// A gateway that listens.
+/// A gateway.
 pub struct Gateway {
     child: Child,
+    /// Where it writes what it says.
+    said: PathBuf,
+    /// Empty until it is known to listen.
     address: String,
 }
 
@@ -43,6 +46,16 @@ impl Gateway {
     /// # Errors
     /// When it ends before, or needs too long.
     pub async fn start(plan: &Plan, store: &Store, dir: &Path, port: u16) -> anyhow::Result<Self> {
+        let mut gateway = Self::launch(plan, store, dir, port)?;
+        gateway.ready().await?;
+        Ok(gateway)
+    }
+
+    /// Starts one at `port`.
+    ///
+    /// # Errors
+    /// When its file cannot be written or the program does not start.
+    pub fn launch(plan: &Plan, store: &Store, dir: &Path, port: u16) -> anyhow::Result<Self> {
         let file: PathBuf = dir.join("gateway.yaml");
         std::fs::write(&file, text(store, plan.over, port)).context("cannot write the gateway's file")?;
         let mut command = match &plan.common.program {
@@ -51,14 +64,23 @@ impl Gateway {
         };
         command.args(["--log-format", "json", "--log-level", "info", "gateway"]).arg(&file);
         command.env_remove("FOREBAY_LOG");
-        let mut child = Child::start("gateway", command, dir)?;
+        let child = Child::start("gateway", command, dir)?;
+        Ok(Self { child, said: dir.join("gateway.err"), address: String::new() })
+    }
+
+    /// Waits until it listens.
+    ///
+    /// # Errors
+    /// When it ends before, or needs too long.
+    pub async fn ready(&mut self) -> anyhow::Result<()> {
         let begun = Instant::now();
         loop {
-            let said = std::fs::read_to_string(dir.join("gateway.err")).unwrap_or_default();
+            let said = std::fs::read_to_string(&self.said).unwrap_or_default();
             if let Some(address) = address(&said, LISTENS) {
-                return Ok(Self { child, address });
+                self.address = address;
+                return Ok(());
             }
-            if child.poll()?.is_some() || begun.elapsed() > START_MAX {
+            if self.child.poll()?.is_some() || begun.elapsed() > START_MAX {
                 bail!("the gateway did not start: {}", said.trim());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use workloads::buffer::{Spec, Workload};
 
 use super::outage::Outage;
-use super::store::{Bucket, Delay};
+use super::proxy::Delay;
+use super::store::Bucket;
 use crate::figure;
 use crate::place::Common;
 
@@ -41,7 +42,7 @@ pub struct Plan {
     pub batch_age: Option<Duration>,
     /// What happens under a steady load.
     pub trouble: Trouble,
-    /// The program of a collector that passes the same load on to the gateway, in turns.
+    /// The program of a collector that takes the same load, in turns: to pass it on to the gateway, and to insert it into ClickHouse itself.
     pub collector: Option<PathBuf>,
 }
 
@@ -132,6 +133,9 @@ impl Plan {
                 "and the same through a collector of OpenTelemetry that passes each request on to the gateway and answers when it has an answer"
                     .to_owned(),
             );
+            sentences.push(
+                "and by one that inserts each request into ClickHouse itself, by its own exporter over HTTP, without a log".to_owned(),
+            );
         }
         match self.trouble {
             Trouble::None => {}
@@ -141,7 +145,7 @@ impl Plan {
                 outage.after.as_secs_f64()
             )),
             Trouble::Crash => sentences.push(
-                "gateway, pipeline, ClickHouse and the proxy before S3 are killed in turn, and started again a second later".to_owned(),
+                "gateway, pipeline, ClickHouse and the proxy before S3 are killed in turn, in each stage of their work, and started again a second later".to_owned(),
             ),
         }
         sentences

@@ -37,6 +37,8 @@ pub struct Load {
     /// All bodies, made before; none where they are made when they are due.
     made: Vec<Bytes>,
     rate: Option<u64>,
+    /// Requests that were sent and wait for their answer.
+    under_way: AtomicU64,
 }
 
 /// What became of it.
@@ -62,7 +64,8 @@ impl Load {
     /// # Errors
     /// When a compressor fails.
     pub fn made(workload: Workload, compression: Compression) -> anyhow::Result<Self> {
-        let mut load = Self { workload, compression, made: Vec::new(), rate: None };
+        let under_way = AtomicU64::new(0);
+        let mut load = Self { workload, compression, made: Vec::new(), rate: None, under_way };
         let requests = load.workload.spec().requests;
         load.made =
             (0..requests).map(|n| load.body(n, load.workload.start_ns(n))).collect::<anyhow::Result<_>>()?;
@@ -71,7 +74,8 @@ impl Load {
 
     /// Requests that are made when they are due, at so many records a second.
     pub fn at_a_rate(workload: Workload, compression: Compression, rate: u64) -> Self {
-        Self { workload, compression, made: Vec::new(), rate: Some(rate) }
+        let under_way = AtomicU64::new(0);
+        Self { workload, compression, made: Vec::new(), rate: Some(rate), under_way }
     }
 
     /// Bytes of the bodies for each record, if they are made.
@@ -83,6 +87,11 @@ impl Load {
     /// How long it takes at its rate; `None` without one.
     pub fn length(&self) -> Option<Duration> {
         self.due(self.workload.spec().requests)
+    }
+
+    /// Whether a request waits for its answer at this moment.
+    pub fn is_under_way(&self) -> bool {
+        self.under_way.load(Relaxed) > 0
     }
 
     fn body(&self, n: u64, start_ns: u64) -> anyhow::Result<Bytes> {
@@ -157,7 +166,10 @@ impl Load {
             };
             let begun = Instant::now();
             sent.bytes += body.len() as u64;
-            sent.again += u64::from(connection.deliver(target, n, body).await?);
+            self.under_way.fetch_add(1, Relaxed);
+            let again = connection.deliver(target, n, body).await;
+            self.under_way.fetch_sub(1, Relaxed);
+            sent.again += u64::from(again?);
             sent.answers_s.push(begun.elapsed().as_secs_f64());
             sent.records += u64::from(self.workload.spec().records_per_request);
         }

@@ -20,7 +20,7 @@ fn plan(over: Over, direct: bool) -> Plan {
         common,
         workload: Workload::new(Spec::default()).expect("valid"),
         bucket: None,
-        delay: store::Delay::default(),
+        delay: Delay::default(),
         direct,
         over,
         compression: Compression::Zstd,
@@ -35,9 +35,7 @@ fn plan(over: Over, direct: bool) -> Plan {
 }
 
 async fn folder(name: &str) -> Store {
-    Store::start(None, store::Delay::default(), name, "run-1", "/var/tmp".as_ref(), 0)
-        .await
-        .expect("a folder")
+    Store::start(None, Delay::default(), name, "run-1", "/var/tmp".as_ref(), 0).await.expect("a folder")
 }
 
 #[tokio::test]
@@ -76,7 +74,7 @@ fn a_run_whose_sender_was_late_is_not_valid() {
 
 #[test]
 fn the_file_of_a_collector_names_the_gateway_and_no_queue() {
-    let text = |over| collector::text(over, Compression::Zstd, 1_234, "127.0.0.1:4318");
+    let text = |over| collector::text(over, Compression::Zstd, 1_234, To::Gateway("127.0.0.1:4318"));
     let http = text(Over::OtlpHttp).expect("OTLP");
     assert!(http.contains("http: { endpoint: '127.0.0.1:1234' }"), "{http}");
     assert!(http.contains("endpoint: 'http://127.0.0.1:4318'"), "{http}");
@@ -84,6 +82,37 @@ fn the_file_of_a_collector_names_the_gateway_and_no_queue() {
     assert!(grpc.contains("grpc: { endpoint: '127.0.0.1:1234' }"), "{grpc}");
     assert!(grpc.contains("sending_queue: { enabled: false }"), "{grpc}");
     assert!(text(Over::Stream).is_err(), "a collector has no streams of other formats");
+}
+
+#[test]
+fn the_file_of_a_collector_that_inserts_itself_names_the_table_and_no_queue() {
+    let to = To::Table { url: "http://127.0.0.1:8123", table: "bench_1", inserts: Inserts::Lz4 };
+    let text = collector::text(Over::OtlpGrpc, Compression::Zstd, 1_234, to).expect("OTLP");
+    for wanted in [
+        "grpc: { endpoint: '127.0.0.1:1234' }",
+        "  clickhouse:\n    endpoint: 'http://127.0.0.1:8123'\n",
+        "logs_table_name: 'bench_1'",
+        "create_schema: false",
+        "compress: lz4",
+        "sending_queue: { enabled: false }",
+        "exporters: [clickhouse]",
+    ] {
+        assert!(text.contains(wanted), "{wanted}\n{text}");
+    }
+}
+
+#[test]
+fn the_table_of_a_collector_that_inserts_itself_has_the_columns_and_the_key_of_ours() {
+    let sql = consumer::create("bench_1");
+    assert!(
+        sql.starts_with("CREATE TABLE `bench_1` (`Timestamp` DateTime64(9), `TraceId` String, "),
+        "{sql}"
+    );
+    assert!(
+        sql.contains("`LogAttributes` Map(LowCardinality(String), String), `EventName` String)"),
+        "{sql}"
+    );
+    assert!(sql.ends_with("ORDER BY (toStartOfFiveMinutes(Timestamp), ServiceName, Timestamp)"), "{sql}");
 }
 
 #[test]

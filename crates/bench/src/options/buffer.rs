@@ -39,7 +39,7 @@ Examples:
   scripts/bench s3 buffer --rate 40000 --batch-age-ms 500
   scripts/bench s3 buffer --rate 5000,10000,20000 --seconds 60 --repeat 3     # a row for each rate
   scripts/bench s3 buffer --rate 5000 --seconds 180 --outage-s 90             # the hour of an outage, in a fortieth
-  scripts/bench s3 buffer --rate 5000 --seconds 120 --crash                   # every part killed, every record once
+  scripts/bench s3 buffer --rate 5000 --seconds 240 --crash                   # every part killed in every stage, every record once
   scripts/bench s3 buffer --against otelcol                                   # beside a collector; `scripts/setup otel` builds it
 
 Ends with code 1 when a record is missing, repeated or changed."
@@ -117,16 +117,17 @@ pub struct Buffer {
     #[arg(long, value_name = "S", requires = "rate", conflicts_with = "clickhouse")]
     outage_s: Option<u64>,
 
-    /// Kills the gateway, the pipeline, ClickHouse and the proxy before S3, one after the other while records are sent, and starts each again after a second.
-    /// Needs --rate, and a ClickHouse of the benchmark's own.
+    /// Kills the gateway, the pipeline, ClickHouse and the proxy before S3 by turns while records are sent, each in every stage of its work, and starts it again
+    /// after a second. Needs --rate, a ClickHouse of the benchmark's own, and a load of 108 s (32 s without --s3); a longer one repeats the kills.
     #[arg(long, requires = "rate", conflicts_with_all = ["clickhouse", "outage_s", "direct"])]
     crash: bool,
 
-    /// Also sends the same load through a collector of OpenTelemetry, which passes it on to the gateway, in alternation: its CPU stands beside ours.
+    /// Also sends the same load to a collector of OpenTelemetry, in alternation: once it passes it on to the gateway, and once it inserts it into ClickHouse
+    /// itself, by its own exporter. Its CPU stands beside ours.
     #[arg(long, value_name = "PEER", value_parser = ["otelcol"], conflicts_with_all = ["crash", "outage_s"])]
     against: Option<String>,
 
-    /// The collector's program; without it the one that `scripts/setup otel` has built.
+    /// The collector's program, with the exporters `otlp`, `otlphttp` and `clickhouse`; without it the one that `scripts/setup otel` has built.
     #[arg(long, value_name = "FILE", requires = "against")]
     otelcol: Option<PathBuf>,
 

@@ -1,7 +1,8 @@
-//! Gateways, pipelines, ClickHouse and the store die at random, one after the other and together, while senders of records and of OTLP repeat what was not answered:
-//! every record that was answered is in its table once. And two gateways fill one log, a partition each.
+//! Gateways, pipelines, ClickHouse and the store die at random, one after the other and together, while senders of records, and of OTLP over HTTP and gRPC, repeat
+//! what was not answered: every record that was answered is in its table once. And two gateways fill one log, a partition each.
 //!
-//! Owns what dies when. Does not own the senders of records ([`super::logs::send`]), nor the store and what it does wrong ([`live::S3Store`]). The order of [`super::logs_s3`] is
+//! Owns what dies when. Does not own the senders of records ([`super::logs::send`]) and those over gRPC ([`super::otlp_grpc`]), nor the store and what it does
+//! wrong ([`live::S3Store`]). The order of [`super::logs_s3`] is
 //! fixed and one thing dies at a time; here both are drawn.
 //!
 //! | who dies          | how                                                                         |
@@ -29,13 +30,14 @@ use super::logs::{
 };
 use super::otel::sink;
 use super::otlp::tables;
+use super::otlp_grpc;
 
 /// Rounds of the short form and of the one in full: one to three die in each.
 const ROUNDS: u64 = 6;
 const ROUNDS_IN_FULL: u64 = 80;
 
-/// Who sends requests of OTLP at the same time, and logs of a request.
-const OTLP_SENDERS: u64 = 2;
+/// Who sends requests of OTLP at the same time, every second one over gRPC; and logs of a request.
+const OTLP_SENDERS: u64 = 4;
 const PER_EXPORT: u64 = 40;
 
 /// Everything that can die.
@@ -95,13 +97,18 @@ fn export(ids: std::ops::Range<u64>) -> Vec<u8> {
     field(1, &field(2, &logs))
 }
 
-/// Sends requests of OTLP as the specification says: what may be sent again is sent again, the same bytes.
+/// The numbers in a request of a sender of OTLP.
+fn exported_by(number: u64, request: u64) -> std::ops::Range<u64> {
+    let first = (request * OTLP_SENDERS + number) * PER_EXPORT;
+    first..first + PER_EXPORT
+}
+
+/// Sends requests of OTLP over HTTP as the specification says: what may be sent again is sent again, the same bytes.
 fn send_otlp(number: u64, port: u16, over: &AtomicBool, sent: &Sent) -> u64 {
     let mut random = Lcg::new(seed() ^ (number + 77).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut request = 0;
     while !over.load(Ordering::Acquire) {
-        let first = (request * OTLP_SENDERS + number) * PER_EXPORT;
-        let (body, begun) = (export(first..first + PER_EXPORT), Instant::now());
+        let (body, begun) = (export(exported_by(number, request)), Instant::now());
         loop {
             assert!(begun.elapsed() < PATIENCE, "request {request} of OTLP was never answered");
             // Some exporters do not wait for their answer, and send again.
@@ -167,21 +174,32 @@ fn everything_dies(name: &str, rounds: u64) {
     wait_for_gateway(port);
     let pipelines = pipelines.map(|pipeline| (pipeline.clone(), pipeline.run()));
     let mut world = World { case: &mut case, store: &mut store, gateway, pipelines };
-    let (over, sent, exported) = (AtomicBool::new(false), Sent::default(), Sent::default());
+    let over = AtomicBool::new(false);
+    // Records; OTLP over HTTP; OTLP over gRPC.
+    let sent = [Sent::default(), Sent::default(), Sent::default()];
     let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
     let (requests, exports) = std::thread::scope(|scope| {
-        let (over, sent, exported) = (&over, &sent, &exported);
+        let (over, [sent, by_http, by_grpc]) = (&over, &sent);
         let _end = End(over);
         let senders: Vec<_> =
             (0..SENDERS).map(|number| scope.spawn(move || send(number, &|| port, over, sent))).collect();
         let exporters: Vec<_> = (0..OTLP_SENDERS)
-            .map(|number| scope.spawn(move || send_otlp(number, port, over, exported)))
+            .map(|number| {
+                scope.spawn(move || match number % 2 {
+                    0 => send_otlp(number, port, over, by_http),
+                    _ => {
+                        let request = |request| export(exported_by(number, request));
+                        otlp_grpc::send(port, over, by_grpc, &request)
+                    }
+                })
+            })
             .collect();
+        let answered = || [sent, by_http, by_grpc].map(|sent| count(&sent.answered));
         let mut random = Lcg::new(seed());
         for _ in 0..rounds {
-            let before = (count(&sent.answered), count(&exported.answered));
-            let goes_on = || count(&sent.answered) > before.0 && count(&exported.answered) > before.1;
-            wait_until(PATIENCE, "requests of both kinds are answered", goes_on);
+            let before = answered();
+            let goes_on = || answered().iter().zip(&before).all(|(now, before)| now > before);
+            wait_until(PATIENCE, "requests of every kind are answered", goes_on);
             std::thread::sleep(Duration::from_millis(random.below(500)));
             let drawn = drawn(&mut random);
             world.kill(&drawn, &mut random);
@@ -196,19 +214,20 @@ fn everything_dies(name: &str, rounds: u64) {
     for process in [gateway, first, second] {
         term(process);
     }
-    let (tries, repeats, again) =
-        (count(&sent.tries), count(&sent.repeats), count(&exported.tries) - exports);
+    // Each request that was begun was answered in the end.
+    let again = sent.each_ref().map(|sent| count(&sent.tries) - count(&sent.answered));
+    let repeats = count(&sent[0].repeats);
     let lost = store.proxy().fired(lost);
     println!(
-        "{requests} requests in {tries} tries, of which {repeats} met their own records; {exports} of OTLP, and {again} tries more; {lost} \
-         answers to writes were lost"
+        "{requests} requests, {exports} of OTLP; {again:?} tries more of records, of OTLP over HTTP and over gRPC, of the first of which {repeats} met \
+         their own records; {lost} answers to writes were lost"
     );
     drain_to(&events, &table, requests * PER_REQUEST);
     logs.drain();
     let all = exports * PER_EXPORT;
     let found = database.ask("SELECT count(), uniqExact(Body) FROM {t}.otel_logs");
     assert_eq!(found.trim(), format!("{all}\t{all}"), "rows of OTLP, and how many of them are different");
-    assert!(tries > requests && again > 0, "nothing was sent twice");
+    assert!(again.iter().all(|again| *again > 0), "nothing of one kind was sent twice: {again:?}");
 }
 
 #[test]

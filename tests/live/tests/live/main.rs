@@ -26,6 +26,7 @@
 //! | [`logs_s3`]    | the same with the log on S3, lost answers and a second gateway                      |
 //! | [`logs_clouds`] | logs on Google's and Microsoft's object storage; on request |
 //! | [`gateway_kills`] | gateway, pipelines, ClickHouse and store die at random and together; two gateways of one log |
+//! | [`otlp_grpc`]  | the senders of OTLP over gRPC among them                                           |
 //! | [`host_logs`]  | files that a gateway follows while they are rotated and it is killed               |
 //! | [`poison`]     | records that are not what they should be, and times                               |
 //! | [`doubts`]     | inserts in doubt: tails that come late, questions and answers                     |
@@ -110,6 +111,7 @@ mod objects;
 mod otel;
 mod otel_tls;
 mod otlp;
+mod otlp_grpc;
 mod otlp_replays;
 mod outages;
 mod poison;

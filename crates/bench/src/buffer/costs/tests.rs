@@ -6,7 +6,7 @@ use crate::trace::Trace;
 const TOOK: Duration = Duration::from_secs(2_592);
 
 fn counted() -> Counted {
-    Counted { puts: 1_000, gets: 1_000, put_bytes: 1_000_000_000 }
+    Counted { puts: 1_000, gets: 1_000, put_bytes: 1_000_000_000, ..Counted::default() }
 }
 
 fn close(found: f64, expected: f64) {
@@ -53,6 +53,7 @@ fn the_published_figures_agree_with_each_other() {
     // 7.1 uploads and 5.3 changes of the manifest a second are most of its 180 dollars at these prices.
     let flow = Flow {
         puts_per_s: 7.1 + 5.3,
+        kinds_per_s: [7.1, 5.3, 0.0],
         gets_per_s: 7.1,
         stored_bytes_per_s: 0.0,
         records_per_s: PUBLISHED_RECORDS_PER_S,
