@@ -1,7 +1,6 @@
-//! What this crate's unit tests run on: tokio's real clock and threads, and a gate. Built for tests alone.
+//! What this crate's unit tests run on: tokio's real clock and threads, a gate, and a scripted server. Built for tests alone.
 //!
-//! Owns these two stand-ins for the engine's parts. Does not own a server: unit tests answer from a listener of their own, and
-//! `tests/live.rs` starts ClickHouse by `testkit`.
+//! Owns these stand-ins. Does not own what a server answers: each unit test says so, and `tests/live.rs` starts ClickHouse by `testkit`.
 #![allow(clippy::disallowed_methods, reason = "tests run in real time")]
 
 use std::sync::Arc;
@@ -10,6 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 use async_trait::async_trait;
 use dataflow::{Gate, Runtime, Task};
 use futures::future::BoxFuture;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 /// Statements about users that the checks print, as unit tests find them and `tests/live.rs` has them parsed.
 #[allow(dead_code, reason = "each of the two test programs uses a part of it")]
@@ -77,5 +78,25 @@ pub struct Fixed(pub bool);
 impl Gate for Fixed {
     async fn may_complete(&self) -> bool {
         self.0
+    }
+}
+
+/// A server that answers each question as told, one after the other.
+#[allow(dead_code, reason = "each of the two test programs uses a part of it")]
+pub async fn serve(listener: TcpListener, mut answer: impl FnMut(&str) -> String) {
+    loop {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut seen = String::new();
+        let mut piece = [0; 4096];
+        while !seen.contains("JSONCompactEachRow") {
+            let len = socket.read(&mut piece).await.unwrap();
+            seen.push_str(&String::from_utf8_lossy(&piece[..len]));
+        }
+        let body = answer(&seen);
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nX-ClickHouse-Query-Id: x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        socket.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
     }
 }

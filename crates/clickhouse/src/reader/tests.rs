@@ -1,29 +1,9 @@
 #![allow(clippy::disallowed_methods, reason = "a scripted server runs in real time")]
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::testing::RealTime;
-
-/// A server that answers each question as told, one after the other.
-async fn serve(listener: TcpListener, mut answer: impl FnMut(&str) -> String) {
-    loop {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        let mut seen = String::new();
-        let mut piece = [0; 4096];
-        while !seen.contains("JSONCompactEachRow") {
-            let len = socket.read(&mut piece).await.unwrap();
-            seen.push_str(&String::from_utf8_lossy(&piece[..len]));
-        }
-        let body = answer(&seen);
-        let head = format!(
-            "HTTP/1.1 200 OK\r\nX-ClickHouse-Query-Id: x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-            body.len()
-        );
-        socket.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
-    }
-}
+use crate::testing::{RealTime, serve};
 
 /// A reader about table `d.t` of this engine, whose replica is so many entries behind at each question, before and after what it answers; the last pair stays.
 /// Gives what the questions named too.

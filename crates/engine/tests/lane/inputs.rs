@@ -207,8 +207,12 @@ async fn runs_while_payments_are_away(
     payments: &Arc<MemorySource>,
     rounds: impl IntoIterator<Item = std::ops::Range<u64>>,
 ) {
-    let away = Refusing { fault: SourceFault::Away, ..Refusing::at(payments, At::Partitions) };
-    runs_beside(bench, away, rounds, Duration::ZERO).await;
+    runs_beside(bench, away(payments), rounds, Duration::ZERO).await;
+}
+
+/// Payments that are away from the start.
+fn away(payments: &Arc<MemorySource>) -> Refusing {
+    Refusing { fault: SourceFault::Away, ..Refusing::at(payments, At::Partitions) }
 }
 
 /// The same beside any payments, with a pause behind each round.
@@ -288,22 +292,23 @@ fn an_input_that_is_open_late_is_silent_only_from_then_on() {
 }
 
 /// What it will have instead may be older than what the others have read meanwhile.
+async fn holds_the_watermark_though_all_was_forgotten(of: impl FnOnce(&Arc<MemorySource>) -> Refusing) {
+    let bench = Bench::new();
+    bench.push(0..10);
+    let payments = second(100..110);
+    until_it_ends(with_both(&bench, payments.clone(), true)).await.expect("drains");
+    assert_eq!(forget_payments(&bench, Some("e")).await, 1);
+    let before_ms = bench.lane().await.watermark_ms;
+    runs_beside(&bench, of(&payments), std::iter::once(1_000..1_010), Duration::ZERO).await;
+    assert_eq!(bench.lane().await.watermark_ms, before_ms);
+    push(&payments, 110..120);
+    until_it_ends(with_both(&bench, payments, true)).await.expect("it is there");
+    bench.assert_holds((0..10).chain(100..120).chain(1_000..1_010));
+}
+
 #[test]
 fn an_input_whose_streams_were_all_forgotten_holds_the_watermark_until_it_is_open() {
-    run(async {
-        let bench = Bench::new();
-        bench.push(0..10);
-        let payments = second(100..110);
-        until_it_ends(with_both(&bench, payments.clone(), true)).await.expect("drains");
-        assert_eq!(forget_payments(&bench, Some("e")).await, 1);
-        let before_ms = bench.lane().await.watermark_ms;
-        let later = 1_000..1_010;
-        runs_while_payments_are_away(&bench, &payments, [later]).await;
-        assert_eq!(bench.lane().await.watermark_ms, before_ms);
-        push(&payments, 110..120);
-        until_it_ends(with_both(&bench, payments, true)).await.expect("it is there");
-        bench.assert_holds((0..10).chain(100..120).chain(1_000..1_010));
-    });
+    run(holds_the_watermark_though_all_was_forgotten(away));
 }
 
 /// As while dead letters are replayed without a process that reads: it is caught up wherever it stands, and has more all the same.
@@ -334,20 +339,7 @@ fn an_input_that_stands_aside_holds_the_watermark_however_long_it_is_silent() {
 
 #[test]
 fn an_input_that_stands_aside_and_whose_streams_were_all_forgotten_holds_the_watermark() {
-    run(async {
-        let bench = Bench::new();
-        bench.push(0..10);
-        let payments = second(100..110);
-        until_it_ends(with_both(&bench, payments.clone(), true)).await.expect("drains");
-        assert_eq!(forget_payments(&bench, Some("e")).await, 1);
-        let before_ms = bench.lane().await.watermark_ms;
-        let aside = Refusing::at(&payments, At::Aside);
-        runs_beside(&bench, aside, std::iter::once(1_000..1_010), Duration::ZERO).await;
-        assert_eq!(bench.lane().await.watermark_ms, before_ms);
-        push(&payments, 110..120);
-        until_it_ends(with_both(&bench, payments, true)).await.expect("it is read");
-        bench.assert_holds((0..10).chain(100..120).chain(1_000..1_010));
-    });
+    run(holds_the_watermark_though_all_was_forgotten(|payments| Refusing::at(payments, At::Aside)));
 }
 
 /// And the watermark does not pass what the new partition has.

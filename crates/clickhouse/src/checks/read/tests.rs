@@ -3,28 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
 use crate::config::ServerConfig;
-use crate::testing::RealTime;
-
-/// A server that answers each question as told.
-async fn serve(listener: TcpListener, mut answer: impl FnMut(&str) -> String) {
-    loop {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        let mut seen = String::new();
-        let mut piece = [0; 4096];
-        while !seen.contains("JSONCompactEachRow") {
-            let len = socket.read(&mut piece).await.unwrap();
-            seen.push_str(&String::from_utf8_lossy(&piece[..len]));
-        }
-        let body = answer(&seen);
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-        socket.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
-    }
-}
+use crate::testing::{RealTime, serve};
 
 /// A client of such a server.
 async fn client(answer: impl FnMut(&str) -> String + Send + 'static) -> Client {
