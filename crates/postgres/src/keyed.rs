@@ -6,7 +6,7 @@
 //!
 //! | a key that …                                             | is                                                  |
 //! |----------------------------------------------------------|-----------------------------------------------------|
-//! | no value of the column's type can be (a number beyond 64 bits, a text that is not UTF-8 or has a zero byte in it) | not asked for: there is no row of it |
+//! | no value of the column's type can be (a number beyond 64 bits, a text that is not UTF-8 or has a zero byte in it, a day that the server would not read as it is written) | not asked for: there is no row of it |
 //! | the server takes for equal to another one (`citext`, padded `char(n)`) | answered with rows of both; whoever asks compares them |
 
 use std::pin::pin;
@@ -50,8 +50,8 @@ struct Kept {
 /// The question, for the types that the columns have.
 struct Asked {
     question: String,
-    /// Whether the values of each column of the key are integers of at most 64 bits there.
-    is_integer: Vec<bool>,
+    /// How the values of each column of the key are asked for.
+    keys: Vec<types::AskedAs>,
 }
 
 impl Keyed {
@@ -153,7 +153,7 @@ impl Keyed {
         let Side { rows, columns, .. } = &self.side;
         let asked_as: Vec<types::AskedAs> =
             self.keys.iter().map(|key| types::asked_as(columns, key, found)).collect::<Result<_, _>>()?;
-        let has_text = asked_as.iter().any(|key| key.is_text);
+        let has_text = asked_as.iter().any(|key| key.values == types::Values::Texts);
         if has_text && !encoding.eq_ignore_ascii_case("UTF8") {
             return Err(format!(
                 "the database has the encoding `{encoding}`, in which not every text can be asked for; with keys that are texts `cache: partial` takes a database with \
@@ -181,10 +181,7 @@ impl Keyed {
                 )
             }
         };
-        Ok(Asked {
-            question: types::question(rows, columns, found, Some(&condition))?,
-            is_integer: asked_as.iter().map(|key| key.is_integer).collect(),
-        })
+        Ok(Asked { question: types::question(rows, columns, found, Some(&condition))?, keys: asked_as })
     }
 }
 
@@ -195,11 +192,10 @@ impl Kept {
         keys: &[&[Vec<u8>]],
         bytes_max: usize,
     ) -> Result<Vec<u8>, Error> {
-        let mut lists: Vec<Vec<&str>> = vec![Vec::with_capacity(keys.len()); self.asked.is_integer.len()];
+        let mut lists: Vec<Vec<&str>> = vec![Vec::with_capacity(keys.len()); self.asked.keys.len()];
         for key in keys {
-            let values = key.iter().zip(&self.asked.is_integer);
-            let values: Option<Vec<&str>> =
-                values.map(|(text, is_integer)| value(text, *is_integer)).collect();
+            let values = key.iter().zip(&self.asked.keys);
+            let values: Option<Vec<&str>> = values.map(|(text, asked_as)| value(text, asked_as)).collect();
             for (list, value) in lists.iter_mut().zip(values.into_iter().flatten()) {
                 list.push(value);
             }
@@ -228,10 +224,22 @@ fn is_of_use(opened_at: Duration, used_at: Duration, now: Duration) -> bool {
     now.saturating_sub(opened_at) < SESSION_TIME_MAX && now.saturating_sub(used_at) < REST_MAX
 }
 
-/// The value, if the column can have it.
-fn value(text: &[u8], is_integer: bool) -> Option<&str> {
+/// The value, if the column can have it. One that the server cannot read would be refused with all others of the question, each time that it is asked.
+fn value<'a>(text: &'a [u8], asked_as: &types::AskedAs) -> Option<&'a str> {
     let text = std::str::from_utf8(text).ok().filter(|text| !text.contains('\0'))?;
-    (!is_integer || text.parse::<i64>().is_ok()).then_some(text)
+    let is_asked = match asked_as.values {
+        types::Values::Integers => text.parse::<i64>().is_ok(),
+        types::Values::Days => is_day(text),
+        types::Values::Texts | types::Values::Others => true,
+    };
+    is_asked.then_some(text)
+}
+
+/// Whether a text is a day as the server reads it. Years of other than four digits have a sign before them, and the year 0 is none there.
+fn is_day(text: &str) -> bool {
+    text.len() == "2026-11-25".len()
+        && text.starts_with(|first: char| first.is_ascii_digit())
+        && !text.starts_with("0000")
 }
 
 /// Appends the line of a row.

@@ -163,10 +163,17 @@ pub(crate) fn question(
 pub(crate) struct AskedAs {
     /// The type that a list of texts is cast to.
     pub cast: String,
-    /// Whether they are integers there.
-    pub is_integer: bool,
-    /// Whether they are texts there.
-    pub is_text: bool,
+    /// What they are there.
+    pub values: Values,
+}
+
+/// What the values of a key's column are on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    Integers,
+    Texts,
+    Days,
+    Others,
 }
 
 /// How the values of the key column `key`, one of `columns` and of those `found`, are asked for.
@@ -206,11 +213,13 @@ pub(crate) fn asked_as(columns: &Schema, key: &str, found: &[(&str, &Type)]) -> 
             ));
         }
     };
-    Ok(AskedAs {
-        cast,
-        is_integer: matches!(shape, Some(Shape::Integer(_))),
-        is_text: matches!(shape, Some(Shape::Text)),
-    })
+    let values = match shape {
+        Some(Shape::Integer(_)) => Values::Integers,
+        Some(Shape::Text) => Values::Texts,
+        Some(Shape::Date) => Values::Days,
+        _ => Values::Others,
+    };
+    Ok(AskedAs { cast, values })
 }
 
 fn item(column: &Column, found: &str, of: &Type, all: &[&str]) -> Result<String, String> {

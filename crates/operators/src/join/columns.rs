@@ -3,6 +3,7 @@
 //! Owns what the forms of columns need of their own: texts that are Utf8 in one batch and Binary in another, and forms that Arrow gathers one value at
 //! a time. Does not own which rows are gathered.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -85,7 +86,7 @@ pub(super) fn gather(mut columns: Vec<ArrayRef>, places: &[(usize, usize)]) -> R
     }
 }
 
-/// Bytes of these rows' values in a column: as long as each of a text is, and as long as one of the column is on average for arrays and maps.
+/// Bytes of these rows' values in a column: as long as each of a text is, and as all that is in an array or a map.
 pub(super) fn bytes(column: &ArrayRef, rows: impl ExactSizeIterator<Item = usize>) -> u64 {
     let texts = |offsets: &[i32], rows: &mut dyn Iterator<Item = usize>| {
         rows.map(|row| (offsets[row + 1] - offsets[row]) as u64 + OFFSET_BYTES).sum()
@@ -94,12 +95,17 @@ pub(super) fn bytes(column: &ArrayRef, rows: impl ExactSizeIterator<Item = usize
     match column.data_type() {
         DataType::Utf8 => texts(column.as_string::<i32>().value_offsets(), &mut rows),
         DataType::Binary => texts(column.as_binary::<i32>().value_offsets(), &mut rows),
+        DataType::List(_) | DataType::Map(..) => rows.map(|row| bytes_between(column, row..row + 1)).sum(),
         _ => rows.len() as u64 * mean_bytes(column),
     }
 }
 
 /// The same of rows in several columns of one form, each by its column and its row there.
 pub(super) fn bytes_in(columns: &[&ArrayRef], places: &[(usize, usize)]) -> u64 {
+    let has_items = |column: &&ArrayRef| matches!(column.data_type(), DataType::List(_) | DataType::Map(..));
+    if columns.iter().any(has_items) {
+        return places.iter().map(|(column, row)| bytes_between(columns[*column], *row..row + 1)).sum();
+    }
     let has_texts = |column: &&ArrayRef| matches!(column.data_type(), DataType::Utf8 | DataType::Binary);
     if !columns.iter().any(has_texts) {
         let most = columns.iter().map(|column| mean_bytes(column)).max();
@@ -118,7 +124,30 @@ pub(super) fn bytes_in(columns: &[&ArrayRef], places: &[(usize, usize)]) -> u64 
     places.iter().map(of).sum()
 }
 
-/// Bytes beside a text that say where it ends.
+/// Bytes of values that follow one another, with all that is in them. One array may be longer than all others of its column together.
+fn bytes_between(array: &ArrayRef, rows: Range<usize>) -> u64 {
+    let within = |offsets: &[i32]| offsets[rows.start] as usize..offsets[rows.end] as usize;
+    let own = rows.len() as u64;
+    match array.data_type() {
+        DataType::Utf8 => own * OFFSET_BYTES + within(array.as_string::<i32>().value_offsets()).len() as u64,
+        DataType::Binary => {
+            own * OFFSET_BYTES + within(array.as_binary::<i32>().value_offsets()).len() as u64
+        }
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            own * OFFSET_BYTES + bytes_between(list.values(), within(list.value_offsets()))
+        }
+        DataType::Map(..) => {
+            let map = array.as_map();
+            let entries = within(map.value_offsets());
+            let keys = bytes_between(map.keys(), entries.clone());
+            own * OFFSET_BYTES + keys + bytes_between(map.values(), entries)
+        }
+        _ => own * mean_bytes(array),
+    }
+}
+
+/// Bytes beside a value of any length that say where it ends.
 const OFFSET_BYTES: u64 = 4;
 
 /// Bytes of a value, on average and rounded up.

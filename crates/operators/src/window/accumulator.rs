@@ -71,6 +71,16 @@ impl Accumulators {
         self.others.iter_mut().for_each(|other| other.grow(groups));
     }
 
+    /// Makes room for so many groups, where what is kept of all of them is long. Others make their own.
+    pub fn reserve(&mut self, groups: usize) {
+        self.fused.iter_mut().for_each(|fused| fused.reserve(groups));
+    }
+
+    /// Gives room back that was made so.
+    pub fn give_room_back(&mut self) {
+        self.fused.iter_mut().for_each(Fused::give_room_back);
+    }
+
     /// Takes rows of a batch in.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The groups of one window: a key each, the number of its rows, and its aggregates, in columns.
 //!
 //! Owns the way from a key to its group: an index of four bytes an entry, at most three quarters full, over hashes of eight bytes. Two
-//! keys are the same if their bytes are. A key of eight bytes, which most are, has a hash that no other such key has, so its hash is not kept.
+//! keys are the same if their bytes are. Comparing a key of eight bytes, which most are, costs no more than comparing its hash, so that is not kept.
 //! Does not own how keys are made (`key`) or what is computed (`accumulator`).
 
 use arrow_array::RecordBatch;
@@ -25,12 +25,14 @@ const ROWS_MAX: u64 = 1 << 48;
 /// Groups of one window at the most: their numbers have 32 bits.
 pub const GROUPS_MAX: usize = (u32::MAX - 1) as usize;
 
-/// The hash of a key of eight bytes. Both steps can be undone, so no two keys have the same; the second brings the high bits, which depend on all
-/// others, to the low ones, which the index is of.
+/// The hash of a key of eight bytes: both halves of a product, of which the high one depends on all bits of the key, and the index is of the low bits. Floats of few digits
+/// differ in their high bits alone, or have the same low ones, and so have numbers that were shifted to the left. Of some of those the halves still agree in too many
+/// bits, which a second product spreads.
 #[inline]
 fn hash_of_eight(key: [u8; 8]) -> u64 {
-    let product = u64::from_le_bytes(key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    product ^ (product >> 32)
+    let product = u128::from(u64::from_le_bytes(key) ^ 0xa076_1d64_78bd_642f) * 0xe703_7ed1_a0b4_28db;
+    let folded = product as u64 ^ (product >> 64) as u64;
+    folded.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
 }
 
 /// Makes room for so many more, and some on top.
@@ -38,6 +40,18 @@ fn make_room<T>(values: &mut Vec<T>, more: usize) {
     if values.capacity() - values.len() < more {
         values.reserve_exact(more + spare(values.len()));
     }
+}
+
+/// The same with half as much as there is on top.
+fn make_ample_room<T>(values: &mut Vec<T>, more: usize) {
+    if values.capacity() - values.len() < more {
+        values.reserve_exact(more.max(values.len() / 2));
+    }
+}
+
+/// Gives room back beyond what a column gets when it grows slowly.
+fn give_room_back<T>(values: &mut Vec<T>) {
+    values.shrink_to(values.len() + spare(values.len()));
 }
 
 /// The groups of one window.
@@ -219,13 +233,50 @@ impl Groups {
 
     /// Takes later groups in.
     pub fn merge(&mut self, later: &Self) {
-        let all = 0..later.len() as u32;
-        let moves: Vec<(u32, u32)> = all.map(|from| (from, self.find_of(later, from as usize))).collect();
+        let moves = self.find_all(later);
+        self.merge_found(later, &moves);
+    }
+
+    /// The same with ample room for keys that are new: for groups that grow fast, and [give room back](Self::give_room_back) soon. Room for their counts and aggregates is made only
+    /// once it is known that there are new ones: most batches bring keys that are there.
+    pub fn merge_amply(&mut self, later: &Self) {
+        let before = self.len;
+        make_ample_room(&mut self.keys, later.keys.len());
+        if self.stride != Some(8) {
+            make_ample_room(&mut self.hashes, later.len);
+        }
+        if self.stride.is_none() {
+            make_ample_room(&mut self.ends, later.len);
+        }
+        let moves = self.find_all(later);
+        if self.len > self.counts.capacity() {
+            let ample = self.len.max(before + before / 2);
+            self.counts.reserve_exact(ample - self.counts.len());
+            self.accumulators.reserve(ample);
+        }
+        self.merge_found(later, &moves);
+    }
+
+    /// Takes no more room than groups that grow slowly.
+    pub fn give_room_back(&mut self) {
+        give_room_back(&mut self.keys);
+        give_room_back(&mut self.hashes);
+        give_room_back(&mut self.ends);
+        give_room_back(&mut self.counts);
+        self.accumulators.give_room_back();
+    }
+
+    /// Each of the later groups, and the one here; those that are new are added.
+    fn find_all(&mut self, later: &Self) -> Vec<(u32, u32)> {
+        (0..later.len() as u32).map(|from| (from, self.find_of(later, from as usize))).collect()
+    }
+
+    fn merge_found(&mut self, later: &Self, moves: &[(u32, u32)]) {
         self.grow();
         moves.iter().for_each(|(from, to)| self.counts[*to as usize] += later.counts[*from as usize]);
         self.rows += later.rows;
-        self.stamp_as(later, &moves);
-        self.accumulators.merge(&later.accumulators, &moves);
+        self.stamp_as(later, moves);
+        self.accumulators.merge(&later.accumulators, moves);
     }
 
     /// As [`merge`](Self::merge), of some of them alone.

@@ -491,6 +491,8 @@ impl Operator for Window {
     }
 
     fn is_due(&self, watermark_ms: i64) -> bool {
+        // As in `advance`: it may be behind that of a closing at the end of all inputs.
+        let watermark_ms = watermark_ms.max(self.watermark_ms);
         let between = (self.watermark_ms, watermark_ms);
         let is_early = self.is_early(watermark_ms);
         self.base.is_due(&self.plan, between, &self.in_files)

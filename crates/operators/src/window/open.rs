@@ -64,7 +64,7 @@ impl Open {
                         continue;
                     }
                     taken.absorbed += groups.rows();
-                    own.add(pane, groups);
+                    own.take(pane, groups);
                 }
             }
             (Self::Sessions(own), Self::Sessions(base), Parts::Sessions(parts), InFiles::Sessions(runs)) => {

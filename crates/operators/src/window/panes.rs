@@ -37,6 +37,16 @@ impl Panes {
         }
     }
 
+    /// Takes what a batch brought of a pane in. Until the next seal it grows by one batch after another.
+    pub fn take(&mut self, pane: i64, later: Groups) {
+        match self.panes.get_mut(&pane) {
+            Some(groups) => groups.merge_amply(&later),
+            None => {
+                self.panes.insert(pane, later);
+            }
+        }
+    }
+
     /// Takes what came with a seal in.
     pub fn merge(&mut self, plan: &Plan, later: Self) {
         let has_versions = plan.emit.is_some();
@@ -47,6 +57,10 @@ impl Panes {
         for (pane, mut groups) in later.panes {
             if has_versions {
                 groups.stamp(self.fired.seals);
+            }
+            // Those of a new pane stay for as long as its window is open.
+            if !self.panes.contains_key(&pane) {
+                groups.give_room_back();
             }
             self.add(pane, groups);
         }

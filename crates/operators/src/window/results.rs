@@ -225,12 +225,10 @@ impl Plan {
         rejects.into_values().collect()
     }
 
-    /// A result as a JSON object of texts.
+    /// A result as a JSON object.
     fn json(&self, columns: &[ArrayRef], row: usize) -> String {
         let member = |(column, array): (&Column, &ArrayRef)| {
-            let text = shown(column.column_type.bare(), array, row);
-            let value = if array.is_null(row) { "null".to_owned() } else { quoted(&text) };
-            format!("{}:{value}", quoted(&column.name))
+            format!("{}:{}", quoted(&column.name), value(&column.column_type, array, row))
         };
         let members: Vec<String> = self.output.columns().iter().zip(columns).map(member).collect();
         format!("{{{}}}", members.join(","))
@@ -244,6 +242,29 @@ fn narrower(name: &str) -> OperatorError {
          batch is sealed, and nothing is lost. Give the column the wider type again (under `fields`, or in the step that computes it), then start again; or \
          start once with `--new-state`, which drops the records of the open windows"
     ))
+}
+
+/// A value as JSON: Arrays and Maps as such, for the server takes them from no text, and all others as texts.
+fn value(column_type: &ColumnType, array: &ArrayRef, row: usize) -> String {
+    if array.is_null(row) {
+        return "null".to_owned();
+    }
+    match column_type.bare() {
+        ColumnType::Array(item) => {
+            let items = array.as_list::<i32>().value(row);
+            let items: Vec<String> = (0..items.len()).map(|at| value(item, &items, at)).collect();
+            format!("[{}]", items.join(","))
+        }
+        ColumnType::Map(key, item) => {
+            let entries = array.as_map().value(row);
+            let (keys, items) = (entries.column(0), entries.column(1));
+            let entry =
+                |at: usize| format!("{}:{}", quoted(&shown(key.bare(), keys, at)), value(item, items, at));
+            let entries: Vec<String> = (0..keys.len()).map(entry).collect();
+            format!("{{{}}}", entries.join(","))
+        }
+        bare => quoted(&shown(bare, array, row)),
+    }
 }
 
 /// A value as the server writes it, where Arrow holds it in another form.

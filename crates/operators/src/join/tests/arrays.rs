@@ -9,7 +9,7 @@ use arrow_array::{Array, ArrayRef, ListArray, MapArray, RecordBatch, StringArray
 use arrow_buffer::OffsetBuffer;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::DataType;
-use dataflow::{Batch, Column, ColumnType, Output, Partition, Schema, State};
+use dataflow::{Batch, Column, ColumnType, Operator, Output, Partition, Schema, State};
 
 use super::{column, cut, nullable, put};
 use crate::join::{Join, JoinConfig, JoinKind, JoinSide};
@@ -140,6 +140,25 @@ fn an_array_of_the_key_comes_from_the_side_that_is_there() {
         (0..keys.len()).map(|row| texts.value(row).to_string()).collect()
     };
     assert_eq!(outputs.iter().flat_map(text).collect::<Vec<_>>(), ["[x]", "[-]"]);
+}
+
+/// Of a thousand rows one has an array, which two hundred others match.
+#[test]
+fn rows_that_all_get_one_long_array_take_no_more_than_the_memory() {
+    for of in [tags(ColumnType::String), labels(ColumnType::String)] {
+        let long: Items = vec!["0123456789"; 1_000].leak();
+        let mut rows = vec![long];
+        rows.resize(1_000, &[]);
+        let both = |memory: u64| {
+            let mut step = step([&of, &of], JoinKind::Inner, true).with_memory(memory);
+            put(&mut step, JoinSide::Left, batch(&of, &rows));
+            let probed = step.probe_of(1, batch(&of, &[long; 200])).expect("columns of its own");
+            step.finish(probed, &[]).map(|out| out.batch.len())
+        };
+        let error = both(1 << 20).expect_err("each of the rows has the array").to_string();
+        assert!(error.contains("rows of more than `1048576` bytes"), "{error}");
+        assert_eq!(both(64 << 20).expect("there is room"), 200);
+    }
 }
 
 #[test]

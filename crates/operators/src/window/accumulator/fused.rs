@@ -18,7 +18,7 @@ use dataflow::{ColumnType, StateError};
 use super::Rows;
 use crate::window::aggregate::{Bound, Function, Input};
 use crate::window::encoding::{Reader, damaged, put_each};
-use crate::window::values::{Store, Values, grow_to, read};
+use crate::window::values::{Store, Values, grow_to, read, spare};
 
 /// Stands for no value: a NaN that no value is kept as.
 const UNSEEN: u64 = 0x7ff8_f02e_bae5_0001;
@@ -123,6 +123,16 @@ impl Fused {
                 }
             }
         }
+    }
+
+    /// Makes room for so many groups.
+    pub fn reserve(&mut self, groups: usize) {
+        self.values.reserve_exact((groups * self.lanes.len()).saturating_sub(self.values.len()));
+    }
+
+    /// Takes no more room than values that grow slowly.
+    pub fn give_room_back(&mut self) {
+        self.values.shrink_to(self.values.len() + spare(self.values.len()));
     }
 
     /// Takes rows in.

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray};
@@ -78,6 +79,33 @@ fn keys_of_eight_bytes_and_others_are_told_apart_and_found_again() {
     }
 }
 
+/// A key by its number.
+type Family = fn(u32) -> u64;
+
+#[test]
+fn keys_of_eight_bytes_have_places_of_their_own_whatever_bits_they_differ_in() {
+    let families: [(&str, Family); 7] = [
+        ("numbers", |n: u32| u64::from(n)),
+        ("numbers below zero", |n: u32| (-i64::from(n)) as u64),
+        ("whole minutes", |n: u32| u64::from(n) * 60_000),
+        ("whole seconds", |n: u32| u64::from(n) * 1_000_000),
+        ("whole floats", |n: u32| f64::from(n).to_bits()),
+        ("tenths", |n: u32| (f64::from(n) / 10.0).to_bits()),
+        ("hundredths", |n: u32| (f64::from(n) / 100.0).to_bits()),
+    ];
+    // Of a thousand random ones about 790 would have different places.
+    let check = |name: &str, keys: &mut dyn Iterator<Item = u64>| {
+        let places: BTreeSet<u64> = keys.map(|key| hash_of_eight(key.to_le_bytes()) % 2_048).collect();
+        assert!(places.len() > 700, "{name}: {} places", places.len());
+    };
+    for (name, key) in families {
+        check(name, &mut (0..1_000).map(key));
+    }
+    for bits in 0..54 {
+        check(&format!("numbers shifted by {bits} bits"), &mut (0..1_000).map(|n| n << bits));
+    }
+}
+
 #[test]
 fn later_groups_join_those_of_their_keys() {
     for key in [&["id"][..], &["name"]] {
@@ -87,5 +115,29 @@ fn later_groups_join_those_of_their_keys() {
         assert_eq!((all.len(), all.rows()), (70, 80));
         let twice = all.counts.iter().filter(|count| **count == 2).count();
         assert_eq!(twice, 10);
+        let (mut amply, _) = groups(key, 0..40);
+        amply.merge_amply(&later);
+        let [mut one, mut other] = [Vec::new(), Vec::new()];
+        all.write(&mut one);
+        amply.write(&mut other);
+        assert_eq!(one, other);
     }
+}
+
+#[test]
+fn keys_that_come_again_make_no_room_for_others() {
+    let (mut all, _) = groups(&["id"], 0..10_000);
+    let before = all.memory_bytes();
+    for _ in 0..3 {
+        all.merge_amply(&groups(&["id"], 0..10_000).0);
+    }
+    assert_eq!((all.len(), all.rows()), (10_000, 40_000));
+    let (after, keys) = (all.memory_bytes(), 8 * 10_000);
+    assert!(after <= before + keys, "{after} bytes, {before} before");
+    // New ones get half as much as there is, once.
+    all.merge_amply(&groups(&["id"], 10_000..15_000).0);
+    let ample = all.counts.capacity();
+    (15_000..15_100).for_each(|id| all.merge_amply(&groups(&["id"], id..id + 1).0));
+    assert_eq!(all.len(), 15_100);
+    assert!(all.counts.capacity() <= 24_000, "{} at once, {ample} before", all.counts.capacity());
 }

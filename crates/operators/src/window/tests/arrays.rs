@@ -189,3 +189,23 @@ fn what_is_no_key_is_said_with_the_way_out() {
     let message = refused(absent);
     assert!(message.contains("`coalesce`"), "{message}");
 }
+
+#[test]
+fn the_dead_letter_of_a_result_has_its_arrays_and_maps_as_such() {
+    let amounts = Aggregate { numbers: vec![2], ..aggregate("amounts", Function::GroupArray, "amount") };
+    let aggregates = vec![aggregate("total", Function::Sum, "amount"), amounts];
+    let key = ["tags", "limits"].map(str::to_owned).to_vec();
+    let mut step = Window::new(&keyed(), &WindowConfig { key, aggregates, ..config(0) }).unwrap();
+    let rows: [Keyed; 2] = [(&["re,d", "", "a\"b"], 100), (&["re,d", "", "a\"b"], 110)];
+    let of = batch_of(&rows);
+    let amounts: ArrayRef = Arc::new(Int64Array::from(vec![i64::MAX, 1]));
+    let columns = vec![of.rows.column(0).clone(), of.rows.column(1).clone(), amounts];
+    let rows = RecordBatch::try_new(keyed().arrow().clone(), columns).unwrap();
+    put(&mut step, Batch { rows, ..of });
+    let (outputs, _) = cut(&mut step, 1_000);
+    let raw = std::str::from_utf8(&outputs[0].rejects[0].raw).unwrap();
+    let tags = r#""tags":["re,d",null,"a\"b"]"#;
+    let limits = r#""limits":{"":"0","a\"b":"3","re,d":"4"}"#;
+    assert!(raw.starts_with(&format!("{{{tags},{limits},")), "{raw}");
+    assert!(raw.contains(r#""total":null,"amounts":["9223372036854775807","1"]"#), "{raw}");
+}

@@ -280,6 +280,19 @@ fn a_seal_has_only_the_keys_that_had_records_since_their_window_was_last_written
 }
 
 #[test]
+fn a_watermark_behind_that_of_a_closing_asks_for_no_seal_without_results() {
+    let spans = Windows::Cumulative { size: Duration::from_secs(1), step: Duration::from_millis(250) };
+    let config = WindowConfig { windows: spans, emit: emit(None, true), ..config(500) };
+    let mut step = Window::new(&schema(), &config).unwrap();
+    put(&mut step, batch(&[(Some("a"), Some(1), 1.0, 100)]));
+    assert_eq!(came(&cut(&mut step, 1_000).0).len(), 4, "two are closed, and two may have more");
+    assert!(!step.is_due(700), "those that are closed have nothing more to say");
+    put(&mut step, batch(&[(Some("a"), Some(1), 1.0, 110)]));
+    assert_eq!(came(&cut(&mut step, 700).0).len(), 2);
+    assert!(!step.is_due(700), "nor have they then");
+}
+
+#[test]
 fn early_results_come_once_for_each_period_that_the_watermark_passes() {
     let config = WindowConfig { emit: emit(Some(100), false), ..config(0) };
     let mut step = Window::new(&schema(), &config).unwrap();
