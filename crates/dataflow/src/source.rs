@@ -175,7 +175,8 @@ pub trait Source: Send + Sync {
     fn streams(&self) -> Streams;
 
     /// Begins to connect for a pipeline that is about to start, and waits for nothing: failures show at the first request.
-    /// Most sources have nothing to do here.
+    /// Most sources have nothing to do here. From now on [`partitions`](Self::partitions) may show ones that cannot be read yet, without
+    /// their real start (Kafka: those without a leader): only what [`recognize`](Self::recognize) returns may be read.
     fn connect(&self) {}
 
     /// Whether the pipeline file still names `stream`, however many of its partitions exist at the moment. A lane that has read a

@@ -199,6 +199,11 @@ pub trait Table: Send + Sync {
         false
     }
 
+    /// Whether that concerns the inserts themselves, and not only what the table feeds: then it does not wait, however often the lane was reopened lately.
+    fn must_reopen_at_once(&self) -> bool {
+        false
+    }
+
     /// Whether no zero may stand for a value of this column in rows whose record has none, however late the column was added to the table: rows replace each
     /// other by it, or the engine fills it.
     fn has_no_zero(&self, column: &str) -> bool {

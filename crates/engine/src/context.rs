@@ -86,11 +86,13 @@ impl Context {
         }
     }
 
-    /// False for a while if the lane was opened again too often for what the table `place` feeds. Other columns are taken up at once all the same.
+    /// False for a while if the lane was opened again too often for what the table `place` feeds. Other columns are taken up at once all the same, and what
+    /// concerns the inserts themselves soon.
     pub fn may_reopen(&self, place: usize) -> bool {
         let target = &self.targets[place];
         let has_changed = target.table.changed().is_some() && !target.takes_dead_letters;
-        has_changed || reopened::may_open(&self.status, target.table.name(), self.runtime.elapsed())
+        let inserts = target.table.must_reopen_at_once();
+        has_changed || reopened::may_open(&self.status, target.table.name(), inserts, self.runtime.elapsed())
     }
 
     /// Ends the lane in order, so that it is opened again for the columns and views that the table `place` has now.

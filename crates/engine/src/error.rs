@@ -43,12 +43,12 @@ pub enum EngineError {
     /// The source cannot go on without loss or repetition.
     #[error("source: {0}")]
     Source(#[from] SourceError),
-    /// The source cannot be read, and all that was sealed was delivered before the process ended.
+    /// The source cannot be read, or the state of a step is damaged, and all that was sealed was delivered before the process ended.
     #[error(
         "{error}; what was sealed before is in the table (this process has delivered {rows} rows), and nothing waits"
     )]
     Delivered {
-        /// Why the source cannot be read.
+        /// Why nothing more can be read.
         error: Box<EngineError>,
         /// Rows that were settled by this process, those of the dead letters' table included.
         rows: u64,
@@ -140,6 +140,25 @@ impl EngineError {
             | ErrorKind::SyncFailed
             | ErrorKind::Stopped
             | ErrorKind::Io => Self::Store(error),
+        }
+    }
+
+    /// Whether nothing is damaged but what a step remembers: without a backup the step can begin empty.
+    pub fn is_of_state_alone(&self) -> bool {
+        match self {
+            Self::State { source, .. } => is_damage(source),
+            Self::Damaged { object, .. } => is_of_state(object),
+            Self::Fenced { .. }
+            | Self::Doubt { .. }
+            | Self::Mismatch(_)
+            | Self::Source(_)
+            | Self::Delivered { .. }
+            | Self::LeftAlone { .. }
+            | Self::Operator(_)
+            | Self::Store(_)
+            | Self::Record(_)
+            | Self::Violation(_)
+            | Self::Internal(_) => false,
         }
     }
 

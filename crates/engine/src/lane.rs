@@ -12,11 +12,13 @@
 //! | [`absorb`]     | a block on its way through the steps                             |
 //! | [`refusal`]    | a refused row on its way back through them                       |
 //! | [`cutting`]    | when a cut is made, and what it takes with it                    |
+//! | [`damaged`]    | what is sealed, while the state of a step is damaged             |
 //! | [`pressure`]   | how long the lane waits for what is behind it                    |
 //! | [`tell`]       | what is reported of it                                           |
 
 mod absorb;
 mod cutting;
+mod damaged;
 mod feed;
 mod partitions;
 mod pressure;
@@ -67,7 +69,8 @@ pub enum End {
     Complete,
     /// The process was asked to stop.
     Asked,
-    /// The source of every input refuses, or that of one did while the others were read to their end. What was read is in the table.
+    /// The source of every input refuses, or that of one did while the others were read to their end; or the state of a step is damaged. What was sealed is in
+    /// the table.
     Refused(EngineError),
     /// The table's columns have changed: what was read and not cut is read again for those of now.
     Reopen,
@@ -248,11 +251,19 @@ impl LaneTask {
     }
 
     /// Reads until the end, the drain's end, until the source refuses or `stop` turns true; then cuts what is left and waits until all
-    /// of it is in the table.
+    /// of it is in the table. Where the state of a step turns out to be damaged, what is sealed by then is delivered all the same.
     ///
     /// # Errors
     /// When a step cannot go on, or a record cannot be written.
-    pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<End, EngineError> {
+    pub async fn run(mut self, stop: watch::Receiver<bool>) -> Result<End, EngineError> {
+        let ended = self.read_to_the_end(stop).await;
+        match ended {
+            Err(error) if error.is_of_state_alone() => self.deliver(error).await,
+            ended => ended,
+        }
+    }
+
+    async fn read_to_the_end(&mut self, mut stop: watch::Receiver<bool>) -> Result<End, EngineError> {
         let lags = self.context.inputs.iter().map(|inlet| {
             let lag = tell::watch_lag(self.context.clone(), inlet.clone());
             self.context.runtime.spawn("lag", Box::pin(lag))

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dataflow::{Intake, Operator, Router, Runtime, Sighting, Table};
-use futures::future::{Either, select};
+use futures::future::{BoxFuture, Either, select};
 use protocol::names;
 use protocol::record::{Body, Part};
 use store::Store;
@@ -37,7 +37,9 @@ use crate::status::Phase;
 use crate::tables::{Side, Tables};
 use crate::target::{self, Target};
 use crate::totals::Totals;
-use crate::{EngineError, Settings, Status, accounts, answer, budget, layouts, reopened, seal, start};
+use crate::{
+    EngineError, Settings, Status, accounts, answer, budget, layouts, remake, reopened, seal, start,
+};
 use beginning::{Beginning, Begun, opening};
 use running::{is_fenced, or_fenced, tasks};
 
@@ -240,12 +242,23 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         return Ok(Outcome::Reopen { claimed: false, added: BTreeMap::new() });
     }
     let change = change::decide(journal.lane(), &made, &new_state, &owner)?;
-    let change = match start::restore_changed(&reads, journal.lane(), &mut steps, change).await {
-        Ok(change) => change,
+    // It may also have left inserts unwritten since, which another pipeline file than its own cannot make again.
+    let restored = match remake::check(&reads, journal.lane(), &made).await {
+        Ok(()) => start::restore_changed(&reads, journal.lane(), &mut steps, change).await,
+        Err(error) => Err(error),
+    };
+    let (change, damage) = match restored {
+        Ok(change) => (change, None),
         Err(error) => {
             // What a newer owner has retired is missing to one that slept after its claim, and no damage.
-            let is_fenced = is_fenced(&journal.ownership(), &*runtime, pause).await;
-            return Err(if is_fenced { EngineError::Fenced { seq: journal.lane().next_seq } } else { error });
+            if is_fenced(&journal.ownership(), &*runtime, pause).await {
+                return Err(EngineError::Fenced { seq: journal.lane().next_seq });
+            }
+            // Sealed inserts need no state, and while they wait no step may begin empty.
+            match error.is_of_state_alone() && journal.lane().spool_frames() > 0 {
+                true => (None, Some(error)),
+                false => return Err(error),
+            }
         }
     };
     if let Some(change) = change {
@@ -253,7 +266,7 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
     }
     start::genesis_of_what_is_new(&mut journal, &name, &inlets, new, &tables, &made).await?;
     let (nonce, epoch) = (journal.nonce(), journal.lane().epoch);
-    tracing::info!(pipeline = name, epoch, store = store.describe(), "lane claimed and restored");
+    tracing::info!(pipeline = name, epoch, store = store.describe(), "lane claimed");
 
     let intakes: Vec<Intake> = inputs.iter().map(|input| input.intake.clone()).collect();
     // What a frame is made of is known only where each row comes from a record as it is, and stays so.
@@ -350,7 +363,11 @@ async fn run_to_the_end(pipeline: Pipeline, stop: watch::Receiver<bool>) -> Resu
         sides,
     };
     let lane = LaneTask::new(parts).await;
-    let result = tasks(context.clone(), lane, cut_queue, stop).await;
+    let lane: BoxFuture<'static, Result<End, EngineError>> = match damage {
+        None => Box::pin(lane.run(stop)),
+        Some(damage) => Box::pin(lane.deliver(damage)),
+    };
+    let result = tasks(context.clone(), lane, cut_queue).await;
     let is_reopening = matches!(result, Ok(End::Reopen));
     if !matches!(result, Err(EngineError::Fenced { .. }))
         && let Err(error) = context.objects.write_left(is_reopening, WRITE_TIME_MAX).await

@@ -81,6 +81,8 @@ pub enum State {
     SourceRefuses,
     /// The source of one input refuses, and the others are read on.
     InputRefuses,
+    /// The state of a step is damaged, and the process ends once all that is sealed is in the table.
+    StateDamaged,
     /// The store does not answer.
     StoreAway,
     /// The store has no room.
@@ -91,7 +93,7 @@ pub enum State {
 
 impl State {
     /// Every state.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Access,
         Self::TableMissing,
         Self::TableDiffers,
@@ -113,6 +115,7 @@ impl State {
         Self::LookupAway,
         Self::SourceRefuses,
         Self::InputRefuses,
+        Self::StateDamaged,
         Self::StoreAway,
         Self::StoreFull,
         Self::StoreAccess,
@@ -210,6 +213,7 @@ impl State {
             Self::LookupAway => "lookup_away",
             Self::SourceRefuses => "source_refuses",
             Self::InputRefuses => "input_refuses",
+            Self::StateDamaged => "state_damaged",
             Self::StoreAway => "store_away",
             Self::StoreFull => "store_full",
             Self::StoreAccess => "store_access",
@@ -268,6 +272,9 @@ impl State {
             }
             Self::InputRefuses => {
                 "nothing more is read of this input, and the others go on: follow the message, then restart the process"
+            }
+            Self::StateDamaged => {
+                "nothing more is read: the process ends once what is sealed is in the table; then follow the message"
             }
             Self::StoreAway => "restore access to the store: nothing is sealed or sent without it",
             Self::StoreFull => {

@@ -1,7 +1,8 @@
 //! A segment that was sealed and never written, made again from the source.
 //!
 //! Owns the way from the records that a frame names ([`protocol::record::Made`]) to the bytes that were sealed, and the proof that they are the
-//! same. Does not own which segments are left unwritten ([`crate::seal`]) or where they are kept ([`crate::unwritten`]).
+//! same. Each block is worked on before the next is read, because the records of a frame may be far longer than its rows. Does not own which segments
+//! are left unwritten ([`crate::seal`]) or where they are kept ([`crate::unwritten`]).
 //!
 //! The source holds the records until they are settled ([`Source::releases`](dataflow::Source::releases)), and the work on them is pure
 //! ([`Intake::is_repeatable`]). So the bytes are the same unless the pipeline file, the table or the program have changed since, or somebody
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dataflow::{
-    Event, FrameId, Intake, Partition, Prepared, ReadFrom, RecordBlock, Runtime, Selected, Source,
+    Event, FrameId, Intake, Partition, Position, Prepared, ReadFrom, RecordBlock, Runtime, Selected,
     SourceError, Table,
 };
 use protocol::Lane;
@@ -25,7 +26,7 @@ use crate::EngineError;
 use crate::change::Composition;
 use crate::gathered::{part, written};
 use crate::inputs::Inlet;
-use crate::origins::Origins;
+use crate::origins::{Origins, Part};
 use crate::retry::Backoff;
 use crate::segment::{self, Segment};
 
@@ -38,8 +39,25 @@ pub struct Remaker {
     retry_pause_max: Duration,
 }
 
-/// Blocks of one partition, with what comes of them.
-type Blocks = Vec<(RecordBlock, Prepared)>;
+/// What is wanted of one partition.
+struct Wanted {
+    /// The runs of the frame that are of it, by their places among all.
+    runs: Vec<(usize, Run)>,
+    /// Columns of the table.
+    columns: usize,
+}
+
+impl Wanted {
+    fn end(&self) -> Position {
+        self.runs.iter().map(|(_, run)| run.next).max().unwrap_or_default().into()
+    }
+}
+
+/// Rows of a block that are of one run, and where they come from.
+type Rows = (Part, Selected);
+
+/// The rows of a frame, by the place of their run.
+type ByRun = BTreeMap<usize, Vec<Rows>>;
 
 impl Remaker {
     /// From the sources of `inputs`, by the work of `intakes`.
@@ -65,45 +83,109 @@ impl Remaker {
         table: Arc<dyn Table>,
     ) -> Result<Vec<Bytes>, EngineError> {
         let refused = |why: String| refused(frame, table.name(), &why);
-        let mut blocks = BTreeMap::new();
+        let columns = table.schema().columns().len();
+        let mut rows = ByRun::new();
         for (index, from) in from {
-            let of_partition = made.runs.iter().filter(|run| run.partition == index);
-            let end = of_partition.map(|run| run.next).max().unwrap_or_default();
-            let read = self.partition(&from, end).await.map_err(refused)?;
-            blocks.insert(index, read);
+            let runs =
+                made.runs.iter().copied().enumerate().filter(|(_, run)| run.partition == index).collect();
+            let wanted = Arc::new(Wanted { runs, columns });
+            rows.append(&mut self.partition(&from, &wanted).await.map_err(refused)?);
         }
         let (of_frame, of_table, made) = (frame.clone(), table.clone(), made.clone());
-        let again = self.runtime.run(move || again(&of_frame, &made, &blocks, &*of_table)).await;
+        let again = self.runtime.run(move || again(&of_frame, &made, rows, &*of_table)).await;
         again.ok_or(EngineError::Internal("a frame that is made again"))?.map_err(refused)
     }
 
-    /// All blocks of a partition up to `end`; an error says why there are none.
-    async fn partition(&self, from: &ReadFrom, end: u64) -> Result<Blocks, String> {
+    /// What is wanted of a partition; an error says why it cannot be had.
+    async fn partition(&self, from: &ReadFrom, wanted: &Arc<Wanted>) -> Result<ByRun, String> {
         let place = self.inputs.iter().position(|input| input.number == from.partition.input);
         let place = place.ok_or("its input is no longer in the pipeline file")?;
         let mut backoff = Backoff::new(self.retry_pause_max);
         loop {
-            let read = read(&*self.inputs[place].source, from, end.into()).await;
-            let blocks = match read {
-                Ok(blocks) => blocks,
+            match self.read(place, from, wanted).await {
+                Ok(rows) => return rows,
                 Err(error) if error.fault.may_pass() => {
                     if backoff.should_log() {
                         tracing::warn!(%error, "an insert that was not written to the store cannot be made again yet; trying again");
                     }
                     backoff.pause(&*self.runtime).await;
-                    continue;
                 }
                 Err(error) => return Err(error.to_string()),
-            };
-            let (intake, read_ms) = (self.intakes[place].clone(), self.runtime.wall_ms());
-            let prepare = move |block: RecordBlock| {
-                let prepared = intake.prepare(&block, read_ms).map_err(|error| error.to_string())?;
-                Ok((block, prepared))
-            };
-            let prepared = self.runtime.run(move || blocks.into_iter().map(prepare).collect()).await;
-            return prepared.unwrap_or_else(|| Err("the work on its records broke off".to_owned()));
+            }
         }
     }
+
+    /// Reads it once; the inner error is one of the work on its records.
+    async fn read(
+        &self,
+        place: usize,
+        from: &ReadFrom,
+        wanted: &Arc<Wanted>,
+    ) -> Result<Result<ByRun, String>, SourceError> {
+        let (end, mut rows) = (wanted.end(), ByRun::new());
+        let mut reader = self.inputs[place].source.read(vec![from.clone()]).await?;
+        loop {
+            let next = match reader.next().await? {
+                Event::Block(block) if block.partition == from.partition => {
+                    let next = block.next;
+                    match self.work(place, block, wanted.clone()).await {
+                        Ok(found) => {
+                            found.into_iter().for_each(|(run, own)| rows.entry(run).or_default().push(own))
+                        }
+                        Err(why) => return Ok(Err(why)),
+                    }
+                    next
+                }
+                Event::CaughtUp { partition, next, .. } | Event::Ended { partition, next }
+                    if partition == from.partition =>
+                {
+                    next
+                }
+                // Of partitions that the lane's own reader will find.
+                Event::Block(_)
+                | Event::CaughtUp { .. }
+                | Event::Ended { .. }
+                | Event::Found(_)
+                | Event::Removed { .. } => continue,
+            };
+            if next >= end {
+                return Ok(Ok(rows));
+            }
+        }
+    }
+
+    /// What the records of a block become, as far as it is wanted.
+    async fn work(
+        &self,
+        place: usize,
+        block: RecordBlock,
+        wanted: Arc<Wanted>,
+    ) -> Result<Vec<(usize, Rows)>, String> {
+        let (intake, read_ms) = (self.intakes[place].clone(), self.runtime.wall_ms());
+        let work = move || {
+            let prepared = intake.prepare(&block, read_ms).map_err(|error| error.to_string())?;
+            rows_of(&block, &prepared, &wanted)
+        };
+        let done = self.runtime.run(work).await;
+        done.unwrap_or_else(|| Err("the work on its records broke off".to_owned()))
+    }
+}
+
+/// The rows of a block that are wanted, by the place of their run.
+fn rows_of(block: &RecordBlock, prepared: &Prepared, wanted: &Wanted) -> Result<Vec<(usize, Rows)>, String> {
+    let (batch, mut found) = (&prepared.batch, Vec::new());
+    for (at, run) in &wanted.runs {
+        let is_in = |row: usize| (run.from..run.next).contains(&batch.positions[row]);
+        let own = Selected::all(batch.rows.clone()).only(is_in);
+        if own.is_empty() {
+            continue;
+        }
+        let places = (batch.positions.clone(), &*batch.items);
+        let origins = part(run.partition, places, &own, block, prepared.multiplied.is_some());
+        let own = written(own, wanted.columns).map_err(|error| error.to_string())?;
+        found.push((*at, (origins, own)));
+    }
+    Ok(found)
 }
 
 /// Whether what the file says now can make the segments again that a process which died has left: with another step or condition other bytes come out.
@@ -130,9 +212,9 @@ pub async fn check(store: &dyn Store, lane: &Lane, composition: &Composition) ->
 
 fn changed(left: usize) -> String {
     format!(
-        "{left} sealed inserts were not written to the store before the process died: the next run must make them again from the source, with the inputs, \
-         steps and tables of the old pipeline file, and the file has changed since. Nothing was read or written. Put the old file back, let the inserts \
-         arrive (`forebay run FILE --drain`), and change it then"
+        "{left} sealed inserts are not in the store, and the pipeline file has changed since they were made. If the process that sealed them still runs, stop it, which \
+         writes what waits, and start again. If it died, the next run must make them again from the source, with the inputs, steps and tables of the old file: put \
+         the old file back, let the inserts arrive (`forebay run FILE --drain`), and change it then. Nothing was read or sealed"
     )
 }
 
@@ -151,56 +233,11 @@ pub fn places(lane: &Lane, made: &Made) -> Option<BTreeMap<u32, ReadFrom>> {
     Some(places)
 }
 
-async fn read(source: &dyn Source, from: &ReadFrom, end: u128) -> Result<Vec<RecordBlock>, SourceError> {
-    let (mut reader, mut blocks) = (source.read(vec![from.clone()]).await?, Vec::new());
-    loop {
-        let next = match reader.next().await? {
-            Event::Block(block) if block.partition == from.partition => {
-                let next = block.next;
-                blocks.push(block);
-                next
-            }
-            Event::CaughtUp { partition, next, .. } | Event::Ended { partition, next }
-                if partition == from.partition =>
-            {
-                next
-            }
-            // Of partitions that the lane's own reader will find.
-            Event::Block(_)
-            | Event::CaughtUp { .. }
-            | Event::Ended { .. }
-            | Event::Found(_)
-            | Event::Removed { .. } => continue,
-        };
-        if next >= end {
-            return Ok(blocks);
-        }
-    }
-}
-
 /// The pieces of the segment, if they are what was sealed.
-fn again(
-    frame: &Frame,
-    made: &Made,
-    blocks: &BTreeMap<u32, Blocks>,
-    table: &dyn Table,
-) -> Result<Vec<Bytes>, String> {
-    let (mut rows, mut origins) =
-        (Vec::new(), Origins { watermark_ms: made.watermark_ms, parts: Vec::new() });
-    for run in &made.runs {
-        for (block, prepared) in blocks.get(&run.partition).into_iter().flatten() {
-            let batch = &prepared.batch;
-            let is_in = |row: usize| (run.from..run.next).contains(&batch.positions[row]);
-            let own = Selected::all(batch.rows.clone()).only(is_in);
-            if own.is_empty() {
-                continue;
-            }
-            let places = (batch.positions.clone(), &*batch.items);
-            origins.parts.push(part(run.partition, places, &own, block, prepared.multiplied.is_some()));
-            let columns = table.schema().columns().len();
-            rows.push(written(own, columns).map_err(|error| error.to_string())?);
-        }
-    }
+fn again(frame: &Frame, made: &Made, rows: ByRun, table: &dyn Table) -> Result<Vec<Bytes>, String> {
+    // In the order in which they were read.
+    let (parts, rows): (Vec<Part>, Vec<Selected>) = rows.into_values().flatten().unzip();
+    let origins = Origins { watermark_ms: made.watermark_ms, parts };
     let id = frame.id.as_slice().try_into().map(u128::from_le_bytes).map_err(|_| "it has no name")?;
     let encoded = table.encode(&rows, &mut || FrameId(id)).map_err(|error| error.message)?;
     let [encoded] = encoded.as_slice() else {

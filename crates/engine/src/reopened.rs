@@ -19,10 +19,10 @@ use crate::turns::{Turns, WORDS};
 /// Pause of a start that sees a table otherwise than it has just opened it, again and again.
 const START_PAUSE: Duration = Duration::from_secs(5);
 
-/// Whether the lane may be opened again now for what `table` feeds.
-pub fn may_open(status: &Status, table: &str, now: Duration) -> bool {
+/// Whether the lane may be opened again now for what `table` feeds, or for what concerns its `inserts` themselves.
+pub fn may_open(status: &Status, table: &str, inserts: bool, now: Duration) -> bool {
     let mut may = true;
-    status.update(|s| may = s.tables.get(table).is_none_or(|table| table.turns.may_open(now)));
+    status.update(|s| may = s.tables.get(table).is_none_or(|table| table.turns.may_open(inserts, now)));
     may
 }
 
@@ -65,7 +65,7 @@ pub async fn column_is_back(
     );
     let now = runtime.elapsed();
     opened(status, table, now);
-    if !may_open(status, table, now) {
+    if !may_open(status, table, false, now) {
         select(runtime.sleep(START_PAUSE), std::pin::pin!(asked)).await;
     }
 }

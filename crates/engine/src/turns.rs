@@ -7,7 +7,7 @@
 //! | within `PERIOD`                                      | what happens                                                            |
 //! |------------------------------------------------------|-------------------------------------------------------------------------|
 //! | opened again less than `OPENINGS_MAX` times          | the next time at once                                                   |
-//! | so often, or more                                    | a warning, once; told in `/status` as long as it is so; the next time for views after `PAUSE` |
+//! | so often, or more                                    | a warning, once; told in `/status` as long as it is so; the next time for views after `PAUSE`, for partitions and the order of inserts after `PAUSE_OF_INSERTS` |
 //! | polls saw `FLIPS_MAX` times that views came or went  | a warning, once; told in `/status` as long as it is so                  |
 
 use std::time::Duration;
@@ -23,6 +23,9 @@ pub const PERIOD: Duration = Duration::from_secs(600);
 
 /// From then on the lane is opened again for views once in so long: each time some seconds are lost.
 const PAUSE: Duration = Duration::from_secs(60);
+
+/// The same for what concerns the inserts themselves, such as the key of partitions: rows that were cut otherwise are refused.
+const PAUSE_OF_INSERTS: Duration = Duration::from_secs(2);
 
 /// What it means and what to do.
 pub const WORDS: &str = "the table is seen with other views, partitions or columns in turns. Unless somebody is changing it, the servers behind `url` differ: rows that are \
@@ -60,11 +63,12 @@ impl Turns {
         }
     }
 
-    /// Whether it may be opened again now.
-    pub fn may_open(&self, now: Duration) -> bool {
+    /// Whether it may be opened again now, for what concerns the `inserts` themselves or for views.
+    pub fn may_open(&self, inserts: bool, now: Duration) -> bool {
+        let pause = if inserts { PAUSE_OF_INSERTS } else { PAUSE };
         let last = self.openings.last();
         !is_often(&self.openings, OPENINGS_MAX, now)
-            || last.is_none_or(|last| now.saturating_sub(*last) >= PAUSE)
+            || last.is_none_or(|last| now.saturating_sub(*last) >= pause)
     }
 
     /// Whether what was seen is too often otherwise to be by chance.

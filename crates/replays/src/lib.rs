@@ -188,15 +188,17 @@ impl Log {
             self.harden("replays").await?;
         }
         let key = self.key("replays", replay.first);
-        match self.store.put_if_absent(&key, vec![replay.to_bytes().into()]).await {
-            Ok(Put::Created) => {}
-            Ok(Put::Exists) => return Ok(false),
-            // It may be there: its nonce shows whose it is.
-            Err(error) => match self.at(replay.first).await? {
-                Some(found) if found.nonce == replay.nonce => self.store.harden(&key.folder()).await?,
-                Some(_) => return Ok(false),
-                None => return Err(error.into()),
-            },
+        let put = self.store.put_if_absent(&key, vec![replay.to_bytes().into()]).await;
+        if !matches!(put, Ok(Put::Created)) {
+            // It may be this writer's all the same, if the answer was lost or a proxy has sent it twice: its nonce shows whose it is.
+            match self.at(replay.first).await {
+                Ok(Some(found)) if found.nonce == replay.nonce => self.store.harden(&key.folder()).await?,
+                Ok(Some(_)) => return Ok(false),
+                // That of another writer, whatever is wrong with it.
+                Err(LogError::Object { .. }) if matches!(put, Ok(Put::Exists)) => return Ok(false),
+                Err(error) => return Err(error),
+                Ok(None) => return put.map(|_| false).map_err(LogError::from),
+            }
         }
         if self.was_retired(replay.first).await? {
             self.store.delete(&key).await?;

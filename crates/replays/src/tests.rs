@@ -148,3 +148,15 @@ async fn a_reset_asks_for_the_end_of_the_log_until_the_store_says_it() {
     let error = Log::new(Arc::new(Away), "p/lane-0").behind_all().await.expect_err("nobody knows");
     assert!(matches!(error, LogError::Store(_)), "{error}");
 }
+
+/// A proxy that sends a put twice is told the second time that the object is there already.
+#[tokio::test]
+async fn an_object_of_this_writer_that_is_there_already_was_put_by_it() {
+    let store = Arc::new(MemoryStore::default());
+    let key = Key::new("p/lane-0/replays/00000000000000000004").expect("a key");
+    let own = replay(4, [7, 9], 1);
+    store.put_if_absent(&key, vec![own.to_bytes().into()]).await.expect("a put");
+    let log = Log::new(store, "p/lane-0");
+    assert!(log.append(&own).await.expect("an answer"));
+    assert!(!log.append(&replay(4, [7, 9], 2)).await.expect("an answer"), "that of another writer");
+}

@@ -12,6 +12,7 @@ mod source;
 mod step;
 mod store;
 mod table;
+mod unread;
 mod versions;
 mod windows;
 
@@ -30,6 +31,7 @@ pub use source::{LyingDecoder, LyingSource};
 pub use step::LyingStep;
 pub use store::LyingStore;
 pub use table::{LyingRouter, LyingTable};
+pub use unread::UnreadStore;
 pub use versions::LyingVersions;
 pub use windows::LyingWindow;
 

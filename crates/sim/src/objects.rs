@@ -1,7 +1,8 @@
 //! The simulated object store: a local disk with names that are not durable at once, or object storage.
 //!
 //! Owns the [`Store`] that the engine writes, within that trait's contract: what an answer promises is kept, and everything it
-//! leaves open happens. Does not own what objects mean (`oracle`).
+//! leaves open happens. One thing beyond it happens too: a proxy before the store may send a put twice, and then nobody is told that it was done. Does
+//! not own what objects mean (`oracle`).
 //!
 //! | kind           | a put                                   | its process dies meanwhile | a loss of power                   |
 //! |----------------|-----------------------------------------|----------------------------|-----------------------------------|
@@ -359,6 +360,12 @@ async fn put(world: Arc<World>, put: Writing) -> Result<Put, StoreError> {
         Some(PutFault::LostAfter | PutFault::Unhardened) => {
             world.state().note("store", 7, || format!("the answer to put `{}` is lost", put.key));
             failed(ErrorKind::Io, Effect::Unknown)
+        }
+        Some(PutFault::Twice) => {
+            world
+                .state()
+                .note("store", 9, || format!("put `{}` was sent twice: it is there already", put.key));
+            Ok(Put::Exists)
         }
         _ => Ok(Put::Created),
     }

@@ -15,6 +15,7 @@ mod joined;
 pub mod moved;
 mod released;
 pub mod replayed;
+mod resent;
 mod rolled;
 mod servers;
 mod sources;

@@ -119,11 +119,12 @@ pub enum Variant {
     ClosedBehindTooEarly,
     JoinNotHeldBack,
     OuterRowsNotAwaited,
+    ExistsIsAnothers,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 105] = [
+    pub const ALL: [Self; 106] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -229,6 +230,7 @@ impl Variant {
         Self::ClosedBehindTooEarly,
         Self::JoinNotHeldBack,
         Self::OuterRowsNotAwaited,
+        Self::ExistsIsAnothers,
     ];
 
     /// The variant of this name.
@@ -316,6 +318,7 @@ impl Variant {
             | Self::EndForgotten => Plan::ended(seed),
             Self::BehindNotHeldBack | Self::ClosedBehindTooEarly => Plan::rolled(seed),
             Self::JoinNotHeldBack | Self::OuterRowsNotAwaited => Plan::chained(seed),
+            Self::ExistsIsAnothers => Plan::resent(seed),
             Self::MovedWhilePending => Plan::moved(seed),
             Self::PutWhereNobodyReads => Plan::replayed(seed),
             // Where commands die.

@@ -24,6 +24,8 @@ const PUTS_A_ROUND_MAX: u64 = 60;
 #[test]
 fn a_killed_writer_loses_nothing_that_it_has_acknowledged() {
     let folder = std::env::temp_dir().join(format!("store-crash-{}", std::process::id()));
+    // An earlier run of this id may have been killed itself.
+    std::fs::remove_dir_all(&folder).ok();
     let mut acknowledged = 0;
     let mut leftovers = 0;
     for round in 0..ROUNDS {

@@ -368,6 +368,7 @@ async fn pieces_go_to_the_wire_without_being_joined_and_come_back_in_order() {
     let pieces: Vec<Bytes> = (0..64_u8).map(|n| Bytes::from(vec![n; 512 << 10])).collect();
     store.put_if_absent(&key("pieces"), pieces.clone()).await.expect("puts");
     let found = store.get(&key("pieces"), 64 << 20).await.expect("reads").expect("there");
+    assert_eq!(found.len(), 64 * (512 << 10));
     assert!(pieces.iter().zip(found.chunks(512 << 10)).all(|(piece, found)| piece == found));
     let across = store.get_range(&key("pieces"), (512 << 10) - 1..(512 << 10) + 1).await.expect("reads");
     assert_eq!(across.as_deref(), Some(&[0, 1][..]));

@@ -60,6 +60,10 @@ pub(super) fn opening(
 /// goes on without them, and they are read once they are open.
 const OTHERS_TIME_MAX: Duration = Duration::from_secs(3);
 
+/// How long the sources are still waited for before what is sealed is delivered without them: longer than the pause between two tries, so that one that is back
+/// has answered, and as long as another may then be waited for.
+const LAST_TRY_MAX: Duration = Duration::from_secs(5);
+
 /// The source of an input before the claim; nothing while it is away.
 pub(super) type OneOpened = Result<(Standing, Opened), Option<Refusal>>;
 
@@ -103,21 +107,30 @@ impl Beginning<'_> {
             self.check_rows(&lane).await?;
             return Ok(Begun { seen, stood, opened, askings });
         }
-        let left_alone = async {
+        let left_alone = || async {
             seen.clone().await;
             while !self.is_left_to_deliver().await? {}
             Ok::<_, EngineError>(())
         };
         let opened = {
-            let opening = std::pin::pin!(self.open_all(&askings, is_first));
-            match select(opening, std::pin::pin!(left_alone)).await {
-                Either::Left((opened, _)) => Either::Left((opened, ())),
-                Either::Right((quiet, _)) => Either::Right((quiet, ())),
+            let mut opening = std::pin::pin!(self.open_all(&askings, is_first));
+            loop {
+                match select(opening.as_mut(), std::pin::pin!(left_alone())).await {
+                    Either::Left((opened, _)) => break Some(opened),
+                    Either::Right((quiet, _)) => quiet?,
+                }
+                let stood_at = self.load().await?.next_seq;
+                // A source that is back is asked within this time, and shows whether the store is the newest copy.
+                let opened = runtime.timeout(LAST_TRY_MAX, opening.as_mut()).await;
+                // Nobody has begun to deliver meanwhile; otherwise it is left alone as before.
+                if opened.is_some() || self.load().await?.next_seq == stood_at {
+                    break opened;
+                }
             }
         };
         match opened {
-            Either::Left((Ok(opened), _)) => Ok(Begun { seen: seen.clone().await, stood, opened, askings }),
-            Either::Left((Err((place, refusal)), _)) if refusal.may_deliver => {
+            Some(Ok(opened)) => Ok(Begun { seen: seen.clone().await, stood, opened, askings }),
+            Some(Err((place, refusal))) if refusal.may_deliver => {
                 let seen = seen.clone().await;
                 tracing::warn!(error = %refusal.error, pending,
                     "the source refuses to be read; sealed inserts are delivered anyway, unless another process delivers them");
@@ -133,9 +146,8 @@ impl Beginning<'_> {
                     inserts => Err(EngineError::LeftAlone { error: Box::new(error), inserts }),
                 }
             }
-            Either::Left((Err((place, refusal)), _)) => Err(named(place, refusal)),
-            Either::Right((quiet, _)) => {
-                quiet?;
+            Some(Err((place, refusal))) => Err(named(place, refusal)),
+            None => {
                 tracing::warn!(pending, "the source is unavailable; what is sealed is delivered meanwhile");
                 let opened = askings.iter().map(|_| Err(None)).collect();
                 Ok(Begun { seen: seen.clone().await, stood, opened, askings })

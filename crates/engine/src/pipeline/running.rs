@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dataflow::Runtime;
-use futures::future::{Either, select, try_join, try_join3};
+use futures::future::{BoxFuture, Either, select, try_join, try_join3};
 use protocol::record::{Body, Settle};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 
 use crate::EngineError;
 use crate::context::Context;
-use crate::lane::{End, LaneTask};
+use crate::lane::End;
 use crate::ownership::Ownership;
 use crate::problem::STORE;
 use crate::retry::Backoff;
@@ -50,13 +50,12 @@ pub(super) async fn is_fenced(ownership: &Ownership, runtime: &dyn Runtime, paus
 /// The lane, the seal and the deliveries side by side; they end in this order, and the first error ends all.
 pub(super) async fn tasks(
     context: Arc<Context>,
-    lane: LaneTask,
+    lane: BoxFuture<'static, Result<End, EngineError>>,
     cuts: mpsc::Receiver<seal::Encoding>,
-    stop: watch::Receiver<bool>,
 ) -> Result<End, EngineError> {
     let left = Notify::new();
     let reading = async {
-        let end = on_a_task(&context.runtime, "lane", lane.run(stop)).await?;
+        let end = on_a_task(&context.runtime, "lane", lane).await?;
         if matches!(end, End::Reopen) {
             left.notify_one();
         }

@@ -40,6 +40,10 @@ use crate::{EngineError, Settings, Status};
 /// partition without new records back for half a second.
 const FIRST_WORD_MAX: Duration = Duration::from_secs(1);
 
+/// The longest pause between two tries of a source that is away: what several of them were away for is often one and the same, and a start that finds the
+/// first one back waits for the others for three seconds. Until then the store may be an older copy, and only they can tell.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
 /// Bytes of records that are taken before every new partition has said something: they wait in memory until the lane begins.
 const FIRST_BYTES_MAX: usize = 16 << 20;
 
@@ -178,6 +182,8 @@ impl Asking {
         let recognize = || self.source().recognize(shown.partitions.clone(), known());
         let partitions = self.until_there(recognize).await?;
         let shown = Shown { partitions, ..shown };
+        // Only now does a source say where a partition begins that had nobody to say so before.
+        check_store(lane, &shown).map_err(Refusal::of_the_store)?;
         check_identities(lane, &shown).map_err(Refusal::mismatch)?;
         let new = new_partitions(lane, input, &shown);
         let unread = shown.partitions.iter().map(|start| (start.partition.clone(), expired(lane, start)));
@@ -227,7 +233,7 @@ impl Asking {
         &self,
         ask: impl Fn() -> BoxFuture<'a, Result<T, SourceError>>,
     ) -> Result<T, SourceError> {
-        let mut backoff = Backoff::new(self.settings.retry_pause_max);
+        let mut backoff = Backoff::new(self.settings.retry_pause_max.min(PAUSE_MAX));
         loop {
             match ask().await {
                 Ok(answer) => {

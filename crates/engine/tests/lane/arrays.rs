@@ -4,12 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{TimestampMillisecondType, UInt64Type};
-use arrow_array::{ArrayRef, ListArray, RecordBatch, UInt64Array};
-use dataflow::{
-    Batch, Column, ColumnType, Intake, Operator, OperatorError, Output, Probed, Schema, State, Transform,
-    Transformed,
-};
+use arrow_array::types::UInt64Type;
+use arrow_array::{ArrayRef, ListArray, RecordBatch};
+use dataflow::{Batch, Column, ColumnType, Intake, Operator, OperatorError, Schema, Transform, Transformed};
 use engine::Pipeline;
 use operators::window::{Aggregate, Function, Windows};
 use operators::{Window, WindowConfig};
@@ -17,7 +14,7 @@ use protocol::record::Absorbed;
 
 use crate::run;
 use crate::support::{Bench, Fault, Numbers, Process};
-use crate::window::{KEYS, LAST, SIZE_MS, TINY, columns, packed, results};
+use crate::window::{KEYS, LAST, Pack, SIZE_MS, TINY, columns, results};
 
 /// A second column: the key, an Array with as many items as the number of the key, every second one NULL.
 struct Listed(Schema);
@@ -38,38 +35,6 @@ impl Transform for Listed {
         let keys: ArrayRef = Arc::new(ListArray::from_iter_primitive::<UInt64Type, _, _>(keys));
         let rows = RecordBatch::try_new(self.0.arrow().clone(), vec![ids, keys]).expect("two columns");
         Ok(Transformed::all(Batch { rows, ..batch }))
-    }
-}
-
-/// A step behind the window: results as numbers.
-struct Pack;
-
-impl Operator for Pack {
-    fn name(&self) -> &str {
-        "pack"
-    }
-
-    fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {
-        Ok(Probed { batch, reads: Vec::new(), scratch: None })
-    }
-
-    fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
-        let rows = probed.batch.rows;
-        let column = |name: &str| rows.column_by_name(name).expect("a result");
-        let starts = column("window_start").as_primitive::<TimestampMillisecondType>();
-        let keys = column("key").as_list::<i32>();
-        let [counts, sums] = ["n", "total"].map(|name| column(name).as_primitive::<UInt64Type>());
-        let pack = |row| {
-            let key = keys.value_length(row) as u64;
-            packed(starts.value(row) as u64, key, counts.value(row), sums.value(row))
-        };
-        let ids = UInt64Array::from_iter_values((0..rows.num_rows()).map(pack));
-        let rows = RecordBatch::try_from_iter([("id", Arc::new(ids) as _)]).expect("one column");
-        Ok(Output::all(Batch { rows, ..probed.batch }))
-    }
-
-    fn state(&mut self) -> Option<&mut dyn State> {
-        None
     }
 }
 

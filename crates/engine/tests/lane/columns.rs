@@ -294,6 +294,29 @@ fn a_lane_that_is_opened_again_and_again_for_views_says_so_and_runs_on() {
     });
 }
 
+/// Views came and went all the time, and then the table is exchanged for one with other partitions.
+#[test]
+fn what_concerns_the_inserts_themselves_is_taken_up_soon_however_often_the_lane_was_opened_again() {
+    run(async {
+        let bench = bench(AB.to_vec());
+        let now = bench.runtime.elapsed();
+        bench.status.update(|s| {
+            let turns = &mut s.tables.entry("d.t".to_owned()).or_default().turns;
+            (0..3).for_each(|_| turns.opened(now));
+        });
+        bench.push(0..100);
+        let (_stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 100).await;
+        bench.table.world.lock().expect("no panic").views = 1;
+        bench.table_looked_at().await;
+        assert!(!running.is_finished(), "views wait");
+        bench.table.world.lock().expect("no panic").is_exchanged = true;
+        let outcome = running.await.expect("no panic").expect("it ends in order");
+        assert_eq!(outcome, Outcome::Reopen { claimed: true, added: BTreeMap::new() });
+    });
+}
+
 #[test]
 fn frames_that_wait_go_out_under_new_tokens_for_a_wider_column() {
     run(async {

@@ -453,7 +453,7 @@ fn a_crash_during_an_outage_asks_only_about_frames_that_were_let_out() {
         }
         // No insert is answered, and that is on record.
         let told = || async { bench.lane().await.tables[0].sent_below.is_some() };
-        for _ in 0..1_000 {
+        for _ in 0..30_000 {
             if told().await {
                 break;
             }

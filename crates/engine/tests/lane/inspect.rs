@@ -99,6 +99,8 @@ struct Folder(std::path::PathBuf);
 impl Folder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("forebay-inspect-{name}-{}", std::process::id()));
+        // An earlier process of this id may have been killed.
+        std::fs::remove_dir_all(&path).ok();
         std::fs::create_dir(&path).expect("a fresh folder");
         Self(path)
     }

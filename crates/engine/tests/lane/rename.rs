@@ -247,8 +247,17 @@ fn an_owner_that_wakes_after_its_pipeline_was_renamed_writes_nothing() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         // It settles what it has, and then writes nothing: it is not seen.
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        rename(&bench, "p", "q").await.expect("it stands still");
+        while bench.lane().await.spool_frames() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let mut renamed = rename(&bench, "p", "q").await;
+        for _ in 0..100 {
+            if !matches!(renamed, Err(RenameError::Running)) {
+                break;
+            }
+            renamed = rename(&bench, "p", "q").await;
+        }
+        renamed.expect("it stands still");
         bench.push(100..200);
         let ended = tokio::time::timeout(LONG, owner).await.expect("it ends");
         assert!(matches!(ended.expect("no panic"), Err(EngineError::Fenced { .. })));

@@ -126,7 +126,8 @@ async fn drain_with_checkpoint(bench: &Bench) {
     let before = bench.lane().await.newest_checkpoint;
     let (stop, asked) = watch::channel(false);
     let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
-    for round in 0..400 {
+    // A minute at the least: only what never comes takes as long.
+    for round in 0..3_000 {
         bench.push([1_000_000 + round]);
         tokio::time::sleep(Duration::from_millis(20)).await;
         if bench.lane().await.newest_checkpoint > before && bench.status.snapshot().store.is_some() {

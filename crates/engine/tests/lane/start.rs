@@ -339,7 +339,9 @@ fn a_start_whose_source_refuses_writes_nothing() {
 #[test]
 fn a_start_that_refuses_leaves_an_owner_that_runs_alone() {
     run(async {
-        let bench = Bench::new();
+        let mut bench = Bench::new();
+        // Longer than a busy machine keeps the owner waiting; that it writes is seen at once.
+        bench.settings.owner_quiet_min = Duration::from_secs(10);
         bench.push(0..50);
         let (stop, asked) = watch::channel(false);
         let owner = tokio::spawn(engine::run(bench.pipeline(false), asked));
@@ -476,6 +478,68 @@ fn a_store_from_before_a_partition_was_added_is_told_by_what_was_published_of_it
         bench.feed.forget(&late, 3);
         bench.drain().await.expect("nothing comes twice");
         bench.assert_holds((0..10).chain(13..15));
+    });
+}
+
+/// A source that cannot say at first where its partitions begin, as that of a topic without leaders.
+struct Unasked(Arc<MemorySource>);
+
+#[async_trait]
+impl Source for Unasked {
+    fn streams(&self) -> Streams {
+        Streams::Topics
+    }
+
+    async fn partitions(&self) -> Result<Vec<PartitionStart>, SourceError> {
+        let mut shown = self.0.partitions().await?;
+        shown.iter_mut().for_each(|start| (start.next, start.first) = (Position::MAX, 0));
+        Ok(shown)
+    }
+
+    async fn recognize(
+        &self,
+        _shown: Vec<PartitionStart>,
+        _known: Vec<ReadFrom>,
+    ) -> Result<Vec<PartitionStart>, SourceError> {
+        self.0.partitions().await
+    }
+
+    async fn ends(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
+        self.0.ends().await
+    }
+
+    async fn read(&self, from: Vec<ReadFrom>) -> Result<Box<dyn Reader>, SourceError> {
+        self.0.read(from).await
+    }
+
+    async fn publish(&self, positions: &[(Partition, Position)]) -> Result<(), SourceError> {
+        self.0.publish(positions).await
+    }
+
+    async fn published(&self) -> Result<Vec<(Partition, Position)>, SourceError> {
+        self.0.published().await
+    }
+}
+
+#[test]
+fn a_lost_store_is_told_once_the_source_can_say_where_its_partitions_begin() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..20);
+        let drain = || Pipeline {
+            inputs: bench.inputs(Arc::new(Unasked(bench.source.clone()))),
+            ..bench.pipeline(true)
+        };
+        let partition = Partition::new("e", 0);
+        bench.source.publish(&[(partition.clone(), 3)]).await.expect("a source in memory");
+        let before = contents(&bench).await;
+        let error = until_it_ends(drain()).await.expect_err("it was read before");
+        assert!(error.to_string().contains("the store was lost"), "{error}");
+        assert_eq!(contents(&bench).await, before, "nothing was claimed");
+        // Of what retention took since, nothing comes twice.
+        bench.feed.forget(&partition, 3);
+        until_it_ends(drain()).await.expect("begins behind it");
+        bench.assert_holds((0..20).filter(|id| id % 2 == 1 || *id >= 6));
     });
 }
 

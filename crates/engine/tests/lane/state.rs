@@ -2,15 +2,17 @@
 //! whose keys are divided into shards, which decide on compute threads.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use dataflow::{Batch, Divided, JobDone, Operator, OperatorError, Output, Probed, State};
 use engine::change::{NewState, Unchanged};
-use engine::{EngineError, Pipeline};
+use engine::{EngineError, Phase, Pipeline};
 use operators::dedup::spilled::Sizes;
 use store::{Key, Prefix};
 use tokio::sync::watch;
 
+use crate::start::set_away;
 use crate::support::{Bench, Process};
 
 /// Twenty keys in memory at the most, a checkpoint whenever one is possible.
@@ -183,6 +185,75 @@ async fn a_step_whose_state_is_damaged_begins_empty_when_it_is_told_to() {
     bench.drain_and_exit().await.expect("a drain");
     let expected: BTreeMap<u64, u64> = (0..ids).map(|id| (id, 1 + u64::from(id < 20))).collect();
     assert_eq!(bench.table.world.lock().expect("no panic").ids(), expected);
+}
+
+/// Reads `ids` while the table takes nothing, until all of them are sealed.
+async fn sealed_and_waiting(bench: &Bench, ids: std::ops::Range<u64>) -> Process {
+    set_away(bench, true);
+    bench.push(ids.clone());
+    let runs = Process::start(bench.pipeline(false));
+    while bench.lane().await.counts.passed < ids.end {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    runs
+}
+
+/// Sealed inserts need no state, and while they wait no step may begin empty.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_is_delivered_though_a_state_is_damaged_and_the_step_begins_empty_behind_it() {
+    let bench = crowded();
+    bench.push(0..600);
+    let ids = drain_until_files(&bench, 600).await;
+    sealed_and_waiting(&bench, ids..ids + 50).await.kill().await;
+    set_away(&bench, false);
+    for file in &bench.lane().await.files {
+        let key = Key::new(file.object.as_str()).expect("a key");
+        bench.store.delete(&key).await.expect("a delete");
+    }
+    let told = || {
+        let new_state = NewState { steps: vec!["dedup".into()], unchanged: Unchanged::Empty };
+        Pipeline { new_state, ..bench.pipeline(true) }
+    };
+    let error = Process::start(told()).ends().await.expect_err("inserts wait").to_string();
+    assert!(error.contains("let the inserts arrive (`forebay run FILE --drain`)"), "{error}");
+    // The dead letter of a refused row cannot be sealed without the state.
+    bench.table.world.lock().expect("no panic").poison = vec![ids + 7];
+    let error = bench.drain_and_exit().await.expect_err("nothing is guessed");
+    assert!(matches!(error, EngineError::Damaged { .. }), "{error}");
+    bench.table.world.lock().expect("no panic").poison.clear();
+    let error = bench.drain_and_exit().await.expect_err("nothing is guessed");
+    let words = error.to_string();
+    assert!(matches!(error, EngineError::Delivered { .. }) && words.contains("nothing waits"), "{words}");
+    assert!(words.contains("`forebay run FILE --new-state STEP --yes`"), "{words}");
+    bench.assert_holds(0..ids + 50);
+    bench.push(ids + 50..ids + 60);
+    Process::start(told()).ends().await.expect("nothing waits, and what is damaged is not read");
+    bench.assert_holds(0..ids + 60);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_is_delivered_though_a_file_of_the_state_is_gone_when_a_record_asks_for_it() {
+    let bench = crowded();
+    bench.push(0..600);
+    let ids = drain_until_files(&bench, 600).await;
+    let runs = sealed_and_waiting(&bench, ids..ids + 50).await;
+    // A merge may put another file meanwhile, which has what the others had.
+    let is_damaged = || bench.status.snapshot().phase == Phase::Draining;
+    for _ in 0..1_000 {
+        if is_damaged() {
+            break;
+        }
+        for key in files(&bench).await {
+            bench.store.delete(&key).await.expect("a delete");
+        }
+        bench.push(0..ids);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(is_damaged(), "a record has asked for a file that is gone");
+    set_away(&bench, false);
+    let error = runs.ends().await.expect_err("nothing is guessed");
+    assert!(matches!(error, EngineError::Delivered { .. }), "{error}");
+    bench.assert_holds(0..ids + 50);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,26 +1,32 @@
 //! Segments that are sealed and not written: what is settled soon costs no object, and what a crash leaves is made again from the source.
 
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use dataflow::{
-    Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Source, SourceError, Streams,
+    Decoded, Decoder, Intake, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Schema,
+    Source, SourceError, Streams, Table,
 };
-use engine::{EngineError, Outcome, Pipeline};
+use engine::problem::SOURCE;
+use engine::{EngineError, Input, Outcome, Pipeline};
+use futures::future::BoxFuture;
 use protocol::lane::Piece;
 use protocol::record::Part;
-use sources::memory::{MemoryHandle, MemorySource};
-use store::Prefix;
+use sources::memory::MemoryHandle;
+use store::{Entry, Key, Prefix, Put, Store, StoreError};
 use tokio::sync::watch;
 
 use crate::start::{set_away, until_it_ends};
-use crate::support::{Bench, Fault, Process};
+use crate::support::{Bench, Fault, Numbers, Process, Told};
 use crate::{give_ten_that_hang, give_ten_that_pass, run, wait_until};
 
 /// A source that lets go of what is published, as a log does.
 struct Releasing {
-    inner: Arc<MemorySource>,
+    inner: Arc<dyn Source>,
     feed: MemoryHandle,
 }
 
@@ -167,6 +173,48 @@ fn frames_of_several_crashes_are_made_again() {
     });
 }
 
+/// Numbers, and how many blocks were handed out at the most before one of them was decoded.
+struct Watching {
+    inner: Numbers,
+    handed_out: Arc<AtomicUsize>,
+    decoded: AtomicUsize,
+    waiting_max: Arc<AtomicUsize>,
+}
+
+impl Decoder for Watching {
+    fn schema(&self) -> &Schema {
+        self.inner.schema()
+    }
+
+    fn decode(&self, block: &RecordBlock) -> Decoded {
+        let decoded = self.decoded.fetch_add(1, Ordering::SeqCst);
+        let waiting = self.handed_out.load(Ordering::SeqCst) - decoded;
+        self.waiting_max.fetch_max(waiting, Ordering::SeqCst);
+        self.inner.decode(block)
+    }
+}
+
+/// What is written of records may be a small part of them: whoever held all records of an insert could need more memory than a run has.
+#[test]
+fn an_insert_is_made_again_block_by_block() {
+    run(async {
+        let mut bench = Bench::new();
+        bench.settings.in_flight_max = 1;
+        sealed_and_not_written(&bench, 0..100).await;
+        let told = Told::honest(bench.source.clone());
+        let (handed_out, waiting_max) = (told.handed_out.clone(), Arc::new(AtomicUsize::new(0)));
+        let source = Arc::new(Releasing { inner: Arc::new(told), feed: bench.feed.clone() });
+        let inner = Numbers(bench.table.schema().clone());
+        let decoded = AtomicUsize::new(0);
+        let decoder = Watching { inner, handed_out, decoded, waiting_max: waiting_max.clone() };
+        let input = Input { name: SOURCE.to_owned(), source, intake: Intake::new(Arc::new(decoder)) };
+        let again = Pipeline { inputs: vec![input], ..plain(&bench, true) };
+        assert_eq!(until_it_ends(again).await.expect("drains"), Outcome::Complete);
+        bench.assert_holds(0..100);
+        assert_eq!(waiting_max.load(Ordering::SeqCst), 1);
+    });
+}
+
 #[test]
 fn a_row_that_is_refused_after_a_crash_is_a_dead_letter_of_its_record() {
     run(async {
@@ -255,7 +303,7 @@ fn another_pipeline_file_is_refused_while_inserts_must_be_made_again_by_the_old_
         let words = error.to_string();
         assert!(
             matches!(error, EngineError::Mismatch(_))
-                && words.contains("Put the old file back")
+                && words.contains("put the old file back")
                 && !words.contains("  "),
             "{words}"
         );
@@ -273,6 +321,99 @@ fn another_pipeline_file_is_refused_while_inserts_must_be_made_again_by_the_old_
         assert!(pending(&bench).await.iter().any(|piece| piece.frame.made.is_some()), "written late");
         assert_eq!(until_it_ends(changed()).await.expect("drains"), Outcome::Complete);
         bench.assert_holds(0..150);
+    });
+}
+
+/// A store in which something happens before the first record is put.
+struct Outrun {
+    inner: Arc<dyn Store>,
+    meanwhile: Mutex<Option<BoxFuture<'static, ()>>>,
+}
+
+impl std::fmt::Debug for Outrun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outrun").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Store for Outrun {
+    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        let is_record = key.as_str().contains("/journal/");
+        let meanwhile = if is_record { self.meanwhile.lock().expect("no panic").take() } else { None };
+        if let Some(meanwhile) = meanwhile {
+            meanwhile.await;
+        }
+        self.inner.put_if_absent(key, body).await
+    }
+
+    async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
+        self.inner.get(key, bytes_max).await
+    }
+
+    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
+        self.inner.get_range(key, range).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.inner.list(prefix, after, limit).await
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        self.inner.delete(key).await
+    }
+
+    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
+        self.inner.harden(prefix).await
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+/// The owner seals an insert between the look of a start at the journal and its claim.
+#[test]
+fn another_pipeline_file_is_refused_also_for_an_insert_that_is_sealed_while_it_claims() {
+    run(async {
+        let bench = Bench::new();
+        bench.push(0..10);
+        let dies = Process::start(plain(&bench, false));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 10).await;
+        while !pending(&bench).await.is_empty() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let (feed, world, inner) = (bench.feed.clone(), bench.table.world.clone(), bench.store.clone());
+        let meanwhile = async move {
+            {
+                let mut world = world.lock().expect("no panic");
+                (world.away, world.facts_away) = (true, false);
+            }
+            for id in 10..20_u64 {
+                feed.push(&Partition::new("e", (id % 2) as u32), 1_000, id.to_string());
+            }
+            while engine::journal::load(&*inner, "p/lane-0").await.expect("it is sound").counts.passed < 20 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            dies.kill().await;
+            world.lock().expect("no panic").away = false;
+        };
+        let meanwhile: BoxFuture<'static, ()> = Box::pin(meanwhile);
+        let outrun = Outrun { inner: bench.store.clone(), meanwhile: Mutex::new(Some(meanwhile)) };
+        let filter = Part { kind: "step".into(), name: "filter".into(), text: "id > 50".into() };
+        let changed = Pipeline { parts: vec![filter], store: Arc::new(outrun), ..plain(&bench, true) };
+        let ended = until_it_ends(changed).await;
+        assert_eq!(segments(&bench).await, 0, "it died in time");
+        let words = ended.expect_err("it would make other bytes").to_string();
+        assert!(words.contains("put the old file back"), "{words}");
+        assert!(bench.lane().await.parts.is_empty(), "the old file makes the insert again");
+        assert_eq!(drain(&bench).await.expect("drains"), Outcome::Complete);
+        bench.assert_holds(0..20);
     });
 }
 

@@ -334,6 +334,9 @@ fn every_state_that_is_waited_in_has_a_test_that_takes_its_way_out() {
         State::InputRefuses => {
             Some("an_input_that_refuses_or_is_away_at_a_later_start_does_not_stop_the_others")
         }
+        State::StateDamaged => {
+            Some("what_waits_is_delivered_though_a_state_is_damaged_and_the_step_begins_empty_behind_it")
+        }
         State::NoSpace
         | State::ReadOnly
         | State::TooManyParts

@@ -62,7 +62,7 @@ pub fn packed(start_ms: u64, key: u64, count: u64, sum: u64) -> u64 {
     ((start_ms / SLIDE_MS * 10 + key) * 1_000 + count) * 10_000_000 + sum
 }
 
-/// A step behind the window: results as numbers.
+/// A step behind the window: results as numbers. An Array as key stands for the number of its items.
 pub struct Pack;
 
 impl Operator for Pack {
@@ -79,9 +79,13 @@ impl Operator for Pack {
         let numbers = |name: &str| rows.column_by_name(name).expect("a result").as_primitive::<UInt64Type>();
         let starts =
             rows.column_by_name("window_start").expect("a result").as_primitive::<TimestampMillisecondType>();
-        let (keys, counts, sums) = (numbers("key"), numbers("n"), numbers("total"));
-        let pack =
-            |row| packed(starts.value(row) as u64, keys.value(row), counts.value(row), sums.value(row));
+        let keys = rows.column_by_name("key").expect("a result");
+        let key = |row| match keys.as_list_opt::<i32>() {
+            Some(lists) => lists.value_length(row) as u64,
+            None => keys.as_primitive::<UInt64Type>().value(row),
+        };
+        let (counts, sums) = (numbers("n"), numbers("total"));
+        let pack = |row| packed(starts.value(row) as u64, key(row), counts.value(row), sums.value(row));
         let ids = UInt64Array::from_iter_values((0..rows.num_rows()).map(pack));
         let rows = RecordBatch::try_from_iter([("id", Arc::new(ids) as _)]).expect("one column");
         Ok(Output::all(Batch { rows, ..probed.batch }))
@@ -454,7 +458,8 @@ fn no_partition_falls_silent_while_a_drain_waits_for_the_table() {
 fn a_partition_whose_source_was_away_for_long_is_waited_for() {
     run(async {
         let mut bench = Bench::new();
-        bench.settings.idle_after = Duration::from_secs(2);
+        // Longer than a busy machine takes for what comes once the source is back.
+        bench.settings.idle_after = Duration::from_secs(6);
         let [slow, fast] = [0, 1].map(|index| Partition::new("e", index));
         let push = |partition: &Partition, id: u64| {
             bench.feed.push(partition, (BEGIN_MS + id) as i64, id.to_string());
@@ -468,7 +473,7 @@ fn a_partition_whose_source_was_away_for_long_is_waited_for() {
         };
         read(10).await;
         bench.feed.fail(u32::MAX);
-        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        tokio::time::sleep(Duration::from_millis(6_500)).await;
         (10..600).for_each(|id| push(&fast, id));
         bench.feed.fail(0);
         read(600).await;

@@ -138,6 +138,8 @@ pub struct World {
     pub columns: Vec<(&'static str, &'static str)>,
     /// Materialized views that it feeds now.
     pub views: usize,
+    /// A view that came did not come alone: rows fall into other partitions.
+    pub is_exchanged: bool,
     /// Frames are cut so that each holds at most this sum of ids, judged by the mean over the rows given; 0 cuts nothing.
     pub frame_weight_max: u64,
     /// Tokens that others use while the body of an insert travels, by insert in order.

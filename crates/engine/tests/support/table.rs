@@ -46,6 +46,10 @@ impl Table for TokenTable {
         self.world.lock().expect("no panic").views > self.opened_views
     }
 
+    fn must_reopen_at_once(&self) -> bool {
+        self.must_reopen() && self.world.lock().expect("no panic").is_exchanged
+    }
+
     fn fit(&self, layout: &Layout) -> Fit {
         let now = self.world.lock().expect("no panic").layout();
         let mut fit = Fit::AsIs;

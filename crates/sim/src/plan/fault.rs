@@ -31,6 +31,8 @@ pub enum PutFault {
     Slow(u64),
     /// Its process dies in the middle of the bytes, and is started again so many milliseconds later.
     Torn(u64),
+    /// A proxy sends it twice: the first is done, and the answer that arrives is that of the second, which finds the object there.
+    Twice,
 }
 
 /// What becomes of one insert.

@@ -13,7 +13,7 @@ use super::Variant;
 use crate::executor::Pid;
 use crate::lies::{
     Hidden, LyingClock, LyingDecoder, LyingEnd, LyingRouter, LyingRuntime, LyingSource, LyingStep,
-    LyingStore, LyingTable, LyingTime, LyingVersions, LyingWindow, TornSessions, WholeRecord,
+    LyingStore, LyingTable, LyingTime, LyingVersions, LyingWindow, TornSessions, UnreadStore, WholeRecord,
 };
 use crate::plan::inputs::NAMES;
 use crate::world::World;
@@ -37,6 +37,7 @@ impl Variant {
                 let inner = pipeline.store.clone();
                 pipeline.store = Arc::new(LyingStore { inner, world: world.clone(), variant: self });
             }
+            Self::ExistsIsAnothers => pipeline.store = Arc::new(UnreadStore::new(pipeline.store.clone())),
             Self::SettleOverAHole
             | Self::TokenFromTheAttempt
             | Self::ResendBeyondMemory

@@ -351,6 +351,9 @@ impl Variant {
                 "a join holds that watermark back by its lateness alone, and not for rows of an outer side without a match",
                 20,
             ),
+            Self::ExistsIsAnothers => {
+                ("exists-is-anothers", "a record that is there already counts as another's, unread", 60)
+            }
         }
     }
 }
