@@ -12,6 +12,7 @@
 //! | unreadable batch          | asked for again a few times, then refused with its place: librdkafka would step over it |
 //! | transactions              | records of committed ones only; the end moves over their markers                |
 //! | partition added           | `Found`, from its beginning                                                     |
+//! | partition without a leader | read once it has one; a start waits for it only if its topic was never read     |
 //! | broker away               | `Away` every few seconds while librdkafka reconnects, for ever                  |
 //! | not let in while reading  | refused, once brokers have said so for some seconds; of what was not read yet, at once |
 //! | large records, batches    | bodies above `record_bytes_max` are returned in part; batches unpack within a bound |
@@ -32,6 +33,7 @@ mod slot;
 pub mod topics;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -61,6 +63,9 @@ const RANGES_AT_ONCE: usize = 8;
 /// A broker that does not answer within this is away. Longer than a leader's election.
 const CALL_WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Marks, in place of the leader epoch, a partition without a leader: its range is unknown.
+const NO_LEADER: i32 = i32::MIN;
+
 /// A source of topics of Kafka.
 pub struct KafkaSource {
     shared: Arc<Shared>,
@@ -74,6 +79,9 @@ struct Shared {
     commit: Mutex<Option<Arc<Client>>>,
     /// Topics that are certainly others than were recorded, with the ids that they have now.
     anew: Mutex<BTreeSet<(String, String)>>,
+    /// True once a pipeline is about to read: it starts without partitions that have no leader, unless it [waits for them](KafkaOptions::waits_for_leaders).
+    /// Other callers wait for them.
+    begins: AtomicBool,
 }
 
 impl KafkaSource {
@@ -88,7 +96,8 @@ impl KafkaSource {
             direct::insist(&options)?;
         }
         let (look, commit, anew) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Self { shared: Arc::new(Shared { options, runtime, look, commit, anew }) })
+        let begins = AtomicBool::new(false);
+        Ok(Self { shared: Arc::new(Shared { options, runtime, look, commit, anew, begins }) })
     }
 
     /// Starts librdkafka's reader.
@@ -189,6 +198,70 @@ fn confirmed(
     Ok(shown)
 }
 
+fn has_leader(topics: &BTreeMap<String, Topic>, partition: &Partition) -> bool {
+    topics.get(&*partition.stream).is_some_and(|topic| topic.leaders.contains_key(&partition.index))
+}
+
+fn no_leader(partition: &Partition) -> SourceError {
+    let message = format!("kafka: `{partition}` has no leader at the moment");
+    SourceError::new(SourceFault::Away, message).at(partition)
+}
+
+/// Shows a partition without a leader. Its first position is no guess that what was published of it could contradict: that is compared with the real one, once
+/// [`led`] has it.
+fn unasked(partition: Partition, identity: String) -> PartitionStart {
+    PartitionStart { partition, identity, next: Position::MAX, first: 0, leader_epoch: NO_LEADER }
+}
+
+/// What is shown, without partitions that have no leader. Of a topic that was read, nothing is missing for that: where they stand is recorded, or the read
+/// finds them once they have one. Of one that was not read, all must have one by now, because the start that the pipeline file names is theirs too; where
+/// one was waited for, the others are taken from the newest look, because retention may have moved their beginning.
+fn led(
+    shown: Vec<PartitionStart>,
+    known: &[ReadFrom],
+    look: impl FnOnce() -> Result<Vec<PartitionStart>, SourceError>,
+) -> Result<Vec<PartitionStart>, SourceError> {
+    let is_read =
+        |start: &PartitionStart| known.iter().any(|from| from.partition.stream == start.partition.stream);
+    let is_led = |start: &PartitionStart| start.leader_epoch != NO_LEADER;
+    let (read, unread): (Vec<_>, Vec<_>) = shown.into_iter().partition(is_read);
+    let mut led: Vec<_> = read.into_iter().filter(is_led).collect();
+    if unread.iter().all(is_led) {
+        led.extend(unread);
+        return Ok(led);
+    }
+    let now: Vec<_> = look()?.into_iter().filter(|start| !is_read(start)).collect();
+    let is_led_now =
+        |partition: &Partition| now.iter().any(|start| start.partition == *partition && is_led(start));
+    // One that the newest look does not list is waited for too.
+    let mut listed = unread.iter().chain(&now).map(|start| &start.partition);
+    if let Some(partition) = listed.find(|partition| !is_led_now(partition)) {
+        return Err(awaited(partition));
+    }
+    led.extend(now);
+    Ok(led)
+}
+
+/// A start waits for the partition.
+fn awaited(partition: &Partition) -> SourceError {
+    let mut error = no_leader(partition);
+    error.message.push_str(
+        "; the start waits for it, because this topic was never read: start its broker, or move the partition to another",
+    );
+    error
+}
+
+/// What of a read has a leader to be asked for its range. The rest is read once it has one, which then says whether it holds the position. If nothing has a
+/// leader, there is nothing to begin with.
+fn with_leader(from: &[ReadFrom], topics: &BTreeMap<String, Topic>) -> Result<Vec<ReadFrom>, SourceError> {
+    let led: Vec<ReadFrom> =
+        from.iter().filter(|from| has_leader(topics, &from.partition)).cloned().collect();
+    match from.first() {
+        Some(first) if led.is_empty() => Err(no_leader(&first.partition)),
+        Some(_) | None => Ok(led),
+    }
+}
+
 /// Holds positions against the ranges that brokers have. One behind the end may be so only at a broker that leads no more and has not heard of it, so
 /// a later answer may still hold it. An error is final: what was deleted does not come back.
 fn held(from: &[ReadFrom], ranges: &[(u64, u64)]) -> Result<Result<(), SourceError>, SourceError> {
@@ -250,14 +323,19 @@ impl Shared {
             Err(lacks) => return Ok(Err(lacks)),
         };
         let client = self.client(Role::Look)?;
-        let partitions = Self::all(&topics);
+        let goes_without = self.begins.load(Ordering::Relaxed) && !self.options.waits_for_leaders;
+        let (partitions, leaderless): (Vec<_>, Vec<_>) = Self::all(&topics)
+            .into_iter()
+            .partition(|partition| !goes_without || has_leader(&topics, partition));
         // Before the positions by time: a record that comes in between is then behind the end, and not stepped over where no older one is late enough.
         let ranges = self.ranges(&partitions)?;
         let by_time = match self.options.start {
-            Start::Time(time_ms) => client.offsets_at(&partitions, time_ms, CALL_WAIT_MAX)?,
-            Start::Earliest | Start::Latest => vec![None; partitions.len()],
+            Start::Time(time_ms) if !partitions.is_empty() => {
+                client.offsets_at(&partitions, time_ms, CALL_WAIT_MAX)?
+            }
+            Start::Time(_) | Start::Earliest | Start::Latest => vec![None; partitions.len()],
         };
-        let mut starts = Vec::with_capacity(partitions.len());
+        let mut starts = Vec::with_capacity(partitions.len() + leaderless.len());
         for ((partition, by_time), (first, end)) in partitions.into_iter().zip(by_time).zip(ranges) {
             let next = match (self.options.start, by_time) {
                 (Start::Time(_), Some(offset)) => offset,
@@ -273,6 +351,10 @@ impl Shared {
                 leader_epoch: NO_LEADER_EPOCH,
             });
         }
+        starts.extend(leaderless.into_iter().map(|partition| {
+            let identity = topics[&*partition.stream].id.clone();
+            unasked(partition, identity)
+        }));
         Ok(Ok(starts))
     }
 
@@ -366,13 +448,14 @@ impl Shared {
 
     /// Refuses what would lose or repeat records, before anything is read. Gives the topics that it was held against.
     fn check(&self, from: &[ReadFrom]) -> Result<BTreeMap<String, Topic>, SourceError> {
-        let partitions: Vec<_> = from.iter().map(|from| from.partition.clone()).collect();
         settled(thread::pause, || {
             let topics = match fitting(self.look()?, from) {
                 Ok(topics) => topics,
                 Err(missed) => return Ok(Err(missed)),
             };
-            Ok(held(from, &self.ranges(&partitions)?)?.map(|()| topics))
+            let led = with_leader(from, &topics)?;
+            let partitions: Vec<_> = led.iter().map(|from| from.partition.clone()).collect();
+            Ok(held(&led, &self.ranges(&partitions)?)?.map(|()| topics))
         })
     }
 }
@@ -383,8 +466,10 @@ impl Source for KafkaSource {
         Streams::Topics
     }
 
-    /// Makes the handle that commits, which finds its group's coordinator meanwhile, and has it meet the leaders.
+    /// Makes the handle that commits, which finds its group's coordinator meanwhile, and has it meet the leaders. From now on partitions without a leader are
+    /// left out by `recognize`.
     fn connect(&self) {
+        self.shared.begins.store(true, Ordering::Relaxed);
         let shared = self.shared.clone();
         let meet = move || {
             // Whoever asks next is told what failed.
@@ -421,6 +506,12 @@ impl Source for KafkaSource {
         if !found::anew(&shown, &known).is_empty() {
             let known = known.clone();
             shown = self.ask(move |shared| shared.confirmed(shown, &known)).await?;
+        }
+        if shown.iter().any(|start| start.leader_epoch == NO_LEADER) {
+            let known = known.clone();
+            let again =
+                |shared: &Shared| shared.partitions()?.map_err(|lacks| lacks.error(SourceFault::Away));
+            shown = self.ask(move |shared| led(shown, &known, || again(shared))).await?;
         }
         found::late(&shown, &known).into_iter().for_each(found::warn_late);
         Ok(shown)

@@ -101,6 +101,7 @@ impl<T> Sender<T> {
 
     /// Whether all that was put in has been taken; true too once the receiver is gone. What is said again and again is put in only then: whoever takes it may
     /// pause after each, and what is worth more would stand behind all that was said meanwhile.
+    #[cfg(any(feature = "kafka", feature = "pulsar", test))]
     pub(crate) fn is_empty(&self) -> bool {
         self.shared.lock().items.is_empty()
     }

@@ -350,7 +350,7 @@ async fn gaps_of_compaction_are_no_fault(fetch: FetchBy) {
         if seen.records.len() < 40 {
             break seen;
         }
-        assert!(written < 150, "the broker never compacted");
+        assert!(written < 1_000, "the broker never compacted");
     };
     // The newest record of each key is there, and every record stands at the position that it was written to.
     for n in written - 5..written {
@@ -445,7 +445,8 @@ async fn looking_and_reading_leave_no_group_and_publishing_is_read_back() {
 
 /// What was published last. A group's coordinator is away for a while after the first question for it has made it.
 async fn published(fixture: &KafkaFixture) -> Vec<(Partition, Position)> {
-    for _ in 0..60 {
+    // Five minutes at the least: a busy machine makes no verdict.
+    for _ in 0..600 {
         match fixture.source.published().await {
             Err(error) if error.fault == SourceFault::Away => {}
             result => return result.expect("reads"),

@@ -71,6 +71,8 @@ struct Work {
     over: BTreeSet<Partition>,
     /// All that are read, or were.
     known: Vec<ReadFrom>,
+    /// That a file is away was reported, and the report was not taken yet.
+    is_away_unheard: bool,
     is_closed: bool,
 }
 
@@ -127,6 +129,11 @@ impl Shared {
     fn change(&self, change: impl FnOnce(&mut Work)) {
         change(&mut self.lock());
         self.changed.notify_all();
+    }
+
+    /// Whether to report that a file is away: not while the last such report waits, of whatever file.
+    fn reports_away(&self) -> bool {
+        !std::mem::replace(&mut self.lock().is_away_unheard, true)
     }
 
     /// Whether the file is to be put back, or taken away.
@@ -227,7 +234,13 @@ fn run(shared: &Shared, sender: &Sender<Item>, mut job: Job) -> Result<(), Close
             Ok(None) => {}
             Err(error) => {
                 let is_away = error.fault == SourceFault::Away;
-                sender.send(Err(error.at(&partition)), 0)?;
+                let error = error.at(&partition);
+                // Report an unavailable file again only once the last report was taken: the receiver pauses after each, and blocks would queue behind them.
+                if !is_away || shared.reports_away() {
+                    sender.send(Err(error), 0)?;
+                } else {
+                    tracing::debug!(%error, "a file cannot be read for now; trying again");
+                }
                 if !is_away {
                     return over(shared, sender, partition);
                 }
@@ -508,8 +521,12 @@ impl Reader for FileReader {
     async fn next(&mut self) -> Result<Event, SourceError> {
         let ended = || SourceError::new(SourceFault::Refused, "the threads that read files have ended");
         let event = self.events.recv().await.unwrap_or_else(|| Err(ended()));
-        if let Ok(Event::Removed { partition }) = &event {
-            self.read.remove(partition);
+        match &event {
+            Ok(Event::Removed { partition }) => {
+                self.read.remove(partition);
+            }
+            Err(error) if error.fault == SourceFault::Away => self.shared.lock().is_away_unheard = false,
+            Ok(_) | Err(_) => {}
         }
         event
     }

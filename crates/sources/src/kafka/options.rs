@@ -53,6 +53,8 @@ pub struct KafkaOptions {
     pub record_bytes_max: usize,
     /// How often new partitions are looked for.
     pub look_every: Duration,
+    /// Whether a start waits until every partition has a leader, also of topics that were read: for a drain, which has to know where each of them ends.
+    pub waits_for_leaders: bool,
 }
 
 impl KafkaOptions {
@@ -69,6 +71,7 @@ impl KafkaOptions {
             ahead_bytes_max: 64 << 20,
             record_bytes_max: 128 << 20,
             look_every: Duration::from_secs(10),
+            waits_for_leaders: false,
         }
     }
 }

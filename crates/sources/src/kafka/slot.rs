@@ -80,6 +80,18 @@ impl Slot {
     }
 }
 
+/// Notes that the topic of `slots[index]` refused us, for each of its partitions: librdkafka fetches all of them again, and their own errors are dropped. Not
+/// for those that are paused, which are not fetched, and so would not be let in again. True if that one was refused so often by now that it is so.
+pub(super) fn is_topic_denied_for_good(slots: &mut [Slot], index: usize) -> bool {
+    let topic = slots[index].from.partition.stream.clone();
+    for (at, slot) in slots.iter_mut().enumerate() {
+        if at != index && !slot.is_paused && slot.from.partition.stream == topic {
+            slot.is_denied_for_good();
+        }
+    }
+    slots[index].is_denied_for_good()
+}
+
 /// Takes note that we may not look at the topics either. True if one of these that we may not read was refused so often by now that it is so.
 pub(super) fn are_denied_for_good(slots: &mut [Slot]) -> bool {
     slots.iter_mut().any(|slot| slot.is_denied() && slot.is_denied_for_good())

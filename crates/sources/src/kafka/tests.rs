@@ -347,6 +347,101 @@ fn a_topic_is_another_one_at_a_start_only_once_many_answers_in_a_row_say_so() {
     assert_eq!((last.len(), &*last[0].identity), (1, "one"), "of the other nobody has asked");
 }
 
+/// A broker that is down for good leads nothing, and neither does anybody else what only it has.
+#[test]
+fn a_partition_without_a_leader_holds_up_no_start_of_a_topic_that_was_read() {
+    let real = |stream: &str, index| PartitionStart {
+        partition: Partition::new(stream, index),
+        identity: "one".into(),
+        next: 7,
+        first: 3,
+        leader_epoch: NO_LEADER_EPOCH,
+    };
+    let leaderless = |stream: &str, index| unasked(Partition::new(stream, index), "one".into());
+    let read = |stream: &str, index| ReadFrom {
+        partition: Partition::new(stream, index),
+        identity: "one".into(),
+        next: 5,
+        leader_epoch: NO_LEADER_EPOCH,
+    };
+    let shown =
+        || vec![real("events", 0), leaderless("events", 1), leaderless("events", 2), leaderless("new", 0)];
+    let nobody = || -> Result<Vec<PartitionStart>, SourceError> { panic!("nobody is asked again") };
+    // The third one has come since, and is found once it has a leader.
+    let known = [read("events", 0), read("events", 1), read("new", 0)];
+    let begun = led(shown(), &known, nobody).expect("it is read");
+    assert_eq!(begun, [real("events", 0)]);
+    // A topic that was never read begins where the pipeline file says, as a whole.
+    let known = &known[..2];
+    let still = led(shown(), known, || Ok(shown())).expect_err("it has no leader yet");
+    assert_eq!(still.fault, SourceFault::Away);
+    assert!(still.message.contains("`new/0` has no leader"), "{still}");
+    assert!(still.message.contains("the start waits for it"), "{still}");
+    let now = || Ok(vec![real("events", 0), real("events", 1), real("new", 0)]);
+    assert_eq!(led(shown(), known, now).expect("all have one"), [real("events", 0), real("new", 0)]);
+    assert!(led(shown(), &[], || Ok(shown())).is_err(), "a first start");
+    // What was published of it is held against where it begins, once that is known.
+    assert_eq!((leaderless("events", 1).next, leaderless("events", 1).first), (Position::MAX, 0));
+}
+
+#[test]
+fn a_start_that_waited_for_a_leader_begins_where_the_newest_look_says() {
+    let at = |stream: &str, index, first| PartitionStart {
+        partition: Partition::new(stream, index),
+        identity: "one".into(),
+        next: first,
+        first,
+        leader_epoch: NO_LEADER_EPOCH,
+    };
+    let leaderless = |index| unasked(Partition::new("new", index), "one".into());
+    let known = [ReadFrom {
+        partition: Partition::new("events", 0),
+        identity: "one".into(),
+        next: 5,
+        leader_epoch: NO_LEADER_EPOCH,
+    }];
+    let shown = || vec![at("events", 0, 3), at("new", 0, 3), leaderless(1)];
+    let after = |now: Vec<PartitionStart>| led(shown(), &known, || Ok(now));
+    // Retention was there meanwhile, and a partition was added. Of a topic that was read, positions are recorded.
+    let now = vec![at("events", 0, 8), at("new", 0, 8), at("new", 1, 2), at("new", 2, 0)];
+    let begun = [at("events", 0, 3), at("new", 0, 8), at("new", 1, 2), at("new", 2, 0)];
+    assert_eq!(after(now).expect("all have one"), begun);
+    // Whoever is asked may be behind, or another leader may have gone.
+    for (now, lacks) in [
+        (vec![at("new", 0, 8)], "`new/1`"),
+        (vec![at("new", 1, 8)], "`new/0`"),
+        (vec![at("new", 0, 8), at("new", 1, 8), leaderless(2)], "`new/2`"),
+    ] {
+        let still = after(now).expect_err("it is waited for");
+        assert!(still.fault == SourceFault::Away && still.message.contains(lacks), "{still}");
+    }
+}
+
+#[test]
+fn what_has_no_leader_is_not_asked_for_its_range_before_it_is_read() {
+    let from = |stream: &str, index| ReadFrom {
+        partition: Partition::new(stream, index),
+        identity: "one".into(),
+        next: 5,
+        leader_epoch: NO_LEADER_EPOCH,
+    };
+    let from = [from("a", 0), from("a", 1), from("b", 0)];
+    let topics = |led: &[&str]| -> BTreeMap<String, Topic> {
+        let topic = |name: &str| {
+            let is_led = |index: &u32| led.contains(&format!("{name}/{index}").as_str());
+            let leaders = (0..2).filter(is_led).map(|index| (index, "h:1".to_owned())).collect();
+            (name.to_owned(), Topic { id: "one".into(), partitions: vec![0, 1], leaders })
+        };
+        ["a", "b"].map(topic).into()
+    };
+    let asked = |led: &[&str]| with_leader(&from, &topics(led)).map_err(|error| (error.fault, error.message));
+    assert_eq!(asked(&["a/0", "a/1", "b/0"]).as_deref(), Ok(&from[..]));
+    assert_eq!(asked(&["a/1"]).as_deref(), Ok(&from[1..2]));
+    // There is nothing to begin with.
+    let none = "kafka: `a/0` has no leader at the moment".to_owned();
+    assert_eq!(asked(&["b/1"]), Err((SourceFault::Away, none)));
+}
+
 #[test]
 fn a_start_looks_again_for_a_position_behind_the_end_and_not_for_one_that_was_deleted() {
     let from = |index, next| ReadFrom {

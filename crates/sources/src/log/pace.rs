@@ -4,7 +4,7 @@
 //!
 //! | since records came last …                        | the pause                                                      |
 //! |--------------------------------------------------|----------------------------------------------------------------|
-//! | as long as twice the time before that, or shorter | a fourth of that time: an owner under load commits evenly      |
+//! | as long as twice the time before that, or shorter | until three fourths of that time have passed, then a fourth of it: an owner under load commits evenly |
 //! | longer, or nobody knows, or they come more rarely | twice the pause before it, from the shortest to the longest    |
 
 use std::time::Duration;
@@ -44,12 +44,15 @@ impl Pace {
 
     /// A look has found nothing: how long to wait until the next one.
     pub(super) fn pause(&mut self, now: Duration) -> Duration {
-        self.is_at_end = true;
+        let is_first = !std::mem::replace(&mut self.is_at_end, true);
         let waited = self.came_at.map_or(Duration::MAX, |at| now.saturating_sub(at));
         let is_steady = |every: &Duration| waited <= *every * 2;
         if let Some(every) = self.every.filter(is_steady) {
             self.pause = (every / 4).max(PAUSE_MIN);
-            return self.pause;
+            return match is_first {
+                true => (every * 3 / 4).saturating_sub(waited).max(self.pause),
+                false => self.pause,
+            };
         }
         let pause = self.pause;
         self.pause = (pause * 2).min(PAUSE_MAX);

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -28,6 +29,13 @@ const BLOCKS_AHEAD: usize = 2;
 /// How often new partitions are looked for.
 const FIND_EVERY: Duration = Duration::from_secs(2);
 
+/// A log that is away is asked again so soon, behind the tries of each request.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Whether a partition has said that the log is away, and was not heard yet. Then no other one says it: whoever hears it pauses, and what is read later would
+/// stand behind all that was said meanwhile.
+type Unheard = Arc<AtomicBool>;
+
 type Events = mpsc::Receiver<Result<Event, SourceError>>;
 
 struct Slot {
@@ -45,6 +53,7 @@ pub(super) struct LogSourceReader {
     slots: Vec<Slot>,
     /// Partitions that are read, or were until an error ended them.
     read: BTreeSet<Partition>,
+    unheard: Unheard,
     found: Events,
     _finder: Task,
 }
@@ -75,6 +84,7 @@ impl LogSourceReader {
             identities,
             slots: Vec::new(),
             read: BTreeSet::new(),
+            unheard: Unheard::default(),
             found,
             _finder: finder,
         };
@@ -103,7 +113,8 @@ impl LogSourceReader {
         self.identities.lock().unwrap_or_else(PoisonError::into_inner).insert(partition.index, queue);
         let (sender, events) = mpsc::channel(BLOCKS_AHEAD);
         let (paused, is_paused) = watch::channel(false);
-        let task = follow(reader, partition.clone(), self.runtime.clone(), sender, is_paused);
+        let (runtime, unheard) = (self.runtime.clone(), self.unheard.clone());
+        let task = follow(reader, partition.clone(), runtime, unheard, sender, is_paused);
         let task = Some(self.runtime.spawn("log-reader", Box::pin(task)));
         self.read.insert(partition.clone());
         self.slots.push(Slot { partition, events, paused, task });
@@ -131,6 +142,7 @@ async fn follow(
     mut reader: LogReader,
     partition: Partition,
     runtime: Arc<dyn Runtime>,
+    unheard: Unheard,
     sender: mpsc::Sender<Result<Event, SourceError>>,
     mut is_paused: watch::Receiver<bool>,
 ) {
@@ -159,16 +171,26 @@ async fn follow(
             }
             Err(error) => Err(fault_at(error, &partition)),
         };
-        let is_over = event.as_ref().is_err_and(|error| error.fault != SourceFault::Away);
+        let (is_away, is_over) = (is_away(&event), event.is_err() && !is_away(&event));
         // A block that was read before the pause is handed out after it.
-        if is_paused.wait_for(|is_paused| !is_paused).await.is_err()
-            || sender.send(event).await.is_err()
-            || is_over
-        {
+        if is_paused.wait_for(|is_paused| !is_paused).await.is_err() {
             return;
         }
-        sleep(&*runtime, pause).await;
+        match sender.reserve().await {
+            // Room first: a task that ends while it waits for that has said nothing.
+            Ok(room) if !is_away || !unheard.swap(true, Ordering::Relaxed) => room.send(event),
+            Ok(_) => {}
+            Err(_) => return,
+        }
+        if is_over {
+            return;
+        }
+        sleep(&*runtime, if is_away { Some(AGAIN) } else { pause }).await;
     }
+}
+
+fn is_away(event: &Result<Event, SourceError>) -> bool {
+    event.as_ref().is_err_and(|error| error.fault == SourceFault::Away)
 }
 
 async fn sleep(runtime: &dyn Runtime, pause: Option<Duration>) {
@@ -223,6 +245,9 @@ impl Reader for LogSourceReader {
             for at in 0..self.slots.len() {
                 match self.slots[at].events.poll_recv(context) {
                     Poll::Ready(Some(event)) => {
+                        if is_away(&event) {
+                            self.unheard.store(false, Ordering::Relaxed);
+                        }
                         // The one that was served goes to the back, so that a full one does not starve the others.
                         self.slots[at..].rotate_left(1);
                         return Poll::Ready(event);

@@ -1,11 +1,13 @@
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use bytes::Bytes;
 use dataflow::conformance::source::{self, Fixture};
 use dataflow::{BlockBuilder, Event};
 use object_log::partition::Edit;
 use object_log::{Append, Owner, Settings};
-use store::{FileStore, Inline, Key, MemoryStore};
+use store::{ErrorKind, FileStore, Inline, Key, MemoryStore, Operation, Put, Tag};
 
 use super::*;
 use crate::test_runtime::TestRuntime;
@@ -241,4 +243,88 @@ async fn a_source_that_begins_at_the_end_sees_what_comes_later() {
             return;
         }
     }
+}
+
+/// A store that does not answer for the roots of partitions while it is told so.
+#[derive(Debug)]
+struct Failing {
+    inner: Arc<dyn Store>,
+    fails: AtomicBool,
+}
+
+#[async_trait]
+impl Store for Failing {
+    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
+        self.inner.put_if_absent(key, body).await
+    }
+
+    async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
+        self.inner.get(key, bytes_max).await
+    }
+
+    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
+        self.inner.get_range(key, range).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<store::Entry>, StoreError> {
+        self.inner.list(prefix, after, limit).await
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        self.inner.delete(key).await
+    }
+
+    async fn read_register(&self, key: &Key, bytes_max: u64) -> Result<Option<(Bytes, Tag)>, StoreError> {
+        if self.fails.load(Ordering::Relaxed) {
+            return Err(StoreError::new(ErrorKind::Io, Operation::Get, key, "made to fail"));
+        }
+        self.inner.read_register(key, bytes_max).await
+    }
+
+    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
+        self.inner.harden(prefix).await
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+/// After an outage, what is read stands behind all that was said of it.
+#[tokio::test]
+async fn that_a_log_is_away_is_not_said_again_before_it_was_heard() {
+    let made = fixture(in_memory(), None).await;
+    let failing = Arc::new(Failing { inner: made.store.clone(), fails: AtomicBool::new(false) });
+    let store: Arc<dyn Store> = failing.clone();
+    let log = source_of(&store, &made.runtime);
+    let starts = log.partitions().await.expect("looks");
+    let mut reader =
+        log.read(starts.iter().map(|start| source::at(start, 40)).collect()).await.expect("reads");
+    failing.fails.store(true, Ordering::Relaxed);
+    while let Ok(event) = reader.next().await {
+        assert!(matches!(event, Event::CaughtUp { .. }), "all was read: {event:?}");
+    }
+    // Long enough for each partition to find out some times.
+    made.runtime.sleep(Duration::from_secs(3)).await;
+    failing.fails.store(false, Ordering::Relaxed);
+    for index in 0..3 {
+        append(&made.store, index, &[b"later".to_vec()]).await;
+    }
+    let (mut blocks, mut said) = (0, 0);
+    while blocks < 3 {
+        match reader.next().await {
+            Ok(Event::Block(_)) => blocks += 1,
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error.fault, SourceFault::Away, "{error}");
+                said += 1;
+            }
+        }
+    }
+    assert!(said <= 1, "{said} times, and three partitions wait");
 }

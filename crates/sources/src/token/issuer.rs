@@ -111,17 +111,18 @@ impl Issuer {
     pub(super) fn get(&self, now_ms: i64) -> Result<Token, TokenError> {
         // Whoever else logs in waits here, and then finds the token.
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let pause_ms = PAUSE.as_millis() as i64;
+        // What lies in the future was before the clock was set back.
+        let is_recent = |at_ms: i64| (0..PAUSE.as_millis() as i64).contains(&(now_ms - at_ms));
         if let Some(kept) = &held.token {
             if !kept.is_refused && now_ms < kept.renew_ms {
                 return Ok(kept.token.clone());
             }
-            if kept.is_refused && now_ms < kept.renew_ms.min(kept.asked_ms + pause_ms) {
+            if kept.is_refused && now_ms < kept.renew_ms && is_recent(kept.asked_ms) {
                 let why = "the broker has refused a token that the issuer has just given; another one is asked for in some seconds";
                 return Err(TokenError::Away(why.into()));
             }
         }
-        let failed = held.failed.clone().filter(|(_, at_ms)| (0..pause_ms).contains(&(now_ms - at_ms)));
+        let failed = held.failed.clone().filter(|(_, at_ms)| is_recent(*at_ms));
         let fetched = match failed {
             Some((why, _)) => Err(why),
             None => self.fetch().map(|answer| self.kept(answer, now_ms)),
@@ -133,7 +134,7 @@ impl Issuer {
                 Ok(token)
             }
             Err(why) => {
-                if held.failed.as_ref().is_none_or(|(_, at_ms)| now_ms - at_ms >= pause_ms) {
+                if held.failed.as_ref().is_none_or(|(_, at_ms)| !is_recent(*at_ms)) {
                     held.failed = Some((why.clone(), now_ms));
                 }
                 let kept = held.token.as_ref().filter(|kept| {

@@ -18,7 +18,7 @@ use super::metadata::Leader;
 use crate::kafka::client::{Client, Topic};
 use crate::kafka::found;
 use crate::kafka::slot::{self, Slot};
-use crate::kafka::{CALL_WAIT_MAX, KafkaOptions};
+use crate::kafka::{CALL_WAIT_MAX, KafkaOptions, no_leader};
 use crate::queue::{Closed, Sender};
 
 /// A broker that is away is reported so often, and asked again so soon.
@@ -370,7 +370,7 @@ impl Supervisor {
             let newest = newest.map(|(_, leader)| leader.to_owned());
             let leader = newest.or_else(|| topic.leaders.get(&partition.index).cloned());
             let (Some(leader), Some(id)) = (leader, id) else {
-                let message = format!("kafka: `{partition}` has no leader at the moment");
+                let message = no_leader(partition).message;
                 self.waiting.push(slot);
                 self.look_within(AGAIN);
                 self.away(message)?;

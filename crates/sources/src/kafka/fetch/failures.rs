@@ -61,7 +61,7 @@ impl Fetch {
                 self.must_confirm = true;
                 self.away(format!("kafka: `{partition}`: {why}"))
             }
-            Meaning::Denied if !self.slots[index].is_denied_for_good() => {
+            Meaning::Denied if !slot::is_topic_denied_for_good(&mut self.slots, index) => {
                 // librdkafka may say it of a topic only once, and then nothing.
                 self.must_confirm = true;
                 Err(Stop::Again(format!("kafka: `{partition}`: {why}; it is asked for again")))

@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use prost::Message as _;
 
@@ -72,7 +74,8 @@ fn fake(runtime: &Arc<dyn Runtime>, change: impl FnOnce(&mut Fake)) -> (u16, Fak
     let served = fake.clone();
     std::thread::spawn(move || {
         for socket in listener.incoming().flatten() {
-            serve(socket, &served);
+            let fake = served.clone();
+            std::thread::spawn(move || serve(socket, &fake));
         }
     });
     (port, fake)
@@ -230,6 +233,37 @@ fn a_consumer_that_others_have_on_our_subscription_hides_no_message() {
     assert_eq!(client.range(name, Start::Earliest).ok(), Some((first, first)));
     assert_eq!(client.end(name).ok(), Some(entry(2).end()));
     assert_eq!(fake.open.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn who_asks_a_broker_does_not_wait_for_others_that_are_not_answered() {
+    let runtime: Arc<dyn Runtime> = Arc::new(TestRuntime::new());
+    let ((silent, _), (other, _)) = (fake(&runtime, |_| {}), fake(&runtime, |_| {}));
+    let route = |port| Route { address: Address { host: "127.0.0.1".into(), port }, broker: None };
+    let client = Client::new(Arc::new(options(silent)), runtime.clone());
+    // A connection that is kept, which the first one to ask takes.
+    assert!(client.at(&route(silent), |_| Ok(())).is_ok());
+    let (asks, is_asking) = mpsc::channel();
+    let (answer, answered) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let (client, silent_route) = (&client, route(silent));
+        let first = scope.spawn(move || {
+            client.at(&silent_route, |_| {
+                asks.send(()).expect("somebody looks on");
+                // Whoever waits for it ends this wait, and is found out below.
+                Ok(answered.recv_timeout(Duration::from_secs(60)).is_ok())
+            })
+        });
+        is_asking.recv().expect("it asks");
+        for port in [silent, other, silent, other] {
+            assert!(client.at(&route(port), |_| Ok(())).is_ok());
+        }
+        // Fails if the first one has given up, for then the others have waited for it.
+        answer.send(()).expect("it is not answered yet");
+        assert!(matches!(first.join(), Ok(Ok(true))), "it has waited");
+    });
+    // What was opened beside others is kept too, one for each broker.
+    assert_eq!(client.connections().len(), 2);
 }
 
 #[test]

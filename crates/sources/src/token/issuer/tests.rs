@@ -140,6 +140,30 @@ fn a_token_is_kept_for_three_quarters_of_its_life_and_a_refused_one_is_replaced(
 }
 
 #[test]
+fn a_clock_that_is_set_back_keeps_nobody_from_another_token() {
+    let server = Server::described();
+    let issuer = server.issuer();
+    server.gives("one", 3_600);
+    assert_eq!(value(&issuer, 7_200_000), "one");
+    // The clock was two hours ahead. For the issuer and the broker the token ends in time.
+    issuer.refused("one");
+    server.gives("two", 3_600);
+    assert_eq!(value(&issuer, 1_000), "two");
+    issuer.refused("two");
+    assert!(
+        matches!(refusal(&issuer, 2_000), TokenError::Away(why) if why.contains("the broker has refused"))
+    );
+    // Nor is the issuer asked without a pause.
+    server.is_away();
+    assert!(matches!(refusal(&issuer, 7_200_000), TokenError::Away(why) if why.contains("503")));
+    let asked = server.asked();
+    assert!(matches!(refusal(&issuer, 10_000), TokenError::Away(why) if why.contains("503")));
+    assert_eq!(server.asked(), asked + 1);
+    assert!(matches!(refusal(&issuer, 11_000), TokenError::Away(why) if why.contains("503")));
+    assert_eq!(server.asked(), asked + 1, "it has just been asked");
+}
+
+#[test]
 fn while_the_issuer_is_away_the_kept_token_serves_until_its_end() {
     let server = Server::described();
     let issuer = server.issuer();

@@ -64,6 +64,44 @@ fn a_reading_by_librdkafka_is_not_let_in_only_once_many_answers_in_a_row_say_so(
 }
 
 #[test]
+fn that_a_topic_may_not_be_read_any_more_counts_for_all_of_its_partitions() {
+    let (mut fetch, _received) = fetch();
+    for (topic, index) in [("t", 1), ("t", 2), ("u", 0)] {
+        let from = ReadFrom { partition: Partition::new(topic, index), ..fetch.slots[0].from.clone() };
+        fetch.slots.push(slot::Slot::new(from, 1 << 20));
+    }
+    fetch.slots.iter_mut().for_each(slot::Slot::let_in);
+    // One of them is told so, and what comes of the others is dropped.
+    let mut partitions = [0, 1, 2].into_iter().cycle();
+    for time in 1..slot::DENIED_MAX {
+        let denied = comes(&mut fetch, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, partitions.next());
+        assert!(matches!(denied, Err(Stop::Again(_))), "{time}");
+    }
+    let another = comes(&mut fetch, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, Some(3));
+    assert!(matches!(another, Err(Stop::Again(_))), "of another topic");
+    let denied = comes(&mut fetch, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, partitions.next());
+    assert!(matches!(denied, Err(Stop::Failed(error)) if error.fault == SourceFault::Config));
+}
+
+/// It is not fetched, so that nothing would let it in again.
+#[test]
+fn that_a_topic_may_not_be_read_does_not_count_for_a_partition_that_is_paused() {
+    let (mut fetch, _received) = fetch();
+    let from = ReadFrom { partition: Partition::new("t", 1), ..fetch.slots[0].from.clone() };
+    fetch.slots.push(slot::Slot::new(from, 1 << 20));
+    fetch.slots.iter_mut().for_each(slot::Slot::let_in);
+    fetch.slots[1].is_paused = true;
+    for time in 1..slot::DENIED_MAX {
+        let denied = comes(&mut fetch, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, Some(0));
+        assert!(matches!(denied, Err(Stop::Again(_))), "{time}");
+    }
+    assert!(comes(&mut fetch, RD_KAFKA_RESP_ERR__PARTITION_EOF, Some(0)).is_ok(), "it is let in");
+    fetch.slots[1].is_paused = false;
+    let denied = comes(&mut fetch, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, Some(1));
+    assert!(matches!(denied, Err(Stop::Again(_))), "it is refused for the first time");
+}
+
+#[test]
 fn what_librdkafka_says_of_no_partition_ends_no_reading() {
     let (mut fetch, _received) = fetch();
     for code in [
