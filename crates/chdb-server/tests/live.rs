@@ -119,7 +119,7 @@ fn skipped(test: &str) -> bool {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let found = std::env::var_os("FOREBAY_LIBCHDB").is_some() || here.ancestors().any(cached);
     if !found {
-        eprintln!("SKIPPED {test}: libchdb is not there; scripts/setup fetches it");
+        testkit::skip(&format!("{test}: libchdb is not there; `scripts/setup demo` fetches it"));
     }
     !found
 }
@@ -172,7 +172,7 @@ fn a_termination_lets_running_requests_finish_and_exits_with_zero() {
     server.sql(TABLE);
     std::thread::scope(|scope| {
         let shared = &server;
-        let slow = scope.spawn(move || shared.sql("INSERT INTO t (a) SELECT sleep(1.5) FROM numbers(1)"));
+        let slow = scope.spawn(move || shared.sql("INSERT INTO t (a) SELECT sleep(3) FROM numbers(1)"));
         while shared.sql("SELECT count() FROM system.processes WHERE query LIKE 'INSERT%'") != "1" {
             assert!(!slow.is_finished());
         }
@@ -286,9 +286,9 @@ fn real_clients() {
     let python = std::env::var("FOREBAY_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let has = Command::new(&python).args(["-c", "import clickhouse_connect"]).stderr(Stdio::null()).status();
     if !has.is_ok_and(|status| status.success()) {
-        eprintln!(
-            "SKIPPED real_clients: `{python}` with clickhouse-connect is not there; set FOREBAY_PYTHON"
-        );
+        testkit::skip(&format!(
+            "real_clients: `{python}` with clickhouse-connect is not there; set `FOREBAY_PYTHON`"
+        ));
         return;
     }
     let folder = Folder::new("clients");

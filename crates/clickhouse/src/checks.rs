@@ -48,7 +48,7 @@ use crate::upsert::{Places, VERSION};
 pub use declared::{ColumnFault, declared};
 pub use engine::Engine;
 pub use memory::Memory;
-use memory::{check_room, check_window};
+use memory::{check_room, check_window, on_each_replica};
 use read::{Server, TableRow, View};
 use views::{VIEW_PARTITIONS_MAX, check_view, is_unpartitioned};
 
@@ -481,8 +481,9 @@ fn check_async(
         faults.push(Fault::fixed_by(
             format!(
                 "table `{}` takes inserts asynchronously by {whose} `{ASYNC_INSERT}`, which wins over the request's: rows would share a \
-                 part with those of other clients, and an answer could come from a buffer in memory. Nothing is sent to it",
-                config.name()
+                 part with those of other clients, and an answer could come from a buffer in memory. Nothing is sent to it{}",
+                config.name(),
+                on_each_replica(engine)
             ),
             format!("ALTER TABLE {} MODIFY SETTING {ASYNC_INSERT} = 0", config.quoted()),
         ));

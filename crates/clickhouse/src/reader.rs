@@ -5,6 +5,7 @@
 //! [about a table](Reader::about) finds comes with that replica's lag, in one statement, and one that lags is waited for. Does not own the questions
 //! ([`crate::reconcile`], the commands for dead letters), nor those of a running pipeline ([`crate::checks::read`]).
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ struct About {
     wait: Duration,
     /// How far the replica was behind that was waited for in vain. Later questions do not wait again.
     lag: Mutex<Option<String>>,
+    /// Whether its log had no entry for as many tries as are made at least. Then nobody has written to it, and it is not waited for.
+    is_unwritten: AtomicBool,
 }
 
 /// A client that names those settings in each question.
@@ -110,7 +113,16 @@ impl Reader {
     /// The same reader for questions about one table, of which a replica that is behind is waited for so long.
     pub fn about(self, config: &TableConfig, wait: Duration) -> Self {
         let (database, table) = (config.database.clone(), config.table.clone());
-        Self { about: Some(About { database, table, wait, lag: Mutex::default() }), ..self }
+        Self {
+            about: Some(About {
+                database,
+                table,
+                wait,
+                lag: Mutex::default(),
+                is_unwritten: AtomicBool::default(),
+            }),
+            ..self
+        }
     }
 
     /// As [`Reader::rows`], for a question about the table of [`Reader::about`]. Of a replicated table the replica that answers says in the same statement
@@ -130,6 +142,14 @@ impl Reader {
             let (before, rows, after): (Vec<Replica>, Vec<T>, Vec<Replica>) = self.one(&beside, &[]).await?;
             let Some(lag) = sight::lag_of(place, &before, &after) else { return Ok(rows) };
             tries += 1;
+            if sight::is_unread(place, &before, &after) {
+                if tries >= LAG_TRIES_MIN {
+                    about.is_unwritten.store(true, Ordering::Relaxed);
+                }
+                if about.is_unwritten.load(Ordering::Relaxed) {
+                    return Ok(rows);
+                }
+            }
             let is_over = tries >= LAG_TRIES_MIN && runtime.elapsed().saturating_sub(begun) >= about.wait;
             if is_over || self.lag().is_some() {
                 about.lag.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(lag);

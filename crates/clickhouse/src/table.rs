@@ -19,7 +19,7 @@ mod looks;
 mod probe;
 mod remembered;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow_array::RecordBatch;
@@ -101,6 +101,10 @@ pub struct ClickHouseTable {
     node: Mutex<Option<String>>,
     /// Looks so far, so that no two of them are alike.
     looks: AtomicU64,
+    /// Whether an insert into the table that is there was answered: one with replicas has an entry in its log then.
+    has_written: AtomicBool,
+    /// Whether a look has shown the numbers of all replicas that inserts write to.
+    has_numbers: AtomicBool,
 }
 
 impl ClickHouseTable {
@@ -173,6 +177,8 @@ impl ClickHouseTable {
             spares: Spares::default(),
             node: Mutex::new(None),
             looks: AtomicU64::new(0),
+            has_written: AtomicBool::new(false),
+            has_numbers: AtomicBool::new(false),
         }
     }
 
@@ -256,10 +262,12 @@ impl Table for ClickHouseTable {
     }
 
     fn must_reopen(&self) -> bool {
+        self.now().plan.has_more_views_than(&self.plan) || self.must_reopen_at_once()
+    }
+
+    fn must_reopen_at_once(&self) -> bool {
         let now = self.now();
-        now.plan.has_more_views_than(&self.plan)
-            || now.plan.partition != self.plan.partition
-            || now.plan.order_dependent && !self.plan.order_dependent
+        now.plan.partition != self.plan.partition || now.plan.order_dependent && !self.plan.order_dependent
     }
 
     fn has_no_zero(&self, column: &str) -> bool {
@@ -337,7 +345,7 @@ impl Table for ClickHouseTable {
 
     async fn insert(&self, attempt: Attempt<'_>) -> Result<(), InsertError> {
         let insert = self.insert.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match attempt.layout.filter(|layout| **layout != self.layout) {
+        let answer = match attempt.layout.filter(|layout| **layout != self.layout) {
             None => self.client.insert(&insert, attempt).await,
             // A frame that was made for other columns names those, and no other.
             Some(layout) => {
@@ -345,7 +353,11 @@ impl Table for ClickHouseTable {
                 let statement = statement(&self.config, names);
                 self.client.insert(&Insert { statement, ..Insert::clone(&insert) }, attempt).await
             }
+        };
+        if answer.is_ok() {
+            self.has_written.store(true, Ordering::Relaxed);
         }
+        answer
     }
 
     fn tokens(&self) -> &dyn Tokens {
@@ -367,16 +379,24 @@ impl Table for ClickHouseTable {
         rows: u64,
         probe: &[u8],
     ) -> Result<(Presence, Sighting), TableError> {
-        let question = Question::read(&self.config.quoted(), frame, rows, probe)?
-            .filter(|question| question.is_admissible(self.now().plan.provenance, self.plan.merges));
+        let now = self.now().plan.clone();
+        let question = Question::read(&self.config.quoted(), frame, rows, probe)?.filter(|question| {
+            question.is_admissible(now.provenance, self.plan.merges) && !question.is_retyped(&now)
+        });
         let Some(question) = question else { return Ok((Presence::Inadmissible, self.see().await?)) };
         let unnamed = question.unnamed(&self.config.quoted());
         let (plan, mut sight, found) = self.counted(&question.sql, Some(&unnamed)).await?;
+        if let Some(why) = sight.unverified(&plan.places).filter(|_| found > 0) {
+            let message = format!("{why}; the rows of the insert are looked for again then");
+            return Err(TableError { remedy: Remedy::Resend, kind: TableFault::ReplicaLags, message });
+        }
         if question.is_filled(&plan) {
             sight.unnamed = Some(1);
         }
         // A table of this name that has come since may join rows by key.
-        let presence = match question.is_admissible(plan.provenance, plan.merges) {
+        let is_admissible =
+            question.is_admissible(plan.provenance, plan.merges) && !question.is_retyped(&plan);
+        let presence = match is_admissible {
             true => question.judge(found, plan.merges || plan.expires),
             false => Presence::Inadmissible,
         };

@@ -20,7 +20,7 @@ fn start() -> Option<ClickHouse> {
     match std::env::var("FOREBAY_SERVER_BIN") {
         Ok(binary) => Some(ClickHouse::start(ClickHouseOptions::default().binary(binary)).unwrap()),
         Err(_) => {
-            eprintln!("SKIPPED: FOREBAY_SERVER_BIN does not name the server's binary");
+            testkit::skip("`FOREBAY_SERVER_BIN` does not name the server's binary");
             None
         }
     }

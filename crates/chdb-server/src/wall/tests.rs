@@ -86,7 +86,7 @@ fn the_engine_behind_the_wall_reads_and_writes_no_file_outside_of_its_folder() {
         return;
     }
     if locate::library().is_err() {
-        eprintln!("SKIPPED {name}: libchdb is not there; scripts/setup fetches it");
+        testkit::skip(&format!("{name}: libchdb is not there; `scripts/setup demo` fetches it"));
         return;
     }
     let (inside, outside) = (Folder::new("data"), Folder::new("secrets"));

@@ -46,11 +46,11 @@ pub(super) fn written(
             Ok(column_type) => {
                 let of_rows = config.upsert.as_ref().map(|upsert| upsert.of_rows(name, column_type.clone()));
                 let Some(column_type) = of_rows.unwrap_or(Some(column_type)) else { continue };
+                let is_added = config.added.iter().any(|added| added == name);
                 let mut default = match chosen.have_no_default.contains(&name) {
                     true => None,
-                    false => default_of(name, &column_type, &found.default_expression, notes),
+                    false => default_of(found, &column_type, is_added.then_some(config), notes),
                 };
-                let is_added = config.added.iter().any(|added| added == name);
                 if is_added && default.is_none() && !column_type.is_nullable() {
                     default = Some(TYPE_DEFAULT.to_owned());
                 }
@@ -89,13 +89,15 @@ fn is_computed(column: &ColumnRow) -> Fault {
     Fault::stop(format!("column `{name}` is {kind}: the server computes it; take it out of `columns`"))
 }
 
-/// The DEFAULT that a null may stand for. Arrays and maps cannot be sent as NULL: their DEFAULT must be empty, or a literal that is sent.
+/// The DEFAULT that a null may stand for. Arrays and maps cannot be sent as NULL: their DEFAULT must be empty, or a literal that is sent. Of a column that was
+/// `added` to the table later a record without it gets an empty one instead.
 fn default_of(
-    name: &str,
+    column: &ColumnRow,
     column_type: &ColumnType,
-    expression: &str,
+    added: Option<&TableConfig>,
     notes: &mut Vec<String>,
 ) -> Option<String> {
+    let (name, expression) = (&column.name, column.default_expression.as_str());
     let nested = matches!(column_type, ColumnType::Array(_) | ColumnType::Map(..));
     let bare: String = expression.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_lowercase();
     let empty = matches!(bare.as_str(), "[]" | "array()" | "map()" | "{}")
@@ -105,10 +107,18 @@ fn default_of(
     match (expression.is_empty(), nested && !is_known) {
         (true, _) => None,
         (false, true) => {
-            notes.push(format!(
-                "column `{name}` has the DEFAULT `{expression}`, which is no literal of its type, and an array or a map cannot be sent as NULL: records \
-                 must have the field"
-            ));
+            let what = format!(
+                "column `{name}` has the DEFAULT `{expression}`, which is no literal of its type, and an array or a map cannot be sent as NULL"
+            );
+            notes.push(match added {
+                None => format!("{what}: records must have the field"),
+                Some(table) => format!(
+                    "{what}: records without the field get an empty one, and not what the DEFAULT computes. If no record is to have it, let the server \
+                     compute the column: `ALTER TABLE {} MODIFY COLUMN {} MATERIALIZED {expression}`",
+                    table.quoted(),
+                    identifier(name)
+                ),
+            });
             None
         }
         (false, false) => Some(expression.to_owned()),

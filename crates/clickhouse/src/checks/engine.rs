@@ -15,7 +15,7 @@ pub struct Engine {
     pub order_dependent: bool,
     /// Merges drop or join rows.
     pub merges: bool,
-    /// Rows expire.
+    /// Rows expire: a TTL deletes or joins them.
     pub expires: bool,
     /// Of the rows with the same sorting key it keeps one.
     pub is_replacing: bool,
@@ -45,7 +45,7 @@ impl Engine {
             replicated,
             order_dependent,
             merges: !kind.is_empty(),
-            expires: clauses(engine_full).contains(" TTL "),
+            expires: takes_rows(clauses(engine_full)),
             is_replacing: kind == "Replacing",
             is_collapsing: kind.ends_with("Collapsing"),
             arguments,
@@ -130,6 +130,34 @@ fn arguments(engine: &str, engine_full: &str) -> Vec<String> {
 /// The declaration before its settings.
 fn clauses(engine_full: &str) -> &str {
     engine_full.rsplit_once(" SETTINGS ").map_or(engine_full, |(clauses, _)| clauses)
+}
+
+/// Whether a TTL of rows takes some away. One that moves parts to another disk, or compresses them anew, does not, and says so behind its expression.
+fn takes_rows(clauses: &str) -> bool {
+    const KEEPS: [&str; 3] = [" TO DISK ", " TO VOLUME ", " RECOMPRESS "];
+    let Some((_, ttl)) = clauses.split_once(" TTL ") else { return false };
+    // Each without what stands in its quotes and brackets.
+    let mut each = vec![String::new()];
+    let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
+    for c in ttl.chars() {
+        match quote {
+            Some(_) if is_escaped => is_escaped = false,
+            Some(_) if c == '\\' => is_escaped = true,
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None if matches!(c, '\'' | '`') => quote = Some(c),
+            None if c == '(' => depth += 1,
+            None if c == ')' => depth = depth.saturating_sub(1),
+            None if depth > 0 => {}
+            None if c == ',' => each.push(String::new()),
+            None => {
+                if let Some(element) = each.last_mut() {
+                    element.push(c);
+                }
+            }
+        }
+    }
+    each.iter().any(|element| !KEEPS.iter().any(|words| element.contains(words)))
 }
 
 fn settings(engine_full: &str) -> Vec<(String, String)> {

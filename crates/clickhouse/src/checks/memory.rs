@@ -42,6 +42,15 @@ impl Memory {
     }
 }
 
+/// What to say before a setting of a table is changed: of a replicated one only the replica that is told so changes it. All of them forget tokens, each by its
+/// own setting, and a poll shows that of one.
+pub(super) fn on_each_replica(engine: &Engine) -> &'static str {
+    match engine.replicated && !engine.is_shared() {
+        true => ". A table's settings are not replicated: change it on every replica (`ON CLUSTER`)",
+        false => "",
+    }
+}
+
 /// What a table remembers, and a fault if that is nothing.
 pub(super) fn check_window(
     engine: &Engine,
@@ -51,15 +60,16 @@ pub(super) fn check_window(
     faults: &mut Vec<Fault>,
 ) -> Memory {
     let (setting, memory) = (window_setting(engine), Memory::of(engine, server));
+    let on_each = on_each_replica(engine);
     if memory.window == 0 {
         faults.push(Fault::fixed_by(
-            format!("table `{name}` does not remember insert tokens (`{setting}` is 0), so a repeated insert doubles its rows"),
+            format!("table `{name}` does not remember insert tokens (`{setting}` is 0), so a repeated insert doubles its rows{on_each}"),
             format!("ALTER TABLE {quoted} MODIFY SETTING {setting} = {WINDOW}"),
         ));
     }
     if memory.age_ms == 0 {
         faults.push(Fault::fixed_by(
-            format!("table `{name}` forgets insert tokens at once (`{AGE_SETTING}` is 0)"),
+            format!("table `{name}` forgets insert tokens at once (`{AGE_SETTING}` is 0){on_each}"),
             format!("ALTER TABLE {quoted} MODIFY SETTING {AGE_SETTING} = {AGE_S}"),
         ));
     }
@@ -84,13 +94,14 @@ pub(super) fn check_room(
 ) {
     let in_flight = config.inserts_in_flight.max(1);
     let need = trust::tokens_min(in_flight, parts);
+    let on_each = on_each_replica(engine);
     if memory.window > 0 && memory.window < need {
         let setting = window_setting(engine);
         faults.push(Fault::fixed_by(
             format!(
                 "table `{name}` remembers {} insert tokens (`{setting}`); with {in_flight} inserts in flight, of up to {parts} tokens each, it needs \
                  at least {need}: half of them for other writers, and twice that, because an insert whose answer is lost is resent only \
-                 while fewer than half of the tokens have been used since",
+                 while fewer than half of the tokens have been used since{on_each}",
                 memory.window
             ),
             format!("ALTER TABLE {quoted} MODIFY SETTING {setting} = {}", need.max(WINDOW)),
@@ -109,7 +120,7 @@ pub(super) fn check_room(
             format!(
                 "table `{name}` forgets an insert token after {} s (`{AGE_SETTING}`), and an insert may take {} s \
                  (`sink.clickhouse.timeout`). An insert whose answer is lost can be resent only within half of that age, of which {} s are \
-                 for polling the server: {lower}let the table remember tokens for longer",
+                 for polling the server: {lower}let the table remember tokens for longer{on_each}",
                 memory.age_ms / 1_000,
                 time_ms / 1_000,
                 margin_ms / 1_000

@@ -11,11 +11,16 @@
 //! | a replicated table without its row in `system.replicas` | an error: a number of 0 would read as "no inserts"    |
 //! | a replica behind its log, before or after the count     | an error: rows that it does not show may be there     |
 //! | no count                                                | an error: it would read as "no rows"                  |
+//! | rows, and a replica with parts to verify                | an error: it may drop them, with the part that they are in |
 //! | another server, and a table that is not replicated      | an error: that server has rows and tokens of its own  |
 //! | another value of the setting [`ECHO`] than was sent     | an error: settings are lost, or the answer is old     |
 //!
 //! A server evaluates the parts of a statement one after the other, and which comes first is its own affair. So the replica's lag is read
 //! on both sides of the count: one of the two was read before it, and what arrives afterwards only adds to the count.
+//!
+//! A log without an entry and one whose first entry a replica has not read look the same: number 0, read up to 0. So until an insert of ours was
+//! answered it counts as one without an entry ([`Sight::lag`]): a table that nobody has written to would be waited for without end. Afterwards
+//! it has an entry for certain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,12 +99,18 @@ pub struct Replica {
     pub table: String,
     /// 1 if it takes no inserts.
     pub readonly: u8,
-    /// 1 if it has lost its keeper session.
+    /// 1 if it has lost its keeper session, or the keeper does not answer.
     pub expired: u8,
     /// Entries of the log, or queued inserts, that it has not made.
     pub behind: u64,
     /// The newest entry of the log.
     pub log_max: u64,
+    /// 1 if the log shows no entry beyond number 0, and none was read: `behind` is 1 then, though there may be no entry at all.
+    #[serde(default)]
+    pub is_unread: u8,
+    /// Parts that it is to verify.
+    #[serde(default)]
+    pub to_verify: u64,
 }
 
 impl Question<'_> {
@@ -181,11 +192,15 @@ impl Question<'_> {
 
 /// The state of these replicas, as a part of a statement.
 fn replicas_of(side: u8, list: &str) -> String {
-    // Merges in the queue hide no rows; inserts that were not fetched do.
+    // Merges in the queue hide no rows; inserts that were not fetched do. Where the keeper did not answer, though the session stands, all of its numbers are
+    // 0, and that of the replicas is at no other time.
     format!(
-        "(SELECT groupArray((toUInt8({side}), database, table, toUInt8(is_readonly), toUInt8(is_session_expired), \
+        "(SELECT groupArray((toUInt8({side}), database, table, toUInt8(is_readonly), \
+         toUInt8(is_session_expired OR total_replicas = 0), \
          toUInt64(inserts_in_queue + greatest(toInt64(log_max_index) - toInt64(log_pointer) + 1, 0)), \
-         toUInt64(log_max_index))) FROM system.replicas WHERE (database, table) IN ({list}))"
+         toUInt64(log_max_index), toUInt8(log_max_index = 0 AND log_pointer = 0 AND inserts_in_queue = 0), \
+         toUInt64(parts_to_check))) \
+         FROM system.replicas WHERE (database, table) IN ({list}))"
     )
 }
 
@@ -200,6 +215,12 @@ pub fn beside_replica(place: &Place, question: &str) -> String {
 /// Why a server whose replica was `before` and `after` what it answered cannot say that rows are not there; `None` if it can.
 pub fn lag_of(place: &Place, before: &[Replica], after: &[Replica]) -> Option<String> {
     lag(replica(before, place)).or_else(|| lag(replica(after, place)))
+}
+
+/// True if no entry of the log is shown on either side, so that [`lag_of`] may speak of one that does not exist.
+pub fn is_unread(place: &Place, before: &[Replica], after: &[Replica]) -> bool {
+    let is_unread = |found: &Replica| found.is_unread != 0 && found.readonly == 0 && found.expired == 0;
+    [before, after].into_iter().all(|side| replica(side, place).is_some_and(is_unread))
 }
 
 /// Database and name of each, for `IN`; `None` if there are none.
@@ -245,8 +266,9 @@ impl Sight {
                 return Ok(newest.saturating_add(self.asyncs));
             }
             match (replica(&self.before, place), place.shared) {
+                // It has no log of this kind, although it may be listed.
+                (Some(Replica { log_max: 0, .. }) | None, true) => Ok(sum),
                 (Some(replica), _) => Ok(replica.log_max),
-                (None, true) => Ok(sum),
                 (None, false) => Err(format!(
                     "the server shows no replica of table `{}.{}` in `system.replicas`, so whether an insert has arrived cannot be checked",
                     place.database, place.table
@@ -256,10 +278,35 @@ impl Sight {
         places.iter().map(block).collect()
     }
 
-    /// Why this server cannot say that rows of the first place are not there; `None` if it can.
-    pub fn lag(&self, places: &[Place]) -> Option<String> {
+    /// Which place has no [number](Self::blocks) because its replica has lost its keeper, in words; `None` if all have. The number reads as 0 then, which is less
+    /// than any before it, and as many less than any after it as the log has entries.
+    pub fn without_keeper(&self, places: &[Place]) -> Option<String> {
+        let is_lost = |place: &&Place| {
+            place.replicated && !place.shared && replica(&self.before, place).is_some_and(|r| r.expired != 0)
+        };
+        places.iter().find(is_lost).map(|place| {
+            let name = format!("{}.{}", place.database, place.table);
+            format!("the replica of table `{name}` has lost its keeper, so that it takes no inserts and does not know of those of others")
+        })
+    }
+
+    /// Why this server cannot say that rows of the first place are not there; `None` if it can. `has_written` says that an insert of this process was
+    /// answered, so that the table's log has an entry.
+    pub fn lag(&self, places: &[Place], has_written: bool) -> Option<String> {
         let table = places.first().filter(|place| place.replicated && !place.shared)?;
         lag_of(table, &self.before, &self.after)
+            .filter(|_| has_written || !is_unread(table, &self.before, &self.after))
+    }
+
+    /// Why rows of the first place that this server shows may be gone in a while; `None` if they stay. A server that loses its keeper while it commits a part
+    /// shows it, and minutes later keeps or drops it, by what the keeper knows then.
+    pub fn unverified(&self, places: &[Place]) -> Option<String> {
+        let table = places.first().filter(|place| place.replicated && !place.shared)?;
+        let sides = [&self.before, &self.after].into_iter().filter_map(|side| replica(side, table));
+        let parts = sides.map(|replica| replica.to_verify).max().filter(|parts| *parts > 0)?;
+        Some(format!(
+            "the table's replica has {parts} parts to verify, and drops those that its keeper does not know"
+        ))
     }
 
     /// What tells the table from one of the same name made later; `None` if there is none.

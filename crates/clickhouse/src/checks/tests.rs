@@ -112,6 +112,24 @@ fn replicated_tables_have_the_servers_window_and_an_age() {
     );
 }
 
+/// Each forgets tokens by its own settings, and a statement that changes them reaches one.
+#[test]
+fn settings_of_a_replicated_table_are_to_be_changed_on_each_replica() {
+    let told = |engine: &str, settings: &str| {
+        let refused = table(engine, &format!("{engine} ORDER BY n SETTINGS {settings}"));
+        let text = faults(&facts(refused));
+        assert!(text.contains("; fix it with: ALTER TABLE `d`.`t` MODIFY SETTING"), "{text}");
+        text.matches("change it on every replica (`ON CLUSTER`); fix it with: ").count()
+    };
+    let forgets = "replicated_deduplication_window = 0, replicated_deduplication_window_seconds = 0";
+    assert_eq!(told("ReplicatedMergeTree", forgets), 2);
+    let soon = "replicated_deduplication_window = 7, replicated_deduplication_window_seconds = 100";
+    assert_eq!(told("ReplicatedMergeTree", soon), 2);
+    assert_eq!(told("ReplicatedMergeTree", "async_insert = 1"), 1);
+    assert_eq!(told("SharedMergeTree", forgets), 0);
+    assert_eq!(told("MergeTree", "async_insert = 1"), 0);
+}
+
 #[test]
 fn several_plain_servers_behind_one_address_are_refused() {
     let mut two = facts(plain());
@@ -171,6 +189,29 @@ fn engines_say_what_repeats_and_merges_do_to_them() {
     }
     for engine in ["Distributed", "Buffer", "View", "MaterializedView", "Null", "Memory", "Log", ""] {
         assert!(Engine::read(engine, engine).is_err(), "{engine}");
+    }
+}
+
+/// Rows that are not found are absent then, and nobody is asked about them.
+#[test]
+fn a_ttl_that_moves_parts_or_compresses_them_takes_no_rows() {
+    for (ttl, takes) in [
+        ("at + toIntervalDay(7) TO VOLUME 'cold'", false),
+        (
+            "at + toIntervalDay(7) TO DISK IF EXISTS 'a, b', at + toIntervalDay(30) RECOMPRESS CODEC(ZSTD(17), LZ4)",
+            false,
+        ),
+        ("at + toIntervalDay(7) TO VOLUME 'cold', at + toIntervalDay(30)", true),
+        ("at + toIntervalDay(30), at + toIntervalDay(7) TO VOLUME 'cold'", true),
+        ("at + toIntervalDay(30) WHERE s = ' TO DISK '", true),
+        ("at + toIntervalDay(30) WHERE ` TO DISK ` = 1", true),
+        ("at + toIntervalDay(7) GROUP BY k, n SET v = max(v)", true),
+    ] {
+        for settings in ["", " SETTINGS index_granularity = 8192, storage_policy = 'hot'"] {
+            let read =
+                Engine::read("MergeTree", &format!("MergeTree ORDER BY n TTL {ttl}{settings}")).unwrap();
+            assert_eq!((read.expires, read.merges), (takes, false), "{ttl}{settings}");
+        }
     }
 }
 
@@ -512,6 +553,18 @@ fn computed_columns_are_left_out_and_may_not_be_named() {
         faults[0].message.contains("the server computes it")
             && faults[1].message.contains("no column `nope`")
     );
+}
+
+#[test]
+fn an_array_that_was_added_to_a_table_says_what_a_record_without_it_gets() {
+    let mut row = plain();
+    row.columns.push(column("computed", "Array(UInt64)", "DEFAULT", "range(n)"));
+    let added = TableConfig { added: vec!["computed".into()], ..config() };
+    let plan = judge(&facts(row), &added).unwrap();
+    assert_eq!(plan.schema.columns()[1].default.as_deref(), Some(dataflow::TYPE_DEFAULT));
+    let [note] = &plan.notes[..] else { panic!("{:?}", plan.notes) };
+    let way = "ALTER TABLE `d`.`t` MODIFY COLUMN `computed` MATERIALIZED range(n)";
+    assert!(note.contains("get an empty one") && note.contains(way) && !note.contains("must have"), "{note}");
 }
 
 #[test]

@@ -5,6 +5,9 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::testing::{RealTime, serve};
 
+/// Entries behind, of a replica whose log shows none.
+const UNREAD: u64 = u64::MAX;
+
 /// A reader about table `d.t` of this engine, whose replica is so many entries behind at each question, before and after what it answers; the last pair stays.
 /// Gives what the questions named too.
 async fn reader(
@@ -28,7 +31,9 @@ async fn reader(
         }
         let (before, after) = lags[next.min(lags.len() - 1)];
         next += 1;
-        format!("[[[1,\"d\",\"t\",0,0,{before},70]],[[7,1],[9,2]],[[2,\"d\",\"t\",0,0,{after},70]]]\n")
+        let log = |behind| if behind == UNREAD { "1,0,1".to_owned() } else { format!("{behind},70,0") };
+        let (before, after) = (log(before), log(after));
+        format!("[[[1,\"d\",\"t\",0,0,{before}]],[[7,1],[9,2]],[[2,\"d\",\"t\",0,0,{after}]]]\n")
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -67,6 +72,21 @@ async fn a_replica_that_stays_behind_is_waited_for_once_and_is_told() {
     assert_eq!(reader.lag().as_deref(), Some("the table's replica is 4 log entries behind"));
     rows(&reader).await;
     assert_eq!(asked.lock().unwrap().len(), tries + 1, "in vain once is enough");
+}
+
+#[tokio::test]
+async fn a_table_with_replicas_that_nobody_has_written_to_has_no_replica_that_is_behind() {
+    let far = Duration::from_secs(600);
+    let (reader, asked) = reader("ReplicatedMergeTree", far, &[(UNREAD, UNREAD)]).await;
+    rows(&reader).await;
+    let tries = usize::try_from(LAG_TRIES_MIN).unwrap();
+    assert_eq!(
+        (asked.lock().unwrap().len(), reader.lag()),
+        (tries, None),
+        "its first entry may be on its way"
+    );
+    rows(&reader).await;
+    assert_eq!(asked.lock().unwrap().len(), tries + 1, "once is enough");
 }
 
 #[tokio::test]

@@ -221,6 +221,12 @@ pub const LOOK: &[Pin] = &[
         "0",
         "an outdated answer would be returned, and a question about the server's own tables be refused",
     ),
+    pin(
+        "use_query_condition_cache",
+        Value::Is("0"),
+        (25, 3),
+        "what a query of somebody who sees fewer rows has left there would hide rows that have the same value",
+    ),
     old("final", "0", "rows that merges will join would be missing from a count"),
     old("apply_deleted_mask", "1", "deleted rows would be counted"),
     old("additional_table_filters", "{}", "rows would be missing from a count"),

@@ -141,6 +141,17 @@ fn an_empty_answer_to_a_count_is_ruled_out_by_settings() {
     assert_eq!(value(&shared, "select_sequential_consistency"), Some("1"));
 }
 
+/// Whoever asked for the same value before may have seen fewer rows, by a policy or by changes that are applied while they are read.
+#[test]
+fn no_question_takes_rows_for_absent_that_somebody_else_did_not_see() {
+    for named in [every().look(&of()), every().ask()] {
+        assert_eq!(value(&named, "use_query_condition_cache"), Some("0"));
+    }
+    let mut old = every();
+    old.settings.remove("use_query_condition_cache");
+    assert_eq!(value(&old.look(&of()), "use_query_condition_cache"), None);
+}
+
 #[test]
 fn the_first_questions_name_what_every_version_has() {
     let named = first(30);

@@ -214,12 +214,19 @@ impl ClickHouseTable {
     }
 
     fn has_changed(&self, was: &LayoutColumn, now: &Column, why: &str) -> String {
+        // A statement that names no DEFAULT leaves the one that is there.
+        let default = if now.default.is_none() { default_clause(was) } else { String::new() };
+        let (name, type_name) = (&was.name, types::name(&now.column_type));
+        let statement = self.alter("MODIFY COLUMN", was) + &default;
+        if was.type_name == type_name && !default.is_empty() {
+            return format!(
+                "column `{name}` has lost its DEFAULT `{}`, and rows that wait hold {why}, in its place; give it back with: {statement}",
+                was.default
+            );
+        }
         format!(
-            "column `{}` has changed from `{}` to `{}`, and rows that wait hold {why}; give them a type that holds them with: {}",
-            was.name,
-            was.type_name,
-            types::name(&now.column_type),
-            self.alter("MODIFY COLUMN", was)
+            "column `{name}` has changed from `{}` to `{type_name}`, and rows that wait hold {why}; give them a type that holds them with: {statement}",
+            was.type_name
         )
     }
 

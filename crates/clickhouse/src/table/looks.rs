@@ -12,11 +12,14 @@ use tokens::Facts;
 use super::columns::Now;
 use super::{ClickHouseTable, probe};
 use crate::checks::sight::{self, Sight};
-use crate::checks::{self, Fault, Plan, read};
+use crate::checks::{self, Fault, PROVENANCE, Plan, read};
 use crate::client::{Client, Insert, QueryError};
 use crate::config::TableConfig;
 use crate::types::identifier;
 use crate::upsert;
+
+/// The server has given up a question because of `max_execution_time`.
+const TIMEOUT_EXCEEDED: i32 = 159;
 
 impl ClickHouseTable {
     /// The shape of the table, checked again, and what one server shows of it at one moment.
@@ -51,13 +54,17 @@ impl ClickHouseTable {
             settings.extend(probe::READ_ONLY);
         }
         let asked_ms = self.client.steady_ms();
-        let mut sight: Sight = self.client.one(&question.sql(), &settings, &[]).await.map_err(query_error)?;
+        let asked = self.client.one(&question.sql(), &settings, &[]).await;
+        let mut sight: Sight = asked.map_err(|error| self.unanswered(error, unnamed.is_some()))?;
         (sight.asked_ms, sight.answered_ms) = (asked_ms, self.client.steady_ms());
         if sight.echo != nonce {
             return Err(echo_error(&sight.echo));
         }
         self.is_at_home(&plan, sight.server_identity())?;
         self.see_home(&plan);
+        if self.now().plan.table_uuid != plan.table_uuid {
+            self.has_written.store(false, Ordering::Relaxed);
+        }
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Now::new(plan.clone()));
         Ok((plan, sight))
     }
@@ -71,9 +78,11 @@ impl ClickHouseTable {
         question: &str,
         unnamed: Option<&str>,
     ) -> Result<(Arc<Plan>, Sight, u64), TableError> {
+        // As it was before the count: what is answered later came after it.
+        let has_written = self.has_written.load(Ordering::Relaxed);
         let (plan, sight) = self.sight(Some(question), unnamed).await?;
         let again = |kind, message| TableError { remedy: Remedy::Resend, kind, message };
-        if let Some(why) = sight.lag(&plan.places) {
+        if let Some(why) = sight.lag(&plan.places, has_written) {
             return Err(again(
                 TableFault::ReplicaLags,
                 format!("{why}; its rows are counted once it has caught up"),
@@ -86,6 +95,23 @@ impl ClickHouseTable {
                 format!("the answer to a question about the rows of table `{}` holds no number", self.name),
             )),
         }
+    }
+
+    /// Why a look was not answered. `looks_for_rows` says that it was one for the rows of a frame, which takes as long as reading a whole column if no index leads
+    /// to them.
+    pub(super) fn unanswered(&self, error: QueryError, looks_for_rows: bool) -> TableError {
+        let is_slow = error.kind == TableFault::Timeout || error.code == TIMEOUT_EXCEEDED;
+        let error = query_error(error);
+        if !(looks_for_rows && is_slow && self.now().plan.provenance) {
+            return error;
+        }
+        let (table, column) = (self.config.quoted(), identifier(PROVENANCE));
+        let message = format!(
+            "{}; the rows of an insert are looked for in the whole column {column}, and an index makes that quick: `ALTER TABLE {table} ADD INDEX forebay {column} \
+             TYPE bloom_filter GRANULARITY 1`, then `ALTER TABLE {table} MATERIALIZE INDEX forebay`",
+            error.message
+        );
+        TableError { message, ..error }
     }
 
     /// The settings of the inserts to come are those that the server has now. With a view that came, an error no longer says that
@@ -132,7 +158,16 @@ impl ClickHouseTable {
     pub(super) fn seen(&self, plan: &Plan, sight: &Sight) -> Result<Sighting, TableError> {
         let uncertain =
             |message: String| TableError { remedy: Remedy::Resend, kind: TableFault::Uncertain, message };
+        let lost = sight.without_keeper(&plan.places);
+        let has_numbers = lost.is_none();
+        // Beside the number of before or after it 0 would say that tokens were used. At a start there is no other, and nothing is to wait for the keeper.
+        if let Some(message) = lost.filter(|_| self.has_numbers.load(Ordering::Relaxed)) {
+            return Err(TableError { remedy: Remedy::Resend, kind: TableFault::ReadOnly, message });
+        }
         let mut view_blocks = sight.blocks(&plan.places).map_err(uncertain)?;
+        if has_numbers {
+            self.has_numbers.store(true, Ordering::Relaxed);
+        }
         let block_number = view_blocks.remove(0);
         let Some(table_uuid) = sight.table_identity() else {
             let message = format!("table `{}` was there a moment ago and is not now", self.name);

@@ -38,7 +38,7 @@ use dataflow::{ColumnType, FrameId, Presence, Remedy, Schema, TYPE_DEFAULT, Tabl
 
 use crate::checks::{PROVENANCE, Plan};
 use crate::native::{RowRef, Rows};
-use crate::types::identifier;
+use crate::types::{self, identifier};
 
 /// Keys in a sample: a frame is written whole or not at all, so that a few rows over its whole length tell; 64 of them also
 /// show a part that was dropped since.
@@ -87,6 +87,8 @@ pub(super) struct Question {
     kind: Kind,
     /// The columns that its rows are found by, as statements name them.
     columns: Vec<String>,
+    /// One of the keys, value by value, in the order of the columns.
+    key: Vec<String>,
 }
 
 impl Question {
@@ -110,7 +112,8 @@ impl Question {
             let column = identifier(PROVENANCE);
             let id = uuid_text(&frame.0.to_be_bytes());
             let sql = format!("SELECT count() FROM {table} WHERE {column} = toUUID('{id}')");
-            return Ok(Some(Self { sql, expected: rows, kind: Kind::Frame, columns: vec![column] }));
+            let (columns, key) = (vec![column], Vec::new());
+            return Ok(Some(Self { sql, expected: rows, kind: Kind::Frame, columns, key }));
         }
         let mut lines = text.splitn(4, '\n');
         let (Some(BY_KEYS), Some(count), Some(columns), Some(keys)) =
@@ -122,7 +125,10 @@ impl Question {
         let Some(names) = names_in(columns).filter(|_| is_values(keys)) else { return Err(damaged()) };
         let expected = count.parse().map_err(|_| damaged())?;
         let sql = format!("SELECT uniqExact({columns}) FROM {table} WHERE tuple({columns}) IN ({keys})");
-        Ok(Some(Self { sql, expected, kind: Kind::Keys, columns: names }))
+        let first =
+            keys.split("), tuple(").next().and_then(|key| key.strip_prefix("tuple(")).unwrap_or_default();
+        let key = first.split(", ").map(str::to_owned).collect();
+        Ok(Some(Self { sql, expected, kind: Kind::Keys, columns: names, key }))
     }
 
     /// A statement that says whether the table has rows that may have lost what this frame is found by: a column that is dropped and added again gives no name
@@ -148,6 +154,21 @@ impl Question {
                 !default.is_empty() && *default != TYPE_DEFAULT && !default.contains(&none)
             })
             .any(|(name, _)| self.columns.contains(&identifier(name)))
+    }
+
+    /// True if a column of the key is of another kind of type now: its values were kept, and in their former form they are found in vain, or refused.
+    pub(super) fn is_retyped(&self, plan: &Plan) -> bool {
+        let is_as_written = |(column, value): (&String, &String)| {
+            let is_it = |name: &str| identifier(name) == *column;
+            if let Some(sent) = plan.sent.columns().iter().find(|sent| is_it(&sent.name)) {
+                return is_written_so(&sent.column_type, value);
+            }
+            let other = plan.others.iter().find(|other| is_it(&other.name));
+            other.is_none_or(|other| {
+                types::parse(&other.name, &other.type_name).is_ok_and(|of| is_written_so(&of, value))
+            })
+        };
+        !self.columns.iter().zip(&self.key).all(is_as_written)
     }
 
     /// False if a count says nothing, whatever it is.
@@ -282,6 +303,19 @@ pub(crate) fn can_probe(column_type: &ColumnType) -> bool {
         | ColumnType::Json { .. }
         | ColumnType::State(_) => false,
     }
+}
+
+/// Whether [`literal`] writes values of a type in the form that `value` has.
+fn is_written_so(column_type: &ColumnType, value: &str) -> bool {
+    let form = match column_type.bare() {
+        ColumnType::String | ColumnType::FixedString(_) => "unhex(",
+        ColumnType::Uuid => "toUUID(",
+        ColumnType::Date | ColumnType::Date32 => "toDate32(",
+        ColumnType::DateTime { .. } => "fromUnixTimestamp(",
+        ColumnType::DateTime64 { .. } => "fromUnixTimestamp64",
+        number => return can_probe(number) && value.starts_with(|c: char| c == '-' || c.is_ascii_digit()),
+    };
+    value.starts_with(form)
 }
 
 /// Keys of rows spread evenly over the frame; empty if there is no unique key or every one sampled holds a null.

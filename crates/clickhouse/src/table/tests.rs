@@ -298,7 +298,7 @@ fn a_table_in_which_the_order_of_inserts_shows_now_is_opened_again() {
         row.engine_full = row.engine_full.replacen("MergeTree", engine, 1);
         let plan = checks::judge(&facts, &table.config).unwrap();
         *table.now.lock().unwrap() = Arc::new(Now::new(Arc::new(plan)));
-        assert_eq!(table.must_reopen(), expected, "{engine}");
+        assert_eq!((table.must_reopen(), table.must_reopen_at_once()), (expected, expected), "{engine}");
     }
 }
 
@@ -322,4 +322,57 @@ async fn running_inserts_are_ended_with_the_settings_of_the_newest_poll() {
     let table = ClickHouseTable::with_plan(client, config.clone(), plan("1"));
     *table.now.lock().unwrap() = Arc::new(Now::new(Arc::new(plan("0"))));
     assert_eq!(table.end_attempts("forebay-1").await.unwrap(), 0);
+}
+
+#[test]
+fn a_search_for_the_rows_of_an_insert_that_takes_too_long_names_an_index() {
+    let named = open_with(&[("n", "Int32", ""), ("_forebay", "UUID", "")]);
+    let unnamed = open_with(&[("n", "Int32", "")]);
+    let error = |code, kind| crate::client::QueryError {
+        remedy: Remedy::Resend,
+        code,
+        kind,
+        message: "no answer within 30 s".into(),
+    };
+    let slow = [error(0, TableFault::Timeout), error(159, TableFault::Overloaded)];
+    for slow in slow {
+        let told = named.unanswered(slow.clone(), true);
+        assert_eq!((told.remedy, told.kind), (slow.remedy, slow.kind));
+        let way = "`ALTER TABLE `d`.`t` ADD INDEX forebay `_forebay` TYPE bloom_filter GRANULARITY 1`";
+        assert!(told.message.starts_with(&slow.message) && told.message.contains(way), "{told}");
+        assert_eq!(named.unanswered(slow.clone(), false).message, slow.message, "a poll without a doubt");
+        assert_eq!(unnamed.unanswered(slow.clone(), true).message, slow.message, "it is looked for by keys");
+    }
+    let other = error(241, TableFault::Overloaded);
+    assert_eq!(named.unanswered(other.clone(), true).message, other.message);
+}
+
+/// Beside any other number its 0 would say that every token was used since.
+#[test]
+fn a_replica_without_its_keeper_has_no_number_once_there_was_one() {
+    use crate::checks::sight::{Replica, Sight};
+    let columns = [("n", "Int32", ""), ("_forebay", "UUID", "")];
+    let table = open_with(&columns);
+    let mut facts = facts_of_columns(&columns);
+    let row = facts.table.as_mut().unwrap();
+    row.engine = "ReplicatedMergeTree".into();
+    row.engine_full =
+        "ReplicatedMergeTree('/p', 'r') ORDER BY n SETTINGS replicated_deduplication_window = 100, \
+                       replicated_deduplication_window_seconds = 3600"
+            .into();
+    let plan = checks::judge(&facts, &table.config).unwrap();
+    let seen = |expired, log_max| {
+        let (database, name) = ("d".to_owned(), "t".to_owned());
+        let of_table = Replica { side: 1, database, table: name, expired, log_max, ..Replica::default() };
+        let before = vec![of_table];
+        let sight = Sight { table: vec![("u".into(), String::new())], before, ..Sight::default() };
+        let seen = table.seen(&plan, &sight)?;
+        Ok::<_, TableError>(tokens::Facts::of(&seen).expect("it was seen").block_number)
+    };
+    assert_eq!(seen(1, 0).unwrap(), 0, "at a start nothing is compared with it");
+    assert_eq!(seen(0, 70).unwrap(), 70);
+    let error = seen(1, 0).unwrap_err();
+    assert_eq!((error.remedy, error.kind), (Remedy::Resend, TableFault::ReadOnly));
+    assert!(error.message.contains("the replica of table `d.t` has lost its keeper"), "{error}");
+    assert_eq!(seen(0, 71).unwrap(), 71);
 }

@@ -5,7 +5,7 @@ fn place(table: &str, replicated: bool) -> Place {
 }
 
 fn replica_of(table: &str, side: u8, behind: u64) -> Replica {
-    Replica { side, database: "d".into(), table: table.into(), readonly: 0, expired: 0, behind, log_max: 70 }
+    Replica { side, database: "d".into(), table: table.into(), behind, log_max: 70, ..Replica::default() }
 }
 
 #[test]
@@ -78,23 +78,79 @@ fn a_replica_that_is_behind_on_either_side_of_the_count_lags() {
         after: vec![replica_of("t", 2, after)],
         ..Sight::default()
     };
-    assert_eq!(sight(0, 0).lag(&places), None);
+    assert_eq!(sight(0, 0).lag(&places, true), None);
     for (before, after) in [(1, 0), (0, 1), (3, 3)] {
-        let why = sight(before, after).lag(&places).unwrap();
+        let why = sight(before, after).lag(&places, true).unwrap();
         assert!(why.contains("log entries behind"), "{why}");
     }
     let mut expired = sight(0, 0);
     expired.before[0].expired = 1;
-    assert!(expired.lag(&places).unwrap().contains("lost its keeper"));
+    assert!(expired.lag(&places, true).unwrap().contains("lost its keeper"));
     let mut readonly = sight(0, 0);
     readonly.after[0].readonly = 1;
-    assert!(readonly.lag(&places).unwrap().contains("lost its keeper"));
+    assert!(readonly.lag(&places, true).unwrap().contains("lost its keeper"));
     // One side only is no answer.
     let half = Sight { after: Vec::new(), ..sight(0, 0) };
-    assert!(half.lag(&places).unwrap().contains("does not show"));
+    assert!(half.lag(&places, true).unwrap().contains("does not show"));
     // Parts in a store that all nodes share cannot lag, and a plain table has no replica.
-    assert_eq!(Sight::default().lag(&[Place { shared: true, ..place("t", true) }]), None);
-    assert_eq!(Sight::default().lag(&[place("t", false)]), None);
+    assert_eq!(Sight::default().lag(&[Place { shared: true, ..place("t", true) }], true), None);
+    assert_eq!(Sight::default().lag(&[place("t", false)], true), None);
+}
+
+/// Its log has no entry, which shows as one entry that was not read.
+#[test]
+fn a_table_with_replicas_that_nobody_has_written_to_is_not_waited_for() {
+    let places = [place("t", true)];
+    let new = |side| Replica { log_max: 0, is_unread: 1, ..replica_of("t", side, 1) };
+    let sight = Sight { before: vec![new(1)], after: vec![new(2)], ..Sight::default() };
+    assert_eq!(sight.lag(&places, false), None);
+    let why = sight.lag(&places, true).expect("an insert that was answered is in the log");
+    assert!(why.contains("1 log entries behind"), "{why}");
+    // One that was read and not fetched, a keeper that could not be asked, and a replica without it.
+    let unfetched = Replica { is_unread: 0, ..new(2) };
+    let readonly = Replica { readonly: 1, ..new(2) };
+    let expired = Replica { expired: 1, ..new(2) };
+    for after in [vec![unfetched], vec![readonly], vec![expired], Vec::new()] {
+        assert!(Sight { after, ..sight.clone() }.lag(&places, false).is_some());
+    }
+    let read: Replica = serde_json::from_str(r#"[1,"d","t",0,0,1,0,1]"#).unwrap();
+    assert_eq!(read, new(1));
+    let sql =
+        Question { places: &places, views: &[], count: None, unnamed: None, counts_async: false, nonce: "" }
+            .sql();
+    let shown = "toUInt8(log_max_index = 0 AND log_pointer = 0 AND inserts_in_queue = 0)";
+    assert_eq!(sql.matches(shown).count(), 1, "{sql}");
+    assert_eq!(sql.matches("toUInt8(is_session_expired OR total_replicas = 0)").count(), 1, "{sql}");
+}
+
+/// A server that lost its keeper in the middle of a commit shows the part until it knows better.
+#[test]
+fn rows_of_a_replica_that_has_parts_to_verify_may_be_gone_in_a_while() {
+    let to_verify = |side, to_verify| vec![Replica { to_verify, ..replica_of("t", side, 0) }];
+    for (before, after, stays) in [(0, 0, true), (1, 0, false), (0, 2, false)] {
+        let (before, after) = (to_verify(1, before), to_verify(2, after));
+        let sight = Sight { before, after, ..Sight::default() };
+        assert_eq!(sight.unverified(&[place("t", true)]).is_none(), stays);
+        // What is not there is not there.
+        assert_eq!(sight.lag(&[place("t", true)], true), None);
+        assert_eq!(sight.unverified(&[place("t", false)]), None);
+    }
+    let read: Replica = serde_json::from_str(r#"[1,"d","t",0,0,0,70,0,2]"#).unwrap();
+    assert_eq!(read.to_verify, 2);
+    assert_eq!(replicas_of(1, "('d', 't')").matches("toUInt64(parts_to_check)").count(), 1);
+}
+
+#[test]
+fn a_shared_table_that_is_listed_without_a_log_has_the_sum_of_its_partitions() {
+    let shared = [Place { shared: true, ..place("t", true) }];
+    let parts = vec![("d".into(), "t".into(), 4, 9)];
+    let listed = |log_max| Sight {
+        before: vec![Replica { log_max, ..replica_of("t", 1, 0) }],
+        parts: parts.clone(),
+        ..Sight::default()
+    };
+    assert_eq!(listed(0).blocks(&shared), Ok(vec![9]), "a number that stands still would hide every insert");
+    assert_eq!(listed(70).blocks(&shared), Ok(vec![70]));
 }
 
 #[test]

@@ -177,6 +177,27 @@ fn a_null_that_stands_for_a_default_never_becomes_a_zero_and_a_null_never_a_defa
     }
 }
 
+#[test]
+fn a_default_that_was_taken_off_is_given_back_by_the_statement() {
+    let opened: Columns<'_> = &[("n", "Int32", ""), ("v", "Int64", "5")];
+    let n: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+    let v: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None]));
+    let rows = RecordBatch::try_from_iter_with_nullable([("n", n, false), ("v", v, true)]).unwrap();
+    for (now, what) in [
+        (("v", "Int64", ""), "column `v` has lost its DEFAULT `5`"),
+        (("v", "Int32", ""), "column `v` has changed from `Int64` to `Int32`"),
+        (("v", "UUID", "generateUUIDv4()"), "column `v` has changed from `Int64` to `UUID`"),
+    ] {
+        let table = seen(opened, &[("n", "Int32", ""), now]);
+        let frame = table.encode(&[Selected::all(rows.clone())], &mut || FrameId(1)).unwrap().remove(0);
+        let read = table.decode(&frame.body).unwrap();
+        let error = table.encode_again(&read, Some(&table.layout()), FrameId(2)).unwrap_err();
+        let default = if now.2.is_empty() { " DEFAULT 5" } else { "" };
+        let way = format!("with: ALTER TABLE `d`.`t` MODIFY COLUMN `v` Int64{default}");
+        assert!(error.message.starts_with(what) && error.message.ends_with(&way), "{error}");
+    }
+}
+
 /// An exchange for a table with another PARTITION BY and wider columns.
 #[test]
 fn rows_that_were_cut_for_other_partitions_wait_for_those_and_are_no_fault_of_the_program() {

@@ -92,6 +92,33 @@ fn a_default_hides_rows_that_lost_what_they_are_found_by() {
     }
 }
 
+/// `5` is not found in a text, and 20,000 days are not found in a time; a number in a wider type is.
+#[test]
+fn keys_of_another_kind_of_type_are_not_looked_for() {
+    for (key, same, other) in [
+        ("5", "Int64", "String"),
+        ("-5", "Nullable(Int8)", "Decimal(9, 2)"),
+        ("unhex('00')", "FixedString(1)", "UUID"),
+        ("toUUID('00-11')", "UUID", "String"),
+        ("toDate32('1970-01-01') + 20000", "Date", "DateTime"),
+        ("fromUnixTimestamp(toInt64(7))", "DateTime('Asia/Tokyo')", "DateTime64(3)"),
+        ("fromUnixTimestamp64Milli(toInt64(7))", "DateTime64(6)", "DateTime"),
+    ] {
+        let by_key = question(
+            format!("keys\n2\n`s`, `n`\ntuple(unhex(''), {key}), tuple(unhex('00'), {key})").as_bytes(),
+        );
+        for (type_name, is_retyped) in [(same, false), (other, true)] {
+            let columns = [("n", type_name, ""), ("s", "String", "")];
+            let plan = checks::judge(&facts_of_columns(&columns), &TableConfig::new("d", "t")).unwrap();
+            assert_eq!(by_key.is_retyped(&plan), is_retyped, "{key} in {type_name}");
+            assert!(!question(&by_frame()).is_retyped(&plan));
+        }
+    }
+    // One that is gone is told of by the server.
+    let plan = checks::judge(&facts_of_columns(&[("x", "String", "")]), &TableConfig::new("d", "t")).unwrap();
+    assert!(!question(b"keys\n1\n`n`\ntuple(5)").is_retyped(&plan));
+}
+
 #[test]
 fn what_travels_with_a_frame_is_told_from_damage() {
     let keys = b"keys\n2\n`a`, `b`\ntuple(1, 2), tuple(3, 4)";
