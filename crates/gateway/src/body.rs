@@ -115,7 +115,8 @@ impl Encoding {
             "" | "identity" => Ok(Self::Identity),
             "gzip" | "x-gzip" => Ok(Self::Gzip),
             "zstd" => Ok(Self::Zstd),
-            "deflate" => Ok(Self::Deflate),
+            // The collector of OpenTelemetry calls it by either name.
+            "deflate" | "zlib" => Ok(Self::Deflate),
             "snappy" => Ok(Self::Snappy),
             _ => Err(unknown()),
         }

@@ -6,7 +6,7 @@
 //!
 //! | request                                   | meets                                                       |
 //! |-------------------------------------------|-------------------------------------------------------------|
-//! | `POST` or `PUT` of `/_bulk`, `/INDEX/_bulk` | each document in the stream of its index                    |
+//! | `POST` or `PUT` of `/_bulk`, `/INDEX/_bulk` | each document in the stream of its index; a `/` may stand behind either |
 //! | action `create` or `index`                | taken; an `_id` is ignored                                  |
 //! | action `update` or `delete`               | refused in its item, with status 400; the others are taken  |
 //! | `GET /`                                   | a version that senders ask for first                        |
@@ -39,7 +39,7 @@ use serde_json::{Value, json};
 
 use crate::budget::Held;
 use crate::gate::{self, Caller, Gate};
-use crate::records::{Parsed, Rows};
+use crate::records::{Parsed, Rows, Word};
 use crate::refusal::{Kind, Refusal, answer};
 use unsent::Unsent;
 
@@ -51,20 +51,22 @@ const BULK: MethodFilter = MethodFilter::POST.or(MethodFilter::PUT);
 
 /// The routes of `_bulk`, and of the version that clients ask for first.
 pub fn routes(gate: Gate) -> Router {
+    let of_all =
+        || on(BULK, async |State(gate): State<Gate>, request: Request| bulk(gate, None, request).await);
+    let of_one = || {
+        on(BULK, async |State(gate): State<Gate>, Path(index): Path<String>, request: Request| {
+            bulk(gate, Some(index), request).await
+        })
+    };
     Router::new()
         .route("/", get(about))
         .route("/_license", get(license))
         .route("/_cluster/health", get(health))
-        .route(
-            "/_bulk",
-            on(BULK, async |State(gate): State<Gate>, request: Request| bulk(gate, None, request).await),
-        )
-        .route(
-            "/{index}/_bulk",
-            on(BULK, async |State(gate): State<Gate>, Path(index): Path<String>, request: Request| {
-                bulk(gate, Some(index), request).await
-            }),
-        )
+        .route("/_bulk", of_all())
+        .route("/{index}/_bulk", of_one())
+        // Fluent Bit writes it so in front of the name of a pipeline.
+        .route("/_bulk/", of_all())
+        .route("/{index}/_bulk/", of_one())
         .layer(DefaultBodyLimit::disable())
         .with_state(gate)
 }
@@ -130,47 +132,6 @@ struct Target {
     index: Option<Word>,
     #[serde(rename = "_id")]
     id: Option<Word>,
-}
-
-/// A name as senders write it: a text, or a number or a truth value, which stand for their texts.
-#[derive(Debug)]
-struct Word(String);
-
-impl<'de> Deserialize<'de> for Word {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Lists and objects are refused at their first byte, so that none is built.
-        deserializer.deserialize_any(Scalar).map(Self)
-    }
-}
-
-struct Scalar;
-
-impl Visitor<'_> for Scalar {
-    type Value = String;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a text or a number")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<String, E> {
-        Ok(text.to_owned())
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<String, E> {
-        Ok(value.to_string())
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<String, E> {
-        Ok(number.to_string())
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<String, E> {
-        Ok(number.to_string())
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<String, E> {
-        Ok(json!(number).to_string())
-    }
 }
 
 /// A document and what became of it.

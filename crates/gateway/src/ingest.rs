@@ -94,7 +94,10 @@ async fn take(
     }
     let stored = match records.is_empty() {
         true => Stored { first: None, rows: 0, is_repeat: false },
-        false => stream.append_packed(Packed { records, packed }, key, held, gate.answer_wait_max()).await?,
+        false => {
+            let packed = Packed { records, packed, otlp: None };
+            stream.append_packed(packed, key, held, gate.answer_wait_max()).await?
+        }
     };
     Ok(answer(
         StatusCode::OK,

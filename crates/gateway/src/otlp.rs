@@ -29,7 +29,6 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::post;
 pub use formats::otlp::Signal;
-use metrics::counter;
 
 use crate::body::Inflated;
 use crate::gate::{self, Caller, Gate};
@@ -37,7 +36,7 @@ use crate::options::{Format, OtlpStreams};
 use crate::records::otlp::{Form, record};
 use crate::records::{self, Errors, Parsed, Rows};
 use crate::refusal::{Kind, Refusal};
-use crate::stream::{Packed, Stream};
+use crate::stream::{OtlpRows, Packed, Stream};
 use crate::text;
 
 /// What the routes share.
@@ -149,22 +148,18 @@ async fn append(
     });
     let (Parsed { records, held, errors }, packed, key, count) = parsed.await?;
     if count > 0 {
-        stream.append_packed(Packed { records, packed }, key, held, wait_max).await?;
-        counter!("forebay_gateway_otlp_rows_total", "stream" => stream.name.clone()).increment(count as u64);
+        let otlp = Some(OtlpRows { taken: count as u64, rejected: errors.count });
+        stream.append_packed(Packed { records, packed, otlp }, key, held, wait_max).await?;
     }
-    if errors.count > 0 {
-        counter!("forebay_gateway_otlp_rejected_rows_total", "stream" => stream.name.clone())
-            .increment(errors.count);
-        if stream.may_say_rejected() {
-            tracing::warn!(
-                stream = stream.name,
-                client = caller.name(),
-                rows = count,
-                rejected = errors.count,
-                first = status::reason(&errors),
-                "rows of a request of OTLP cannot be read; they were left out, and the sender was told how many"
-            );
-        }
+    if errors.count > 0 && stream.may_say_rejected() {
+        tracing::warn!(
+            stream = stream.name,
+            client = caller.name(),
+            rows = count,
+            rejected = errors.count,
+            first = status::reason(&errors),
+            "rows of a request of OTLP cannot be read; they were left out, and the sender was told how many"
+        );
     }
     Ok(errors)
 }

@@ -20,8 +20,10 @@ mod csv;
 mod json;
 pub(crate) mod otlp;
 mod protobuf;
+mod word;
 
 pub(crate) use json::each_value;
+pub(crate) use word::Word;
 
 use axum::http::{HeaderMap, header};
 use dataflow::{BlockBuilder, Partition, RecordBlock};

@@ -260,6 +260,8 @@ impl Server {
         gate.streams().for_each(|stream| stream.stop_waiting());
         // The server may have ended by itself, which it never does.
         let _ = stopping.send(true);
+        // Nothing waits for others that could share its commit: with a long `linger` the time of the stop could be over before.
+        owners.iter().for_each(|(_, owner)| owner.hurry());
         let drained = async {
             let _ = join_all(serving).await;
             while syslogs.join_next().await.is_some() {}

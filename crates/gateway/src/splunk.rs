@@ -33,7 +33,7 @@ use serde_json::json;
 use crate::budget::Held;
 use crate::gate::{self, Gate};
 use crate::quoting::quote;
-use crate::records::{self, Parsed, Rows};
+use crate::records::{self, Parsed, Rows, Word};
 use crate::refusal::{Kind, Refusal, answer};
 use crate::stream::Stream;
 use crate::text;
@@ -99,7 +99,7 @@ async fn counted(gate: &Gate, raw: Result<Option<RawEnvelope>, Refusal>, request
 #[derive(Deserialize)]
 struct Envelope {
     #[serde(default)]
-    index: Option<String>,
+    index: Option<Word>,
     event: Option<serde::de::IgnoredAny>,
 }
 
@@ -223,7 +223,8 @@ fn by_index(body: &[u8], stream_of: &mut Named<'_>) -> Result<Vec<ForStream>, Re
         let malformed = |why: &str| Refusal::new(Kind::Malformed, format!("event {event}: {why}"));
         let envelope: Envelope =
             serde_json::from_slice(value).map_err(|error| malformed(&error.to_string()))?;
-        let index = envelope.index.filter(|index| !index.is_empty()).unwrap_or_else(|| STREAM.to_owned());
+        let index = envelope.index.map(|Word(index)| index).filter(|index| !index.is_empty());
+        let index = index.unwrap_or_else(|| STREAM.to_owned());
         if !found.contains_key(&index) {
             if found.len() == INDICES_MAX {
                 return Err(malformed("the request has more indices than it may; send fewer at a time"));

@@ -36,6 +36,17 @@ pub struct Packed {
     pub records: RecordBlock,
     /// As [`object_log::Append::packed`] says.
     pub packed: Option<Bytes>,
+    /// Of a request of OTLP, the rows to count once it is stored.
+    pub otlp: Option<OtlpRows>,
+}
+
+/// Rows of a request of OTLP.
+#[derive(Clone, Copy, Debug)]
+pub struct OtlpRows {
+    /// Those in its record.
+    pub taken: u64,
+    /// Those that cannot be read, and were left out.
+    pub rejected: u64,
 }
 
 /// Where a stream's records become durable.
@@ -165,7 +176,7 @@ impl Stream {
         held: Held,
         wait_max: Duration,
     ) -> Result<Stored, Refusal> {
-        self.append_packed(Packed { records, packed: None }, key, held, wait_max).await
+        self.append_packed(Packed { records, packed: None, otlp: None }, key, held, wait_max).await
     }
 
     /// The same, of a record that may have come compressed.
@@ -293,6 +304,14 @@ impl Stream {
         counter!("forebay_gateway_record_bytes_total", "stream" => self.name.clone()).increment(bytes);
     }
 
+    fn count_otlp(&self, OtlpRows { taken, rejected }: OtlpRows) {
+        counter!("forebay_gateway_otlp_rows_total", "stream" => self.name.clone()).increment(taken);
+        if rejected > 0 {
+            counter!("forebay_gateway_otlp_rejected_rows_total", "stream" => self.name.clone())
+                .increment(rejected);
+        }
+    }
+
     /// Whether rows that were left out are worth a line of the log now: one sender could fill it. The counter counts all.
     pub(crate) fn may_say_rejected(&self) -> bool {
         let now_s = self.runtime.elapsed().as_secs() + 1;
@@ -317,7 +336,7 @@ impl Stream {
     /// Starts an append on a task of its own, for somebody who waits for `wait_max`.
     fn start(
         self: &Arc<Self>,
-        Packed { records, packed }: Packed,
+        Packed { records, packed, otlp }: Packed,
         key: Option<Key>,
         held: Held,
         (tell, wait_max): (tokio::sync::watch::Sender<Option<Result<Stored, Refusal>>>, Duration),
@@ -344,8 +363,12 @@ impl Stream {
             let outcome = destination.append(append, &stream.runtime, wait_max / 10 * 9).await;
             let outcome = outcome.map(|first| Stored { first, rows, is_repeat: false });
             drop(held);
-            if outcome.is_ok() {
+            if let Ok(stored) = &outcome {
                 stream.count_appended(rows, bytes);
+                // Here, because its sender may get no answer, and what it then sends again is a repeat. What the log knew before has no position.
+                if let Some(counted) = otlp.filter(|_| stored.first.is_some()) {
+                    stream.count_otlp(counted);
+                }
             }
             stream.end(key, &outcome);
             // The client may be gone.

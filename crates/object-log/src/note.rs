@@ -100,7 +100,8 @@ pub struct Notes {
 impl Notes {
     /// For the owner that has claimed the partition with this `root`; and the note that stands there. Changes nothing.
     ///
-    /// A note of an owner that was not the one before came when that one had looked, or it would have been replaced. Its writer was fenced by then and
+    /// A note of an owner that was not the one before came when that one had looked, or it would have been replaced; or that one notes nothing and has kept what is
+    /// behind it ([`Owner::keep_behind_note`](crate::Owner::keep_behind_note)). Its writer was fenced by then and
     /// has appended nothing behind it, nor has anybody else who notes, so no label is missed that was deleted since: its position is moved
     /// up to what is held. An owner that was the one before, and is not fenced yet by its own word, may still delete what it has dropped.
     ///
@@ -109,8 +110,11 @@ impl Notes {
     pub async fn open(partition: LogPartition, root: &Root) -> Result<(Self, Option<Found>), LogError> {
         let (queue, claim) = (root.queue_id(), root.claim());
         let found = read(&partition).await?;
+        // That of another log may be of one that came after ours, and that of a later owner is not to be replaced: the first `write` finds it, and which of the two it is.
+        let found = found.filter(|(register, _)| id_of(&register.queue) == queue.0);
         let (register, tag) = found.map_or((None, None), |(register, tag)| (Some(register), Some(tag)));
-        let register = register.filter(|register| id_of(&register.queue) == queue.0);
+        let is_later = register.as_ref().is_some_and(|register| register.epoch > claim.epoch);
+        let tag = tag.filter(|_| !is_later);
         let note = register.map(|Register { position, body, epoch, .. }| {
             let was_late = epoch.saturating_add(1) < claim.epoch;
             let (position, gone_below) =

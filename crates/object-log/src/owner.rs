@@ -23,6 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use crate::decide::{Linger, Retention};
 use crate::error::{AppendError, AppendFault, LogError};
+use crate::note::Notes;
 use crate::object::{APPEND_BYTES_MAX, APPEND_ROWS_MAX, Append, OBJECT_CUT_MAX, OBJECT_RAW_MAX};
 use crate::partition::LogPartition;
 use crate::root::Root;
@@ -156,6 +157,7 @@ pub struct Owner {
     appender: Appender,
     root: watch::Receiver<Root>,
     pinned: Pin,
+    hurried: watch::Sender<bool>,
     done: oneshot::Receiver<Result<(), LogError>>,
     _task: Task,
 }
@@ -195,10 +197,11 @@ impl Owner {
         let memory_bytes = settings.memory_bytes.max(APPEND_BYTES_MAX + 24 * 1_024);
         let memory = Arc::new(Semaphore::new(memory_bytes / PERMIT_BYTES + 1));
         let (published, root) = watch::channel(seen.root.clone());
+        let (hurried, hurry) = watch::channel(false);
         let (end, done) = oneshot::channel();
         let runtime = partition.runtime().clone();
         let pinned = Pin::nowhere();
-        let run = Run::new(partition, seen, settings, (received, published), pinned.clone());
+        let run = Run::new(partition, seen, settings, (received, published, hurry), pinned.clone());
         let task = runtime.spawn(
             "log-owner",
             Box::pin(async move {
@@ -206,7 +209,8 @@ impl Owner {
                 let _ = end.send(run.run().await);
             }),
         );
-        Ok(Self { appender: Appender { messages, memory, memory_bytes }, root, pinned, done, _task: task })
+        let appender = Appender { messages, memory, memory_bytes };
+        Ok(Self { appender, root, pinned, hurried, done, _task: task })
     }
 
     /// A handle by which records are appended; it may be cloned.
@@ -227,6 +231,26 @@ impl Owner {
     /// What keeps records from being deleted; at first nothing. What is pinned right after the start was not deleted before.
     pub fn pin(&self) -> Pin {
         self.pinned.clone()
+    }
+
+    /// Keeps what stands behind the partition's note, for an owner that notes nothing, right after its start: labels there are all that says what the owner before it has
+    /// appended, and the next one that notes reads them. Where nobody follows files any more, all behind the last note stays until an owner comes that knows so.
+    ///
+    /// # Errors
+    /// When the store fails for good, or the register is damaged; nothing more is deleted then.
+    pub async fn keep_behind_note(&self, partition: &LogPartition) -> Result<(), LogError> {
+        let pin = self.pin();
+        // Until it is known where the note stands.
+        pin.set(Some(0));
+        let (_, found) = Notes::open(partition.clone(), &self.root()).await?;
+        pin.set(found.map(|found| found.note.position));
+        Ok(())
+    }
+
+    /// From now on nothing waits for [`Settings::linger_max`]: whoever stops waits for what was appended, and for what still comes.
+    pub fn hurry(&self) {
+        // Only a task that has ended does not hear it.
+        let _ = self.hurried.send(true);
     }
 
     /// Commits what was appended, and ends once all appenders are dropped.

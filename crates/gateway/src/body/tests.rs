@@ -49,6 +49,7 @@ async fn bodies_are_inflated_and_what_is_damaged_is_refused() {
         ("gzip", gzip(&text)),
         ("X-Gzip", twice),
         ("zstd", zstd::bulk::compress(&text, 3).unwrap()),
+        ("zlib", zlib.clone()),
         ("deflate", zlib),
         ("snappy", snap::raw::Encoder::new().compress_vec(&text).unwrap()),
     ] {

@@ -231,6 +231,56 @@ async fn a_body_that_comes_slowly_is_asked_for_again() {
     gateway.stop().await.unwrap();
 }
 
+/// On one thread, which is that of the recorder.
+#[tokio::test]
+async fn rows_of_a_request_that_comes_again_are_counted_once() {
+    let counters = support::Counters::default();
+    let _guard = metrics::set_default_local_recorder(&counters);
+    let store = in_memory();
+    let made = StreamOptions { drops_repeats: true, ..a_stream("otlp_logs", Signal::Logs, &store) };
+    let gateway = start(options(vec![made])).await;
+    let (good, bad) = good_and_bad(Signal::Logs);
+    let request = rows_of(Signal::Logs, &[&good, &bad, &good]);
+    for _ in 0..3 {
+        let (status, _, answer) = gateway.send("/v1/logs", &[PROTOBUF], &request).await;
+        assert_eq!((status, partial_of(answer.as_bytes()).0), (200, 1), "each time: {answer}");
+    }
+    gateway.stop().await.unwrap();
+    let counted = |name| counters.of(name).into_iter().map(|(_, count)| count).collect::<Vec<_>>();
+    assert_eq!(counted("forebay_gateway_otlp_rows_total"), [2]);
+    assert_eq!(counted("forebay_gateway_otlp_rejected_rows_total"), [1]);
+    assert_eq!(counted("forebay_gateway_repeats_total"), [2]);
+}
+
+/// On one thread, which is that of the recorder.
+#[tokio::test]
+async fn rows_of_a_request_that_was_stored_without_an_answer_are_counted() {
+    let counters = support::Counters::default();
+    let _guard = metrics::set_default_local_recorder(&counters);
+    let store = in_memory();
+    let mut made = StreamOptions { drops_repeats: true, ..a_stream("otlp_logs", Signal::Logs, &store) };
+    // The answer says first that nobody knows yet.
+    crate::support::linger(&mut made, Duration::from_secs(2));
+    let limits = Limits { answer_wait_max: Duration::from_millis(50), ..limits() };
+    let gateway = start(crate::Options { limits, ..options(vec![made]) }).await;
+    let (good, bad) = good_and_bad(Signal::Logs);
+    let request = rows_of(Signal::Logs, &[&good, &bad, &good]);
+    let until_stored = async {
+        loop {
+            match gateway.send("/v1/logs", &[PROTOBUF], &request).await.0 {
+                503 => {}
+                status => return status,
+            }
+        }
+    };
+    assert_eq!(tokio::time::timeout(NEVER, until_stored).await.unwrap(), 200);
+    gateway.stop().await.unwrap();
+    let counted = |name| counters.of(name).into_iter().map(|(_, count)| count).collect::<Vec<_>>();
+    assert_eq!(counted("forebay_gateway_otlp_rows_total"), [2]);
+    assert_eq!(counted("forebay_gateway_otlp_rejected_rows_total"), [1]);
+    assert_eq!(records(&store).await.len(), 1);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn further_addresses_take_the_same_requests() {
     let store = in_memory();

@@ -30,6 +30,26 @@ async fn a_stop_answers_what_is_under_way_and_takes_no_more() {
     assert_eq!(records(&store).await, ["{\"id\":1}"]);
 }
 
+/// As with a long `linger`: what syslog has taken would be lost once the time of the stop is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_does_not_wait_for_others_that_could_share_a_commit() {
+    let store = in_memory();
+    let mut made = stream("orders", &store);
+    let Fills::Log { settings, .. } = &mut made.fills else { panic!("it fills a log") };
+    settings.linger_max = 60 * NEVER;
+    let gateway = start(options(vec![made])).await;
+    // The one before is committed at once, and the next one could wait.
+    gateway.good(ORDERS, &[], "{\"id\":1}").await;
+    let mut busy = TcpStream::connect(gateway.address).await.unwrap();
+    let request =
+        b"POST /v1/streams/orders HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\n{\"id\":2}";
+    busy.write_all(request).await.unwrap();
+    assert_eq!(gateway.stop().await.unwrap(), End::Drained);
+    let mut told = String::new();
+    tokio::time::timeout(NEVER, busy.read_to_string(&mut told)).await.unwrap().unwrap();
+    assert!(told.starts_with("HTTP/1.1 200 ") && told.contains("\"first\":1"), "{told}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_whose_log_was_taken_over_stops_and_the_next_one_goes_on() {
     let store = in_memory();
@@ -53,11 +73,13 @@ async fn a_gateway_whose_log_was_taken_over_stops_and_the_next_one_goes_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_are_known_as_long_as_their_window_and_records_stay_as_long() {
     let store = in_memory();
-    let short = || StreamOptions { key_window: Duration::from_millis(300), ..stream("orders", &store) };
-    let gateway = start(options(vec![short()])).await;
     let key = [("Idempotency-Key", "a")];
+    let gateway = start(options(vec![stream("orders", &store)])).await;
     assert_eq!(gateway.good(ORDERS, &key, "{}").await["repeat"], false);
     assert_eq!(gateway.good(ORDERS, &key, "{}").await["repeat"], true);
+    gateway.stop().await.unwrap();
+    let short = || StreamOptions { key_window: Duration::from_millis(300), ..stream("orders", &store) };
+    let gateway = start(options(vec![short()])).await;
     tokio::time::sleep(Duration::from_millis(400)).await;
     assert_eq!(gateway.good(ORDERS, &key, "{}").await["repeat"], false, "a new request");
     tokio::time::sleep(Duration::from_millis(400)).await;

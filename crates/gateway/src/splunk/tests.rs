@@ -68,6 +68,23 @@ async fn an_event_that_is_no_text_is_replaced_and_costs_no_other_one() {
     assert_eq!(records(&store).await, expected);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_index_may_be_a_number_and_costs_no_other_event() {
+    let stores = [in_memory(), in_memory()];
+    let gateway =
+        start(options(vec![support::stream("splunk", &stores[0]), support::stream("2026", &stores[1])]))
+            .await;
+    let body = b"{\"event\":1}{\"event\":2,\"index\":2026}{\"event\":3,\"index\":\"2026\"}";
+    let (status, _, text) = gateway.send(EVENT, &[], body).await;
+    assert_eq!(status, 200, "{text}");
+    let (status, _, text) = gateway.send(EVENT, &[], b"{\"event\":4,\"index\":[2026]}").await;
+    assert!(status == 400 && text.contains("\"code\":6"), "{status} {text}");
+    gateway.stop().await.unwrap();
+    assert_eq!(records(&stores[0]).await, ["{\"event\":1}"]);
+    let of_number = ["{\"event\":2,\"index\":2026}", "{\"event\":3,\"index\":\"2026\"}"];
+    assert_eq!(records(&stores[1]).await, of_number);
+}
+
 /// Docker's driver does, without its token, and starts no container otherwise.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whether_there_is_an_event_collector_may_be_asked_by_options() {

@@ -121,6 +121,29 @@ async fn behind_the_first_note_of_a_sleeper_objects_may_go_while_they_are_read()
     assert!(matches!(missing, Err(LogError::Missing { .. })), "{missing:?}");
 }
 
+/// A command that appends to the log of a gateway that was killed: labels behind the note alone say which lines of files are there.
+#[tokio::test]
+async fn an_owner_that_notes_nothing_keeps_the_labels_behind_the_note() {
+    let partition = partition();
+    let (mut writer, _, first) = notes(&partition).await;
+    first.appender().append(append(None, "before")).await.expect("appends");
+    writer.write(&note(1, "a")).await.expect("writes");
+    first.appender().append(append(Some(labels::label(9, 5)), "behind")).await.expect("appends");
+    let retention = Retention { bytes_max: Some(0), ..Retention::default() };
+    let settings = Settings { retention, collect_every: Duration::from_millis(1), ..quick() };
+    let second = Owner::start(partition.clone(), "test", settings).await.expect("claims");
+    second.keep_behind_note(&partition).await.expect("reads the note");
+    second.appender().append(append(None, "of a command")).await.expect("appends");
+    let mut roots = second.roots();
+    roots.wait_for(|root| root.cleaned >= 1).await.expect("what is noted goes");
+    let third = owner(&partition).await;
+    let (_, found) = Notes::open(partition.clone(), &third.root()).await.expect("opens");
+    let mut ids = Vec::new();
+    let found = found.expect("it is there");
+    labels::since(&partition, &third.root(), &found, |label| ids.push(label.id)).await.expect("all is there");
+    assert_eq!(ids, [9]);
+}
+
 #[tokio::test]
 async fn an_owner_of_a_log_that_was_deleted_leaves_the_note_of_the_present_one() {
     let partition = partition();
@@ -142,6 +165,41 @@ async fn an_owner_of_a_log_that_was_deleted_leaves_the_note_of_the_present_one()
     present.write(&note(2, "present")).await.expect("its own");
     let (_, found, _next) = notes(&partition).await;
     assert_eq!(found, Some(note(2, "present")));
+}
+
+/// A gateway that slept between its claim and its look at the note, while its log was deleted and created again.
+#[tokio::test]
+async fn an_owner_of_a_log_that_was_deleted_replaces_no_note_that_it_has_seen_of_the_present_one() {
+    let partition = partition();
+    let former = owner(&partition).await.root();
+    let root = partition.names().root();
+    let (_, tag) =
+        partition.store().read_register(&root, 1 << 16).await.expect("reads").expect("it is there");
+    let other = support::root().to_bytes().into();
+    let swapped = partition.store().compare_and_set(&root, Some(&tag), other).await.expect("swaps");
+    assert!(matches!(swapped, Swap::Done(_)), "another log is there");
+    let (mut present, _, _present) = notes(&partition).await;
+    present.write(&note(1, "present")).await.expect("writes");
+    let (mut late, found) = Notes::open(partition.clone(), &former).await.expect("opens");
+    assert!(found.is_none(), "it is of another log");
+    let written = late.write(&note(7, "former")).await;
+    assert!(matches!(written, Err(LogError::Recreated { .. })), "{written:?}");
+    let (_, found, _next) = notes(&partition).await;
+    assert_eq!(found, Some(note(1, "present")));
+}
+
+/// A gateway that slept between its claim and its look at the note, while others owned the log.
+#[tokio::test]
+async fn an_owner_that_slept_replaces_no_note_that_it_has_seen_of_a_later_one() {
+    let partition = partition();
+    let slept = owner(&partition).await.root();
+    let (mut later, _, _later) = notes(&partition).await;
+    later.write(&note(5, "later")).await.expect("writes");
+    let (mut late, _) = Notes::open(partition.clone(), &slept).await.expect("opens");
+    let written = late.write(&note(1, "former")).await;
+    assert!(matches!(written, Err(LogError::Fenced { .. })), "{written:?}");
+    let (_, found, _next) = notes(&partition).await;
+    assert_eq!(found, Some(note(5, "later")));
 }
 
 #[test]

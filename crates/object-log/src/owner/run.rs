@@ -55,6 +55,8 @@ pub(super) struct Run {
     pub(super) seen: Option<Seen>,
     published: watch::Sender<Root>,
     received: mpsc::UnboundedReceiver<Message>,
+    /// Changes when somebody waits for what was appended.
+    hurry: watch::Receiver<bool>,
     pub(super) is_closed: bool,
     pub(super) open: Vec<Append>,
     pub(super) open_waiting: Vec<Waiting>,
@@ -84,7 +86,11 @@ impl Run {
         partition: LogPartition,
         seen: Seen,
         settings: Settings,
-        (received, published): (mpsc::UnboundedReceiver<Message>, watch::Sender<Root>),
+        (received, published, hurry): (
+            mpsc::UnboundedReceiver<Message>,
+            watch::Sender<Root>,
+            watch::Receiver<bool>,
+        ),
         pinned: Pin,
     ) -> Self {
         let runtime = partition.runtime().clone();
@@ -101,6 +107,7 @@ impl Run {
             seen: Some(seen),
             published,
             received,
+            hurry,
             is_closed: false,
             open: Vec::new(),
             open_waiting: Vec::new(),
@@ -187,6 +194,7 @@ impl Run {
                     Some(message) => self.take(message),
                     None => self.is_closed = true,
                 },
+                Ok(()) = self.hurry.changed() => self.linger.max = self.linger.min,
                 () = sleep(timer) => {}
             }
         }

@@ -32,6 +32,23 @@ async fn what_is_answered_is_in_the_log_in_order_and_a_repeat_is_known() {
     assert_eq!(read_from(&partition, 3).await, expected[3..]);
 }
 
+/// The second append could share a commit with others for an hour.
+#[tokio::test]
+async fn who_stops_waits_for_no_others_to_share_a_commit() {
+    let partition = partition();
+    let settings = Settings { linger_max: Duration::from_secs(3_600), ..quick() };
+    let owner = Owner::start(partition.clone(), "test", settings).await.expect("claims");
+    let appender = owner.appender();
+    assert_eq!(appender.append(append(None, "first")).await, Ok(Appended::At(0)));
+    let hurrying = async { owner.hurry() };
+    let (second, ()) = soon(async { tokio::join!(appender.append(append(None, "second")), hurrying) }).await;
+    assert_eq!(second, Ok(Appended::At(1)));
+    // What comes behind it as well.
+    assert_eq!(soon(appender.append(append(None, "third"))).await, Ok(Appended::At(2)));
+    drop(appender);
+    owner.close().await.expect("ends");
+}
+
 #[tokio::test]
 async fn ordinals_that_number_records_need_no_appends_that_end_alike() {
     let partition = partition();

@@ -83,7 +83,10 @@ impl World {
     }
 }
 
-/// Owners that producers know of, newest last; earlier ones may sleep, or be dead.
+/// Owners that producers know of: more than are ever late with their start, so that the one that owns the log is among them.
+pub const KNOWN: usize = 8;
+
+/// Those, as they became ready; earlier ones may sleep, or be dead.
 pub type Known = Arc<std::sync::Mutex<Vec<(Pid, Appender)>>>;
 
 /// An owner: claims, reads what it must know, and commits until it is fenced or killed. It follows files or does not.
@@ -134,7 +137,7 @@ pub async fn owner(world: Arc<World>, pid: Pid, known: Known, follows: bool) {
     {
         let mut known = known.lock().expect("no panic");
         known.push((pid, owner.appender()));
-        let excess = known.len().saturating_sub(3);
+        let excess = known.len().saturating_sub(KNOWN);
         known.drain(..excess);
     }
     let appender = owner.appender();
@@ -277,11 +280,12 @@ pub async fn producer(world: Arc<World>, number: u64, appends: u64, known: Known
     world.note(|| format!("producer {number} is done"));
 }
 
-/// The newest owner, or now and then an earlier one.
+/// The owner that became ready last, or now and then an earlier one: one that was late is fenced by then, and nobody starts another.
 fn pick(world: &World, known: &Known) -> Option<Appender> {
     let known = known.lock().expect("no panic");
-    let back = if known.len() > 1 && world.percent(15) { 1 } else { 0 };
-    known.len().checked_sub(1 + back).map(|at| known[at].1.clone())
+    let last = known.len().checked_sub(1)?;
+    let back = if last > 0 && world.percent(15) { 1 + world.draw(last as u64) as usize } else { 0 };
+    Some(known[last - back].1.clone())
 }
 
 /// Records of these texts.

@@ -29,7 +29,7 @@ use crate::variant::Variant;
 const KEYS_MAX: usize = 100_000;
 
 /// Owners whose doors clients know.
-const DOORS: usize = 3;
+const DOORS: usize = crate::actors::KNOWN;
 
 /// A request on its way to an owner.
 struct Asked {
@@ -188,8 +188,8 @@ pub async fn client(world: Arc<World>, number: u64, requests: u64) {
 
 /// The newest owner, or now and then an earlier one.
 fn pick(world: &World) -> Option<Door> {
-    let back = usize::from(world.percent(15));
     let doors = world.doors.lock().unwrap_or_else(PoisonError::into_inner);
-    let at = doors.len().checked_sub(1)?;
-    Some(doors[at - back.min(at)].clone())
+    let last = doors.len().checked_sub(1)?;
+    let back = if last > 0 && world.percent(15) { 1 + world.draw(last as u64) as usize } else { 0 };
+    Some(doors[last - back].clone())
 }

@@ -34,6 +34,7 @@ struct Record {
 #[derive(Clone, Copy, Debug)]
 pub struct Noted {
     queue: QueueId,
+    epoch: u64,
     position: u64,
 }
 
@@ -41,6 +42,8 @@ pub struct Noted {
 struct NoteRegister {
     #[prost(bytes = "vec", tag = "1")]
     queue: Vec<u8>,
+    #[prost(uint64, tag = "2")]
+    epoch: u64,
     #[prost(uint64, tag = "5")]
     position: u64,
     #[prost(bytes = "vec", tag = "6")]
@@ -52,7 +55,8 @@ impl Noted {
     pub fn read(bytes: &Bytes) -> Option<Self> {
         let register = <NoteRegister as prost::Message>::decode(&bytes[4..bytes.len() - 4]).ok()?;
         let queue = QueueId(u128::from_be_bytes(register.queue.try_into().ok()?));
-        (register.body.first() == Some(&1)).then_some(Self { queue, position: register.position })
+        let NoteRegister { epoch, position, .. } = register;
+        (register.body.first() == Some(&1)).then_some(Self { queue, epoch, position })
     }
 }
 
@@ -330,6 +334,11 @@ impl Oracle {
         let Some(root) = &self.present else { return false };
         let has = |file: usize| self.lines.get(&(root.queue_id(), file)).copied().unwrap_or(0);
         self.lines_of_files.iter().enumerate().all(|(file, lines)| has(file) == *lines)
+    }
+
+    /// Whether the present owner has written a note.
+    pub fn is_of_present(&self, noted: &Noted) -> bool {
+        self.present.as_ref().is_some_and(|root| root.claim().epoch == noted.epoch)
     }
 
     /// An object was deleted, when the log had this note.

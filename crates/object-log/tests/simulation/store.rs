@@ -36,6 +36,9 @@ pub struct World {
     state: Mutex<State>,
 }
 
+/// The register that owners note in.
+const NOTE: &str = "log/p/0/note";
+
 pub struct State {
     pub random: Random,
     pub objects: BTreeMap<String, Bytes>,
@@ -46,6 +49,8 @@ pub struct State {
     pub oracle: Oracle,
     pub lost: u64,
     pub deletes: u64,
+    /// What each process has read first of the owners' note: as it started.
+    pub notes_read: BTreeMap<Pid, Option<Bytes>>,
 }
 
 impl World {
@@ -60,6 +65,7 @@ impl World {
             oracle: Oracle::new(&plan, is_told),
             lost: 0,
             deletes: 0,
+            notes_read: BTreeMap::new(),
         };
         Arc::new(Self { executor, plan, variant, doors: Mutex::default(), state: Mutex::new(state) })
     }
@@ -245,7 +251,11 @@ impl Store for SimStore {
         self.request(Operation::Delete, key.as_str(), move |state, _| {
             let was_there = state.objects.remove(&name).is_some();
             state.deletes += u64::from(was_there);
-            let noted = state.registers.get("log/p/0/note").and_then(|(bytes, _)| Noted::read(bytes));
+            let note = state.registers.get(NOTE).map(|(bytes, _)| bytes);
+            // One that a former owner has put behind this one's look binds nobody: who put it was fenced, and has appended nothing behind it.
+            let is_known = state.notes_read.get(&pid).is_some_and(|read| read.as_ref() == note);
+            let noted =
+                note.and_then(Noted::read).filter(|noted| is_known || state.oracle.is_of_present(noted));
             state.oracle.deleted(pid, &name, was_there, noted);
             Ok(())
         })
@@ -253,9 +263,12 @@ impl Store for SimStore {
     }
 
     async fn read_register(&self, key: &Key, _bytes_max: u64) -> Result<Option<(Bytes, Tag)>, StoreError> {
-        let name = key.to_string();
+        let (name, pid) = (key.to_string(), self.pid);
         let found = self.request(Operation::Get, key.as_str(), move |state, _| {
             let found = state.registers.get(&name);
+            if name == NOTE {
+                state.notes_read.entry(pid).or_insert_with(|| found.map(|(bytes, _)| bytes.clone()));
+            }
             Ok(found.map(|(bytes, swap)| (bytes.clone(), Tag::new(swap.to_string()))))
         });
         let found = found.await?;

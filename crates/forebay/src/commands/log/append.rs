@@ -8,6 +8,7 @@
 
 use std::io::{BufRead, Read};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -63,6 +64,9 @@ pub struct Append {
     json: bool,
 }
 
+/// How long what was acknowledged stays at the least: the ten minutes of a gateway's `keys_for` and one more.
+const KEEP_MIN: Duration = Duration::from_secs(660);
+
 fn producer(text: &str) -> Result<u128, String> {
     match u128::from_str_radix(text, 16) {
         Ok(0) | Err(_) => Err("give 1 to 32 hexadecimal digits, not all of them 0".to_owned()),
@@ -86,7 +90,12 @@ impl Append {
         let partition = super::partition(&store, self.partition)?;
         let runtime = partition.runtime().clone();
         let owner = format!("forebay log append, process {}", std::process::id());
-        let owner = Owner::start(partition, &owner, Settings::default()).await?;
+        // As long as a gateway knows requests by default: labels go with their records.
+        let mut settings = Settings::default();
+        settings.retention.keep_min = Some(KEEP_MIN);
+        let owner = Owner::start(partition.clone(), &owner, settings).await?;
+        // What a gateway has not noted yet of the files that it follows, labels behind its note alone say.
+        owner.keep_behind_note(&partition).await?;
         let sum = self.lines(&owner, &runtime).await?;
         let next = owner.root().next;
         owner.close().await?;
