@@ -22,7 +22,8 @@ use datafusion_expr::{Expr, ExprSchemable};
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion_sql::sqlparser::ast::{
-    self, Expr as Written, Ident, ObjectNamePart, Value, Visit, VisitMut, Visitor, VisitorMut,
+    self, AccessExpr, DuplicateTreatment, Expr as Written, FunctionArgumentClause, FunctionArguments, Ident,
+    ObjectNamePart, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 
 use crate::canonical::canonical;
@@ -51,6 +52,11 @@ impl Scope {
         let schema = DFSchema::from_unqualified_fields(fields.collect(), Default::default())
             .map_err(|error| Fault::planning(&error))?;
         Ok(Self { schema: Arc::new(schema), kinds: Kinds::new(input), tables })
+    }
+
+    /// Whether columns may be qualified with this name.
+    pub(crate) fn is_table(&self, name: &str) -> bool {
+        self.tables.iter().any(|table| table == name)
     }
 
     fn has(&self, column: &str) -> bool {
@@ -139,11 +145,25 @@ impl VisitorMut for Unqualify<'_> {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &mut Written) -> ControlFlow<()> {
-        if let Written::CompoundIdentifier(parts) = expr
-            && let [table, column] = parts.as_slice()
-            && self.tables.contains(&table.value)
-        {
-            *expr = Written::Identifier(column.clone());
+        match expr {
+            Written::CompoundIdentifier(parts) => {
+                if let [table, column] = parts.as_slice()
+                    && self.tables.contains(&table.value)
+                {
+                    *expr = Written::Identifier(column.clone());
+                }
+            }
+            // `input.attributes['colour']`
+            Written::CompoundFieldAccess { root, access_chain } => {
+                if let Written::Identifier(table) = root.as_ref()
+                    && self.tables.contains(&table.value)
+                    && let Some(AccessExpr::Dot(column @ Written::Identifier(_))) = access_chain.first()
+                {
+                    **root = column.clone();
+                    access_chain.remove(0);
+                }
+            }
+            _ => {}
         }
         ControlFlow::Continue(())
     }
@@ -192,13 +212,16 @@ impl Check<'_> {
             return self.fault(message, ident.span);
         }
         match NAMES.function(name) {
-            Function::Known => ControlFlow::Continue(()),
+            Function::Known => match unread(function) {
+                None => ControlFlow::Continue(()),
+                Some(what) => self.fault(format!("`{name}` takes no {what}; leave it out"), ident.span),
+            },
             Function::Refused(reason) => self.fault(format!("`{name}` is refused: {reason}"), ident.span),
             Function::Unknown if name.eq_ignore_ascii_case("unnest") => {
                 let message = "UNNEST produces rows, so it must be an item of a query by itself, as in `SELECT UNNEST(tags) AS tag FROM input`";
                 self.fault(message.into(), ident.span)
             }
-            Function::Unknown if matches!(function.args, ast::FunctionArguments::None) => {
+            Function::Unknown if matches!(function.args, FunctionArguments::None) => {
                 let message =
                     format!("`{name}` is a keyword of SQL; write a column of that name as `\"{name}\"`");
                 self.fault(message, ident.span)
@@ -296,6 +319,29 @@ impl Visitor for Blame<'_> {
             }
         }
     }
+}
+
+/// What stands in or behind the parentheses of a call, and would have no effect: planning passes over it.
+pub(crate) fn unread(function: &ast::Function) -> Option<&'static str> {
+    let (is_distinct, clauses) = match &function.args {
+        FunctionArguments::List(list) => {
+            (list.duplicate_treatment == Some(DuplicateTreatment::Distinct), list.clauses.as_slice())
+        }
+        _ => (false, Default::default()),
+    };
+    let is_sorted = clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)));
+    let minds_nulls =
+        clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::IgnoreOrRespectNulls(_)));
+    [
+        (function.parameters != FunctionArguments::None, "second list of arguments"),
+        (is_distinct, "DISTINCT, which is of many rows"),
+        (is_sorted, "ORDER BY, which is of many rows"),
+        (minds_nulls || function.null_treatment.is_some(), "IGNORE or RESPECT NULLS, which is of many rows"),
+        (function.filter.is_some(), "FILTER, which is of many rows"),
+        (!function.within_group.is_empty(), "WITHIN GROUP, which is of many rows"),
+    ]
+    .into_iter()
+    .find_map(|(is_there, what)| is_there.then_some(what))
 }
 
 /// A few names for a message.

@@ -6,7 +6,7 @@
 //! | in the text                                | the query reads                      |
 //! |--------------------------------------------|--------------------------------------|
 //! | `FROM (SELECT …)`, `FROM TUMBLE((SELECT …), time, …)` | the rows of the query in it |
-//! | `WITH x AS (SELECT …) SELECT … FROM x`, `FROM TUMBLE(x, time, …)` | the rows of that query |
+//! | `WITH x AS (SELECT …) SELECT … FROM x`, `FROM TUMBLE(x, time, …)` | the rows of that query, which are still called `x` in the first |
 //! | anything else                              | what it says: `input`, or inputs that it joins |
 //!
 //! A query over windows may be up to four, one behind the other: `windowed::around` parts it.
@@ -19,7 +19,7 @@ use datafusion_sql::sqlparser::ast::{
 use datafusion_sql::sqlparser::tokenizer::Token;
 
 use crate::Fault;
-use crate::query::INPUT;
+use crate::query::{INPUT, is_bare};
 use crate::text::Text;
 
 /// What a query is to the one that is written.
@@ -124,8 +124,16 @@ struct Reader<'a> {
 /// The queries of WITH, and what of the text is behind them.
 type WithNames<'q> = (Vec<Named<'q>>, Range<usize>);
 
-/// Where a query reads another one, that query, and the parentheses around it.
-type Within<'q> = (Range<usize>, &'q Query, Range<usize>);
+/// A query that another one reads.
+struct Within<'q> {
+    /// Where the other says so.
+    read: Range<usize>,
+    /// What the other reads then, in place of that.
+    input: String,
+    query: &'q Query,
+    /// The parentheses around it.
+    parentheses: Range<usize>,
+}
 
 impl<'a> Reader<'a> {
     fn new(text: &'a Text<'a>) -> Option<Self> {
@@ -181,16 +189,16 @@ impl<'a> Reader<'a> {
     ) -> Result<(), Fault> {
         let text = self.text.text;
         let is_own = |read: &Range<usize>| own.start <= read.start && read.end <= own.end;
-        let found = self.read_of(query, named)?.filter(|(read, ..)| is_own(read));
-        let Some((read, inner, within)) = found else {
+        let found = self.read_of(query, named)?.filter(|found| is_own(&found.read));
+        let Some(Within { read, input, query: inner, parentheses }) = found else {
             to.push(Layer::of(&[(&text[own.clone()], own)]));
             return Ok(());
         };
-        self.take(inner, within.start + 1..within.end - 1, named, to)?;
+        self.take(inner, parentheses.start + 1..parentheses.end - 1, named, to)?;
         let (before, behind) = (own.start..read.start, read.end..own.end);
         to.push(Layer::of(&[
             (&text[before.clone()], before),
-            (INPUT, read),
+            (input.as_str(), read),
             (&text[behind.clone()], behind),
         ]));
         Ok(())
@@ -205,19 +213,23 @@ impl<'a> Reader<'a> {
         }
         let in_place = |query: &'q Query| {
             let around = self.around(query)?;
-            Some((around.clone(), query, around))
+            Some(Within { read: around.clone(), input: INPUT.to_owned(), query, parentheses: around })
         };
-        let name = match &from.relation {
+        let (name, is_called_so) = match &from.relation {
             TableFactor::Derived { lateral: false, subquery, .. } => return Ok(in_place(subquery)),
             TableFactor::Table { args: Some(args), .. } => match args.args.first() {
                 Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Subquery(query)))) => {
                     return Ok(in_place(query));
                 }
-                Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(ident)))) => ident,
+                Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(ident)))) => (ident, false),
                 _ => return Ok(None),
             },
-            TableFactor::Table { name, .. } => match name.0.as_slice() {
-                [ObjectNamePart::Identifier(ident)] => ident,
+            TableFactor::Table { name, alias, version, .. } => match name.0.as_slice() {
+                [ObjectNamePart::Identifier(ident)] => {
+                    // What else stands behind a table stands before its name, and is refused where the query is read.
+                    let is_alone = version.is_none() && is_bare(&from.relation);
+                    (ident, alias.is_none() && is_alone)
+                }
                 _ => return Ok(None),
             },
             _ => return Ok(None),
@@ -231,7 +243,16 @@ impl<'a> Reader<'a> {
             );
             return Err(Fault::new(message, at));
         }
-        Ok(at.map(|at| (at, found.query, found.within.clone())))
+        Ok(at.map(|read| Within {
+            // Columns may be written as `x.a`.
+            input: match is_called_so {
+                true => format!("{INPUT} AS {}", &self.text.text[read.clone()]),
+                false => INPUT.to_owned(),
+            },
+            read,
+            query: found.query,
+            parentheses: found.within.clone(),
+        }))
     }
 }
 

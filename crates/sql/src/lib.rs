@@ -10,6 +10,7 @@
 //! | `functions` | our own functions, and bounds on DataFusion's                   |
 //! | `types`   | our types in expressions and as results, their names in `CAST`   |
 //! | `exact`   | constants, inserted casts and arithmetic that lose nothing       |
+//! | `coarser` | times with fewer digits                                          |
 //! | `kinds`   | UUIDs, addresses and Enums: which expressions give them, and their one text |
 //! | `canonical` | constants beside those, and what their texts cannot answer     |
 //! | `nullable`| which results can be NULL                                        |
@@ -30,6 +31,7 @@
 //! are refused, and whether a record fails is decided for it alone (but for a batch whose rows of `UNNEST` would not fit into memory).
 
 mod canonical;
+mod coarser;
 mod compile;
 mod exact;
 mod fault;

@@ -9,11 +9,12 @@ use std::ops::Range;
 use dataflow::Schema;
 use datafusion_sql::sqlparser::ast::{
     ExceptSelectItem, ExcludeSelectItem, Expr as Written, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
-    SetOperator, TableFactor, WildcardAdditionalOptions,
+    FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind as Qualifier, SetExpr, SetOperator, TableFactor,
+    WildcardAdditionalOptions,
 };
 
-use crate::compile::{Scope, Typed, compile};
+use crate::compile::{Scope, Typed, compile, unread};
 use crate::fault::nearest;
 use crate::text::Text;
 use crate::{Fault, Misnamed};
@@ -134,7 +135,7 @@ fn tables(text: &Text, select: &Select) -> Result<Vec<String>, Fault> {
         };
         return Err(Fault::new(message, text.range(join)));
     }
-    let TableFactor::Table { name, alias, args: None, version, sample, .. } = &from.relation else {
+    let TableFactor::Table { name, alias, args: None, version, .. } = &from.relation else {
         let message = match &from.relation {
             TableFactor::Table { name, .. } => format!(
                 "there is no table function `{name}`; write `FROM input`, or `FROM TUMBLE(…)`, `HOP`, `CUMULATE` or `SESSION` for windows"
@@ -144,7 +145,7 @@ fn tables(text: &Text, select: &Select) -> Result<Vec<String>, Fault> {
         };
         return Err(Fault::new(message, text.range(&from.relation).or_else(|| text.whole())));
     };
-    if version.is_some() || sample.is_some() {
+    if version.is_some() || !is_bare(&from.relation) {
         let message = "a step without state sees each row as it is; write `FROM input`, and leave out what follows up to WHERE";
         return Err(Fault::new(message, text.range(&from.relation).or_else(|| text.whole())));
     }
@@ -160,6 +161,16 @@ fn tables(text: &Text, select: &Select) -> Result<Vec<String>, Fault> {
         }
     }
     Ok(std::iter::once(name.to_string()).chain(alias.iter().map(|alias| alias.name.value.clone())).collect())
+}
+
+/// Whether nothing stands behind a table but its version and its name: nothing that would take some of its rows, or add to them.
+pub(crate) fn is_bare(table: &TableFactor) -> bool {
+    match table {
+        TableFactor::Table { sample, partitions, with_ordinality, with_hints, .. } => {
+            sample.is_none() && partitions.is_empty() && !with_ordinality && with_hints.is_empty()
+        }
+        _ => true,
+    }
 }
 
 pub(crate) fn only_known_clauses(text: &Text, select: &Select) -> Result<(), Fault> {
@@ -220,9 +231,20 @@ fn items(
     left_out: &mut BTreeSet<String>,
 ) -> Result<Vec<Chosen>, Fault> {
     match item {
-        SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
-            all(input, text, &options, left_out)
-        }
+        SelectItem::Wildcard(options) => all(input, text, &options, left_out),
+        SelectItem::QualifiedWildcard(qualifier, options) => match &qualifier {
+            Qualifier::ObjectName(ObjectName(parts)) if is_table(scope, parts) => {
+                all(input, text, &options, left_out)
+            }
+            Qualifier::ObjectName(name) => {
+                let message = format!("there is no table `{name}`; write `*` for all columns");
+                Err(Fault::new(message, text.range(name).or_else(|| text.whole())))
+            }
+            Qualifier::Expr(expr) => {
+                let message = "`*` stands for the columns of the rows, and not for parts of a value";
+                Err(Fault::new(message, text.place(expr).or_else(|| text.whole())))
+            }
+        },
         SelectItem::UnnamedExpr(Written::Identifier(ident)) => {
             let name = ident.value.clone();
             Ok(vec![one(text, scope, Written::Identifier(ident), name)?])
@@ -244,11 +266,18 @@ fn items(
     }
 }
 
+fn is_table(scope: &Scope, name: &[ObjectNamePart]) -> bool {
+    matches!(name, [ObjectNamePart::Identifier(ident)] if scope.is_table(&ident.value))
+}
+
 fn one(text: &Text, scope: &Scope, written: Written, name: String) -> Result<Chosen, Fault> {
     let at = text.place(&written).or_else(|| text.whole());
     if let Written::Function(function) = &written
         && is_unnest(function)
     {
+        if let Some(what) = unread(function) {
+            return Err(Fault::new(format!("UNNEST takes no {what}; leave it out"), at));
+        }
         let Some(array) = only_argument(function) else {
             return Err(Fault::new("UNNEST takes one array, as in `UNNEST(tags) AS tag`", at));
         };

@@ -24,7 +24,7 @@ use datafusion_sql::sqlparser::ast::{
 
 use crate::Fault;
 use crate::fault::nearest;
-use crate::query::{only_known_clauses, only_select};
+use crate::query::{is_bare, only_known_clauses, only_select};
 use crate::text::Text;
 pub(crate) use arguments::milliseconds;
 use arguments::{Arguments, Function};
@@ -80,6 +80,7 @@ pub(crate) fn windowed(text: &Text) -> Result<Option<Windowed>, Fault> {
         return misspelt(text, &select).map_or(Ok(None), Err);
     };
     let Arguments { time, kind, lateness, max, closes_at_end } = function.arguments(text, args)?;
+    only_named(text, &select)?;
     let by = grouped(text, &mut select)?;
     // `around` has taken them out of every text that it understands.
     if let Some(condition) = &select.selection {
@@ -128,6 +129,24 @@ fn function(select: &Select) -> Option<(&'static Function, &[FunctionArg])> {
     let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else { return None };
     let function = Function::named(&ident.value).filter(|_| from.joins.is_empty())?;
     Some((function, args))
+}
+
+/// Refuses what stands behind the table function and is not its name: it would have no effect.
+fn only_named(text: &Text, select: &Select) -> Result<(), Fault> {
+    let Some(TableFactor::Table { alias, .. }) = select.from.first().map(|from| &from.relation) else {
+        return Ok(());
+    };
+    if let Some(column) = alias.as_ref().and_then(|alias| alias.columns.first()) {
+        let message = "columns are not renamed here; write `AS name`, and rename them in the select list";
+        return Err(Fault::new(message, text.range_of(column.name.span).or_else(|| text.whole())));
+    }
+    match select.from.iter().all(|from| is_bare(&from.relation)) {
+        true => Ok(()),
+        false => {
+            let message = "windows are of all rows; leave out what stands behind their arguments and their name, and put a `filter` step before this one";
+            Err(Fault::new(message, text.whole()))
+        }
+    }
 }
 
 /// What is said of a table function whose name is nearly one of ours.

@@ -329,6 +329,8 @@ fn check_utf8(bytes: &[u8]) -> Step<()> {
     }
     match std::str::from_utf8(bytes) {
         Ok(_) => Ok(()),
+        // Its number need not be UTF-8.
+        Err(_) if is_framed(bytes) => Err(Fail::bytes(0, FRAMED)),
         Err(error) => {
             let at = error.valid_up_to();
             Err(Fail::bytes(at, format!("{} is not UTF-8 here", shown_byte(bytes[at]))))
@@ -345,10 +347,19 @@ fn no_object(cursor: &mut Cursor<'_>) -> Box<Fail> {
         [0xef, 0xbb, 0xbf, ..] => {
             return Fail::bytes(at, "the record starts with a byte order mark; send it without");
         }
+        rest if at == 0 && is_framed(rest) => return Fail::bytes(at, FRAMED),
         [b'[', ..] => "an array",
         [b'"', ..] => "a string",
         [b'-' | b'0'..=b'9', ..] => "a number",
         _ => return cursor.unexpected("`{`"),
     };
     Fail::bytes(at, format!("found {found}; a record is one JSON object"))
+}
+
+/// What is wrong with a record that [`is_framed`].
+const FRAMED: &str = "the record starts with the header of a schema registry, a zero byte and a schema's number, which the format `json` does not read; write it with a serializer of JSON that registers no schema";
+
+/// Whether a record is an object behind the header that serializers of a schema registry write.
+fn is_framed(record: &[u8]) -> bool {
+    matches!(record, [0, _, _, _, _, b'{', ..])
 }

@@ -5,12 +5,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, TimeUnit};
+use arrow_schema::{DataType, Field};
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion_expr::{Cast, Expr, ExprSchemable, TryCast};
 
 use super::{constant, texts};
+use crate::coarser::fineness;
 use crate::fault::{reworded, shown};
 use crate::types::{name, with_null_items};
 
@@ -190,19 +191,5 @@ fn digits_of_integer(t: &DataType) -> i16 {
         DataType::Int32 | DataType::UInt32 => 10,
         DataType::Int64 => 19,
         _ => 20,
-    }
-}
-
-/// Whether both are times, and those of `to` have more digits.
-pub(super) fn is_finer(from: &DataType, to: &DataType) -> bool {
-    matches!((from, to), (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) if fineness(*to) > fineness(*from))
-}
-
-fn fineness(unit: TimeUnit) -> u8 {
-    match unit {
-        TimeUnit::Second => 0,
-        TimeUnit::Millisecond => 1,
-        TimeUnit::Microsecond => 2,
-        TimeUnit::Nanosecond => 3,
     }
 }

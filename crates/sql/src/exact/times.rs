@@ -1,6 +1,7 @@
-//! Times of two units that are compared.
+//! Times of two units where they are compared.
 //!
-//! Owns that all of their digits count, and that every time has a place in the order. Does not own the casts that the text has (`written`).
+//! Owns that all digits of times that are compared count, and that every time has a place in the order. Does not own which casts the text has (`written`), nor how digits are cut off
+//! (`crate::coarser`).
 //!
 //! DataFusion makes the coarser of two times a finer one. Beside a constant it then leaves that cast out and cuts off the constant's digits instead: `t < '10:00:00.5'` would be false of
 //! 10:00:00. And a time that the finer unit cannot have would have no value, though it is before or after all of those that it can.
@@ -11,9 +12,10 @@ use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_expr::expr::InList;
 use datafusion_expr::{Between, BinaryExpr, Expr, ExprSchemable};
 
-use super::casts::{is_finer, is_written};
+use super::casts::is_written;
 use super::is_comparison;
 use super::written::saturating;
+use crate::coarser::is_finer;
 use crate::fault::reworded;
 
 /// Puts casts of ours in the place of those that were inserted where times are compared.

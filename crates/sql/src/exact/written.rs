@@ -8,6 +8,7 @@
 //! | a Float64 or a text to a Float         | infinity or 0 for what is too large or small | does not fit               |
 //! | a text with an exponent to a Decimal   | does not fit                                | the number                  |
 //! | a text with the second 60 to a DateTime | the second 59                              | the next minute, as DateTime64 |
+//! | a time before 1970 to fewer digits     | cuts them off towards 1970: a later time    | the tick that it is in      |
 //! | a Map of which two keys become one     | that key twice                              | does not fit                |
 //! | a number or a time, compared with a constant | none: what was to be cast is compared  | the cast: what does not fit fails, digits are cut off |
 //!
@@ -35,7 +36,8 @@ use datafusion_expr::{
     Signature, TryCast, Volatility,
 };
 
-use super::casts::{is_finer, lossless};
+use super::casts::lossless;
+use crate::coarser::{coarser, cuts_off, is_finer, per_second};
 use crate::fault::reworded;
 use crate::types::name;
 
@@ -109,6 +111,9 @@ fn may_differ(from: Option<&DataType>, to: &DataType) -> bool {
             _ => (from, to),
         };
         return may_differ(Some(from.data_type()), to.data_type());
+    }
+    if from.is_some_and(|from| cuts_off(from, to)) {
+        return true;
     }
     match to {
         Float32 => from.is_none_or(|from| *from == Float64 || from.is_string()),
@@ -244,6 +249,7 @@ fn array(values: &ArrayRef, to: &DataType, tries: bool) -> Result<ArrayRef, Data
             let cast = arrow(values, to, tries)?;
             floats::<Float32Type>(values, &cast, is_lost, to, tries)
         }
+        (from, to) if cuts_off(from, to) => coarser(values, to),
         (from, to) if from.is_string() => {
             let texts = arrow(values, &DataType::Utf8, false)?;
             of_texts(&texts, to, tries)
@@ -254,16 +260,10 @@ fn array(values: &ArrayRef, to: &DataType, tries: bool) -> Result<ArrayRef, Data
 
 /// Times as finer ones.
 fn nearest(values: &ArrayRef, to: &DataType) -> Result<ArrayRef, DataFusionError> {
-    let ticks = |unit: &TimeUnit| match unit {
-        TimeUnit::Second => 1_i64,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    };
     let (DataType::Timestamp(from, _), DataType::Timestamp(unit, _)) = (values.data_type(), to) else {
         return arrow(values, to, false);
     };
-    let factor = ticks(unit) / ticks(from);
+    let factor = per_second(unit) / per_second(from);
     let times = arrow(values, &DataType::Int64, false)?;
     let finer =
         times.as_primitive::<Int64Type>().unary::<_, Int64Type>(|time: i64| time.saturating_mul(factor));

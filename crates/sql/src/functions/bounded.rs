@@ -15,6 +15,8 @@
 //! | `levenshtein`                         | steps, [`STEPS_MAX`]                                             |
 //! | `map`                                 | as many values as keys                                           |
 //! | `date_part`                           | what 32 bits hold: it is NULL of a longer span                   |
+//! | `round`, `trunc`                      | nothing: `rounded` keeps a Float that would become infinite      |
+//! | `to_unixtime`, `to_timestamp_seconds`, … | nothing: digits of a time are cut off towards the past        |
 //! | `array_except`, `array_concat`        | nothing: `alike` gives their arrays one type                     |
 //! | `array_position`                      | the first item that is compared: DataFusion subtracts 1 from it  |
 //!
@@ -23,18 +25,20 @@
 
 mod alike;
 mod growth;
+mod rounded;
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, Int64Array};
-use arrow_schema::{DataType, FieldRef};
+use arrow_schema::{DataType, FieldRef, TimeUnit};
 use datafusion_common::{DataFusionError, ScalarValue, exec_err, plan_err};
 use datafusion_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
+use crate::coarser::of_coarser;
 use growth::{Patterns, Row};
 
 /// Bytes of a text that is made longer.
@@ -64,6 +68,9 @@ enum Bound {
     Levenshtein,
     Map,
     DatePart,
+    Round,
+    /// Times become those of this unit.
+    Unit(TimeUnit),
     Except,
     ArrayConcat,
     Position,
@@ -85,6 +92,10 @@ impl Bound {
             "levenshtein" => Self::Levenshtein,
             "map" => Self::Map,
             "date_part" => Self::DatePart,
+            "round" | "trunc" => Self::Round,
+            "to_unixtime" | "to_timestamp_seconds" => Self::Unit(TimeUnit::Second),
+            "to_timestamp_millis" => Self::Unit(TimeUnit::Millisecond),
+            "to_timestamp_micros" => Self::Unit(TimeUnit::Microsecond),
             "array_except" => Self::Except,
             "array_concat" => Self::ArrayConcat,
             "array_position" => Self::Position,
@@ -157,10 +168,14 @@ impl ScalarUDFImpl for Bounded {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
         match self.bound {
             Bound::DatePart => return part_of(&self.function, args),
+            Bound::Round => return rounded::rounded(&self.function, args),
+            Bound::Unit(unit) => return self.function.invoke_with_args(of_coarser(args, unit)?),
             Bound::Except => return alike::except(&self.function, args),
             Bound::ArrayConcat => return alike::concatenated(&self.function, args),
             // DataFusion subtracts 1 and then says what is out of bounds; of the smallest number it cannot.
-            Bound::Position => return self.function.invoke_with_args(at_least(args, 2, i64::MIN + 1)),
+            Bound::Position => {
+                return self.function.invoke_with_args(clamped(args, 2, i64::MIN + 1, i64::MAX));
+            }
             _ => {}
         }
         let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
@@ -204,7 +219,8 @@ impl ScalarUDFImpl for Bounded {
         match self.bound {
             Bound::ArrayResize => alike::resized(&self.function, args),
             // DataFusion takes a negative length for a huge one; PostgreSQL for 0.
-            Bound::Pad => self.function.invoke_with_args(at_least(args, 1, 0)),
+            Bound::Pad => self.function.invoke_with_args(clamped(args, 1, 0, i64::MAX)),
+            Bound::RegexpReplace => self.function.invoke_with_args(without_short_cut(args)),
             _ => self.function.invoke_with_args(args),
         }
     }
@@ -275,19 +291,21 @@ impl Bounded {
                 let steps = row.len(0).saturating_mul(row.len(1));
                 Made { amount: steps, bound: STEPS_MAX, unit: "comparisons", bytes: 0 }
             }
-            Bound::Map | Bound::Concat | Bound::DatePart | Bound::Except => text(0, "bytes"),
-            Bound::ArrayConcat | Bound::Position => text(0, "bytes"),
+            Bound::Map | Bound::Concat | Bound::DatePart | Bound::Round | Bound::Unit(_) => text(0, "bytes"),
+            Bound::Except | Bound::ArrayConcat | Bound::Position => text(0, "bytes"),
         }
     }
 }
 
-/// The arguments, with no number below `least` in argument `at`; DataFusion reads it where it is NULL too.
-fn at_least(mut args: ScalarFunctionArgs, at: usize, least: i64) -> ScalarFunctionArgs {
+/// The arguments, with no number below `least` or above `most` in argument `at`; DataFusion reads it where it is NULL too.
+fn clamped(mut args: ScalarFunctionArgs, at: usize, least: i64, most: i64) -> ScalarFunctionArgs {
     match args.args.get_mut(at) {
-        Some(ColumnarValue::Scalar(ScalarValue::Int64(Some(number)))) => *number = least.max(*number),
+        Some(ColumnarValue::Scalar(ScalarValue::Int64(Some(number)))) => {
+            *number = (*number).clamp(least, most)
+        }
         Some(ColumnarValue::Array(array)) => {
             if let Some(numbers) = array.as_primitive_opt::<Int64Type>() {
-                let numbers = numbers.iter().map(|number| number.map(|number| number.max(least)));
+                let numbers = numbers.iter().map(|number| number.map(|number| number.clamp(least, most)));
                 *array = Arc::new(numbers.collect::<Int64Array>());
             }
         }
@@ -313,6 +331,20 @@ fn pairs(row: &Row) -> Result<(), DataFusionError> {
             )
         }
     }
+}
+
+/// The arguments of `regexp_replace`, with an empty group behind a constant pattern that says more than what it begins with. Of `^a|b.*$` DataFusion would look for `^a|b` alone, and
+/// replace all that is behind a match of either, and what is before it; of `^a # .*$` with comments too. It looks so where a pattern ends with `.*$`.
+fn without_short_cut(mut args: ScalarFunctionArgs) -> ScalarFunctionArgs {
+    if let Some(ColumnarValue::Scalar(
+        ScalarValue::Utf8(Some(pattern)) | ScalarValue::Utf8View(Some(pattern)),
+    )) = args.args.get_mut(1)
+        && pattern.ends_with(".*$")
+        && pattern.contains(['|', '#'])
+    {
+        pattern.push_str("(?:)");
+    }
+    args
 }
 
 /// `date_part('epoch', a - b)` is NULL if the seconds do not fit 32 bits.

@@ -10,6 +10,7 @@ use datafusion_sql::sqlparser::ast::{
 
 use super::{JoinKind, Table, place, qualified};
 use crate::Fault;
+use crate::query::is_bare;
 use crate::text::Text;
 
 /// How FROM joins an input with those before it.
@@ -78,7 +79,7 @@ pub(super) fn relations(select: &Select) -> impl Iterator<Item = &TableFactor> {
 /// An input of the pipeline, with the version that is asked of it.
 fn table<'t>(text: &Text, factor: &'t TableFactor) -> Result<(Table, Option<&'t TableVersion>), Fault> {
     let refuse = |message: &str| Err(Fault::new(message, place(text, factor)));
-    let TableFactor::Table { name, alias, args, version, with_hints, sample, .. } = factor else {
+    let TableFactor::Table { name, alias, args, version, .. } = factor else {
         return refuse(
             "a side of a join is an input; make steps of a query within FROM, before this one and with `from:` that input",
         );
@@ -88,7 +89,7 @@ fn table<'t>(text: &Text, factor: &'t TableFactor) -> Result<(Table, Option<&'t 
             "a side of a join is an input, not a table function; put a `window` step behind the last join",
         );
     }
-    if sample.is_some() || !with_hints.is_empty() {
+    if !is_bare(factor) {
         return refuse("a side of a join is `input AS name`; leave out what follows");
     }
     if alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {

@@ -24,6 +24,21 @@ fn queries_within_others_come_first_and_each_reads_the_one_before() {
 }
 
 #[test]
+fn columns_may_be_called_after_the_query_of_with_that_they_are_of() {
+    for (from, expected) in [
+        ("a", "SELECT a.x FROM input AS a WHERE a.y > 1"),
+        ("\"a\"", "SELECT a.x FROM input AS \"a\" WHERE a.y > 1"),
+        ("a AS b", "SELECT a.x FROM input AS b WHERE a.y > 1"),
+        // Refused where it is read, and so it must be read.
+        ("a WITH ORDINALITY", "SELECT a.x FROM input WITH ORDINALITY WHERE a.y > 1"),
+        ("a PARTITION (p)", "SELECT a.x FROM input PARTITION (p) WHERE a.y > 1"),
+    ] {
+        let found = texts(&format!("WITH a AS (SELECT * FROM input) SELECT a.x FROM {from} WHERE a.y > 1"));
+        assert_eq!(found, Ok(vec!["SELECT * FROM input".to_owned(), expected.to_owned()]), "{from}");
+    }
+}
+
+#[test]
 fn a_text_without_another_query_is_itself() {
     for text in [
         "SELECT * FROM input WHERE x IN (1, 2)",

@@ -183,6 +183,10 @@ fn what_windows_cannot_do_is_refused_with_the_step_that_can() {
         (format!("SELECT count(*) AS n {tumble} GROUP BY device"), "GROUP BY window_start, window_end"),
         (format!("SELECT count(*) AS n {tumble} GROUP BY upper(device)"), "`select` step before"),
         (format!("SELECT DISTINCT count(*) AS n {tumble} {by}"), "DISTINCT"),
+        (format!("SELECT count(*) AS n {tumble} TABLESAMPLE BERNOULLI (10) {by}"), "`filter` step before"),
+        (format!("SELECT count(*) AS n {tumble} AS w SAMPLE 0.1 {by}"), "windows are of all rows"),
+        (format!("SELECT count(*) AS n {tumble} WITH ORDINALITY {by}"), "windows are of all rows"),
+        (format!("SELECT count(*) AS n {tumble} AS w (a, b) {by}"), "columns are not renamed here"),
         (
             format!("SELECT count(*) AS n FROM TUMBLE(input, at, '1 minute') {by}"),
             "write one as in `INTERVAL '90 seconds'`",

@@ -243,6 +243,15 @@ fn what_is_not_one_json_object_is_malformed_with_the_byte() {
             "malformed: byte `0`: the record starts with a byte order mark; send it without",
         ),
         (
+            b"\0\0\0\0\x07{\"v\": 1}",
+            "malformed: byte `0`: the record starts with the header of a schema registry, a zero byte and a schema's number, which the format `json` does not read; write it with a serializer of JSON that registers no schema",
+        ),
+        (
+            b"\0\0\0\x01\xc8{\"v\": 1}",
+            "malformed: byte `0`: the record starts with the header of a schema registry, a zero byte and a schema's number, which the format `json` does not read; write it with a serializer of JSON that registers no schema",
+        ),
+        (b" \0\0\0\0\x07{\"v\": 1}", "malformed: byte `1`: expected `{`, found byte `0x00`"),
+        (
             b"{\"v\": 1} {\"v\": 2}",
             "malformed: byte `9`: `{` follows the record's object; a record is one object",
         ),
