@@ -47,7 +47,7 @@ use pipeline::config::values::reference::Surroundings;
 use pipeline::config::{self, Checked};
 use pipeline::wiring::WiringError;
 
-use crate::console::{Exit, Mistake};
+use crate::console::{self, Exit, Mistake};
 
 /// Loads a pipeline file, enters its folder, and writes its faults and hints to stderr; `None` if it has faults.
 ///
@@ -121,12 +121,17 @@ pub fn refuse(file: &Path, checked: &Checked, found: &[pipeline::plan::Fault]) -
 }
 
 fn loaded(file: &Path, text: &str) -> anyhow::Result<Option<(Pipeline, Checked)>> {
+    if config::is_gateway(text) {
+        let file = place::quoted(file);
+        return Err(Mistake::of(anyhow::anyhow!(
+            "`{file}` is a gateway file, not a pipeline file; `forebay gateway {file}` runs it, and `forebay check {file}` checks it"
+        )));
+    }
     place::enter(file)?;
     let mut checked = config::check(text, &Surroundings::of_process());
-    let shown = checked.faults.render(&file.display().to_string());
-    std::io::stderr().write_all(shown.as_bytes()).context("cannot write to standard error")?;
+    console::tell(&checked.faults.render(&file.display().to_string()));
     if let Some(why) = checked.pipeline.as_ref().map(place::store_elsewhere).transpose()?.flatten() {
-        writeln!(std::io::stderr(), "{}: {why}", file.display()).context("cannot write to standard error")?;
+        console::say(&format!("{}: {why}", file.display()));
         return Ok(None);
     }
     Ok(checked.pipeline.take().map(|pipeline| (pipeline, checked)))

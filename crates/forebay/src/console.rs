@@ -72,6 +72,11 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", printing::escaped_lines(text));
 }
 
+/// As [`say`], for lines of which every part was escaped.
+pub fn tell(lines: &str) {
+    let _ = std::io::stderr().write_all(lines.as_bytes());
+}
+
 /// Says on standard error why a command did not do what it was asked to, whatever is logged.
 pub fn refuse(why: impl std::fmt::Display) {
     say(&format!("forebay: {why}"));

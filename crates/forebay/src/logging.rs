@@ -176,12 +176,12 @@ fn read(text: &str) -> anyhow::Result<EnvFilter> {
 
 /// A plain level is for our own crates; anything else is taken as it stands.
 fn directives(filter: &str) -> String {
-    let is_level = ["error", "warn", "info", "debug", "trace"].contains(&filter);
-    if !is_level {
+    let level = filter.to_ascii_lowercase();
+    if !["error", "warn", "info", "debug", "trace"].contains(&level.as_str()) {
         return filter.to_owned();
     }
-    let others = if filter == "error" { "error" } else { "warn" };
-    let ours = OURS.map(|name| format!("{name}={filter}"));
+    let others = if level == "error" { "error" } else { "warn" };
+    let ours = OURS.map(|name| format!("{name}={level}"));
     format!("{others},{}", ours.join(","))
 }
 
@@ -211,6 +211,14 @@ mod tests {
         assert_eq!(directives("error").split(',').next(), Some("error"));
         assert_eq!(directives("info,rdkafka=debug"), "info,rdkafka=debug");
         EnvFilter::try_new(directives("trace")).expect("our own filter is one");
+    }
+
+    #[test]
+    fn a_level_in_capitals_leaves_other_crates_quiet_too() {
+        for (level, capitals) in [("info", "INFO"), ("debug", "Debug"), ("error", "ERROR")] {
+            assert_eq!(directives(capitals), directives(level));
+        }
+        assert_eq!(directives("INFO,engine=debug"), "INFO,engine=debug");
     }
 
     #[test]

@@ -28,8 +28,8 @@ fn lack_of(asked: u64, limit: Option<u64>) -> Option<String> {
     let (limit, needed) = (limit?, asked.saturating_add(OTHERS));
     (limit < needed).then(|| {
         format!(
-            "the connections and files of this file's settings are up to {asked}, and the process may have {limit} files open: beyond that, who connects waits \
-             for others to end; raise the limit to {needed} (`LimitNOFILE={needed}` of a systemd unit, `ulimit -n {needed}` as root before it starts), or lower `connections`"
+            "the settings of this file allow up to {asked} connections and files, and the process may have {limit} files open: beyond that, new connections \
+             wait until others are closed; raise the limit to {needed} (`LimitNOFILE={needed}` of a systemd unit, `ulimit -n {needed}` as root before it starts), or lower `connections`"
         )
     })
 }

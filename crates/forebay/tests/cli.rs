@@ -416,6 +416,67 @@ fn a_store_in_the_working_directory_is_not_left_behind() {
     assert_ne!(code(&status()), 2, "{}", err(&status()));
 }
 
+#[test]
+fn a_check_refuses_a_store_that_would_be_left_behind_as_a_run_does() {
+    let folder = beside("elsewhere-checked");
+    std::fs::create_dir_all(folder.join("data/events/lane-0")).expect("it can be written");
+    let check = |more: &[&str]| {
+        forebay(&[&["check", "conf/p.yaml"][..], more].concat())
+            .current_dir(&folder)
+            .output()
+            .expect("it starts")
+    };
+    for more in [&[][..], &["--connect"]] {
+        let refused = check(more);
+        assert_eq!(code(&refused), 2, "{}", err(&refused));
+        assert!(
+            err(&refused).starts_with("conf/p.yaml:1:1: `store: ./data`")
+                && err(&refused).contains("mkdir -p"),
+            "{}",
+            err(&refused)
+        );
+    }
+    let json: serde_json::Value = serde_json::from_str(&out(&check(&["--json"]))).expect("JSON");
+    assert_eq!((json["ok"].as_bool(), json["exit"].as_u64()), (Some(false), Some(2)), "{json}");
+    std::fs::create_dir_all(folder.join("conf/data/events")).expect("it can be written");
+    assert_eq!(code(&check(&[])), 0);
+}
+
+#[test]
+fn a_file_of_the_other_kind_is_told_with_the_command_that_takes_it() {
+    let gateway = file("other-gateway.yaml", "{\"gateway\": \"edge\", \"streams\": {\"orders\": {}}}\n");
+    let pipeline = file("other-pipeline.yaml", GOOD);
+    for (command, of, right) in
+        [("run", &gateway, "gateway"), ("status", &gateway, "gateway"), ("gateway", &pipeline, "run")]
+    {
+        let path = of.to_str().expect("UTF-8");
+        let output = run(&[command, path]);
+        assert_eq!(code(&output), 2, "{command}: {}", err(&output));
+        assert!(
+            err(&output).contains(&format!("`forebay {right} {path}` runs it")),
+            "{command}: {}",
+            err(&output)
+        );
+        assert_eq!(err(&output).lines().count(), 1, "{command}: {}", err(&output));
+    }
+    let checked = run(&["check", gateway.to_str().expect("UTF-8")]);
+    assert_eq!(code(&checked), 0, "{}", err(&checked));
+}
+
+#[test]
+fn hints_that_cannot_be_written_keep_no_command_from_its_work() {
+    let (path, _) = without_server("hinted", "");
+    let text = std::fs::read_to_string(&path).expect("it was written");
+    std::fs::write(&path, text.replace("table: events", "table: events, password: open"))
+        .expect("it can be written");
+    let arguments = ["list", path.to_str().expect("UTF-8")];
+    assert!(err(&run(&arguments)).contains("hint: "), "the file has one");
+    // A device on which no byte finds room.
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let output = forebay(&arguments).stderr(full).output().expect("it starts");
+    assert_eq!((code(&output), out(&output)), (0, "no pipeline in this store\n".to_owned()));
+}
+
 /// A pipeline from a file into a server that nobody runs.
 fn without_server(name: &str, more: &str) -> (PathBuf, PathBuf) {
     let records = file(&format!("{name}.jsonl"), "{\"id\": 1}\n");

@@ -101,10 +101,24 @@ pub struct CheckedGateway {
     pub faults: Faults,
 }
 
-/// Whether a text is meant to be a gateway's file: its first key outside of comments names a gateway.
+/// Whether a text is meant to be a gateway file: it has the key that names a gateway, and not the one that names a pipeline.
 pub fn is_gateway(text: &str) -> bool {
-    text.lines().any(|line| line.starts_with("gateway:"))
-        && !text.lines().any(|line| line.starts_with("pipeline:"))
+    has_key(text, "gateway") && !has_key(text, "pipeline")
+}
+
+/// Whether a text is meant to be a pipeline file, by the same keys.
+pub fn is_pipeline(text: &str) -> bool {
+    has_key(text, "pipeline") && !has_key(text, "gateway")
+}
+
+/// Whether a file has this key at its top, in whichever form of YAML or JSON. The lines of a text that cannot be read as either are compared instead.
+fn has_key(text: &str, key: &str) -> bool {
+    let around = Surroundings { env: &|_| Ok(None), file: &|_| Ok(String::new()) };
+    match spans::parse(text, &around, &mut Faults::default()).map(|tree| tree.value) {
+        Some(spans::Value::Map(entries)) => entries.iter().any(|entry| entry.key == key),
+        Some(_) => false,
+        None => text.lines().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'))),
+    }
 }
 
 /// Reads and checks the text of a gateway's file.
@@ -116,6 +130,15 @@ pub fn check_gateway(text: &str, around: &Surroundings) -> CheckedGateway {
         let json = schema_walk::walk(tree, View::root(&schema), around, &mut faults)?;
         let gateway: gateway::Gateway = typed(json, &mut faults)?;
         gateway::rules(&gateway, &mut |path, message| faults.fault(rules::place(tree, path), path, message));
+        let shared = [
+            ("object_storage.endpoint", gateway.object_storage.as_ref().and_then(rules::of_endpoint)),
+            ("http.listen", rules::of_http(&gateway.http)),
+        ];
+        for (path, why) in shared {
+            if let Some(why) = why {
+                faults.fault(rules::place(tree, path), path, why);
+            }
+        }
         Some(gateway)
     });
     CheckedGateway { gateway: gateway.filter(|_| !faults.is_fatal()), faults }

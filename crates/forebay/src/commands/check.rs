@@ -20,7 +20,7 @@ use serde_json::json;
 use super::place;
 use crate::console::{Exit, print};
 
-/// Checks pipeline files and lists every error with its line and column. Never writes or locks anything.
+/// Checks pipeline files and gateway files, and lists every error with its line and column. Never writes or locks anything.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -44,12 +44,12 @@ Without --connect the command contacts no server. The expressions of the steps a
 With --connect the command makes the checks of a start: of the store (journal, sealed inserts that wait, open questions, state of the \
 steps), of the source (partitions, available positions, lag) and of the tables (settings, columns). It lists every error with its line in \
 the file, and says what a start would do. --sample decodes that many records as the pipeline would, and shows which become rows, which \
-become dead letters, and why.
+become dead letters, and why. Of a gateway file, only the file itself is checked.
 
 Exit codes: 0 if all files are correct, 2 if one has an error. With --connect, the code that `forebay run` would end with: 0; 2 for an error \
 in the file; 4 if you must decide something; 1 if `run` would fail or wait, for example because a server, broker or store does not answer.")]
 pub struct Check {
-    /// Pipeline files; `-` for standard input.
+    /// Pipeline files and gateway files; `-` for standard input.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
@@ -144,6 +144,16 @@ fn files(checked: &mut Checked) -> bool {
     shared.is_empty()
 }
 
+/// Adds that the pipeline's journal is where an earlier release kept it; false if it is. The file's folder is entered.
+fn stored_here(checked: &mut Checked) -> bool {
+    let Some(pipeline) = &checked.pipeline else { return true };
+    // Without a working directory there is no store in it.
+    let Some(why) = place::store_elsewhere(pipeline).ok().flatten() else { return true };
+    let at = checked.place_in("store", None);
+    checked.faults.fault(at, "store", why);
+    false
+}
+
 /// Tells of files that are of one pipeline, as a copy is whose name was left as it was. Two versions of a file are, too.
 fn named_alike(reports: &mut [Report]) {
     let mut seen: BTreeMap<(String, String), String> = BTreeMap::new();
@@ -163,8 +173,8 @@ fn named_alike(reports: &mut [Report]) {
         }
         // The name may come from a reference.
         let message = format!(
-            "`{}` has this name too, and the same store: what one of the two runs, the other one takes over and goes on with; if they are two \
-             pipelines, give one another name",
+            "`{}` has this name too, and the same store: a run of either file takes over from the other and continues its journal; if they are \
+             two pipelines, give one of them another name",
             printing::escaped(first, usize::MAX)
         );
         let at = checked.place_in("pipeline", None);
@@ -200,7 +210,8 @@ impl Report {
             Ok(text) if config::is_gateway(&text) => Self::of_gateway(path, &text),
             Ok(text) => {
                 let mut checked = place::within(path, || config::check(&text, &Surroundings::of_process()));
-                let does_plan = plan(&mut checked) & place::within(path, || files(&mut checked));
+                let does_fit = place::within(path, || files(&mut checked) & stored_here(&mut checked));
+                let does_plan = plan(&mut checked) & does_fit;
                 let exit = if checked.pipeline.is_some() && does_plan { Exit::Done } else { Exit::Fault };
                 let text = checked.faults.render(&file);
                 let mut report = Self { text, json: json!({}), file, checked: Some(checked), exit, notes };

@@ -3,7 +3,6 @@
 //! Owns the way from a gateway's file to a running gateway, and how its end is reported. Does not own what a gateway does (`gateway`), nor
 //! its file (`pipeline::config::gateway`).
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -24,7 +23,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::place;
-use crate::console::{Exit, Mistake};
+use crate::console::{self, Exit, Mistake};
 use crate::http::{Server, View};
 use crate::logging::{self, LogOptions};
 use crate::open_files;
@@ -65,14 +64,18 @@ impl Gateway {
     pub fn execute(&self, log: &LogOptions) -> anyhow::Result<Exit> {
         place::leave()?;
         let text = config::load(&self.file).map_err(Mistake::of)?;
+        if config::is_pipeline(&text) {
+            let file = place::quoted(&self.file);
+            return Err(Mistake::of(anyhow::anyhow!(
+                "`{file}` is a pipeline file, not a gateway file; `forebay run {file}` runs it, and `forebay check {file}` checks it"
+            )));
+        }
         place::enter(&self.file)?;
         let checked = config::check_gateway(&text, &Surroundings::of_process());
-        let shown = checked.faults.render(&self.file.display().to_string());
-        std::io::stderr().write_all(shown.as_bytes()).context("cannot write to standard error")?;
+        console::tell(&checked.faults.render(&self.file.display().to_string()));
         let Some(file) = checked.gateway else { return Ok(Exit::Fault) };
         if let Err(error) = wiring::gateway::check_schemas(&file) {
-            let told = format!("{}: {error:#}\n", self.file.display());
-            std::io::stderr().write_all(told.as_bytes()).context("cannot write to standard error")?;
+            console::say(&format!("{}: {error:#}", self.file.display()));
             return Ok(Exit::Fault);
         }
         logging::start(log, file.log.level, file.log.format)?;

@@ -341,14 +341,14 @@ impl Left {
                  replayed. To delete them all, do it first: `forebay dead-letters purge FILE --all --yes`"
             }
             End::Delete => {
-                "then         nothing says any more which of them were replayed, and a later pipeline of this name takes them for its own. If nobody needs \
+                "then         it is no longer known which of them were replayed, and a later pipeline of this name treats them as its own. If nobody needs \
                  them, delete them first: `forebay dead-letters purge FILE --all --yes`"
             }
         };
         let sent = match end {
             End::Reset if listens => {
-                "then         it passes over those of records that were sent to the pipeline too, though they do not come again: replay them before the \
-                 reset, or behind it with `--again`\n"
+                "then         it also passes over those of records that were sent to the pipeline, although they do not come again: replay them before the \
+                 reset, or after it with `--again`\n"
             }
             End::Reset | End::Delete => "",
         };
@@ -365,7 +365,7 @@ fn readers_left(pipeline: &Pipeline, is_renamed: bool) -> String {
         if let Some(log) = log.filter(|log| !is_renamed || log.consumer.is_none()) {
             let consumer = log.consumer.as_ref().map_or_else(|| name.to_owned(), ToString::to_string);
             out += &format!(
-                "then         the log keeps what consumer `{consumer}` has not acknowledged; if nobody else reads as it, take it out, in each \
+                "then         the log keeps what consumer `{consumer}` has not acknowledged; if nothing else uses this consumer, remove it from each \
                  partition: `forebay log truncate {} --forget-consumer {consumer}`\n",
                 quoted(&place::address(log.url.as_str()))
             );
@@ -375,8 +375,8 @@ fn readers_left(pipeline: &Pipeline, is_renamed: bool) -> String {
             let subscription = pulsar.subscription.as_ref();
             let subscription = subscription.map_or_else(|| format!("forebay-{name}"), ToString::to_string);
             out += &format!(
-                "then         Pulsar's brokers keep what subscription `{subscription}` has not acknowledged; delete it, if nobody else reads \
-                 as it\n"
+                "then         Pulsar's brokers keep what subscription `{subscription}` has not acknowledged; delete it if nothing else uses \
+                 it\n"
             );
         }
     }
@@ -407,7 +407,7 @@ fn read_again(pipeline: &Pipeline, tables: &[TableConfig]) -> String {
             None => "`start: latest` passes over what is there already",
         };
         out += &format!(
-            "then         {what}: the rows{of_input} are in the tables alone, and a table that is emptied has lost them\n"
+            "then         {what}: the rows{of_input} are in the tables alone, and are lost if a table is emptied\n"
         );
     }
     out

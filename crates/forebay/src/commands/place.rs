@@ -94,7 +94,7 @@ pub fn store_elsewhere(pipeline: &Pipeline) -> anyhow::Result<Option<String>> {
     let (here, from, before) = (quoted(&here), quoted(&before), before.display());
     Ok(Some(format!(
         "`store: {url}` is relative to the folder of the pipeline file, where this pipeline has no journal yet, but there is one at \
-         `{before}`, for releases before took the path from the working directory; nothing was read or written. To go on with that \
+         `{before}`, because earlier releases took the path from the working directory; nothing was read or written. To continue with that \
          journal: `mkdir -p {folder} && mv {from} {here}`, or write the store's absolute path into the file"
     )))
 }

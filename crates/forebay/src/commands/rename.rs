@@ -143,8 +143,8 @@ impl Rename {
             let url = quoted(&place::address(log.url.as_str()));
             writeln!(
                 out,
-                "then         the log's consumer is called `{to}` from the next run on; once `forebay log ls {url}` shows it, take the earlier one \
-                 out, in each partition (`forebay log truncate {url} --forget-consumer {from}`), for the log keeps what it has not acknowledged"
+                "then         the log's consumer is called `{to}` from the next run on; once `forebay log ls {url}` shows it, remove the \
+                 earlier one from each partition (`forebay log truncate {url} --forget-consumer {from}`), for the log keeps what it has not acknowledged"
             )?;
         }
         let mut pulsars = inputs.iter().filter_map(|input| input.source.pulsar.as_ref());

@@ -90,8 +90,8 @@ impl Run {
             return Ok(Exit::Fault);
         };
         if self.file.file == Path::new("-") && reads_standard_input(&pipeline) {
-            let message = "the pipeline file has come by standard input, so the records that it says come there (`paths: \"-\"`) cannot: give the file by \
-                           its name";
+            let message = "the pipeline file was read from standard input, so its records (`paths: \"-\"`) cannot be read from there too: give the file \
+                           by its name";
             return Err(Mistake::of(anyhow!(message)));
         }
         if self.into_filled_table {

@@ -123,7 +123,14 @@ fn write_people(out: &mut String, report: &Value) -> std::fmt::Result {
         return write_running(out, report);
     }
     if report["has_run"] == false {
-        return writeln!(out, "journal      none in this store: the pipeline has not run yet");
+        if report["running"].is_null() {
+            return writeln!(out, "journal      none in this store: the pipeline has not run yet");
+        }
+        writeln!(
+            out,
+            "journal      none in this store: the process below is starting, or keeps its journal in memory"
+        )?;
+        return write_running(out, report);
     }
     writeln!(
         out,
@@ -205,7 +212,7 @@ fn write_kept(out: &mut String, report: &Value) -> std::fmt::Result {
     let store = &report["store"];
     writeln!(
         out,
-        "store        {} objects needed ({} bytes), {} under way ({} bytes), {} of garbage ({} bytes)",
+        "store        {} objects needed ({} bytes), {} under way ({} bytes), {} garbage ({} bytes)",
         text(&store["needed"]["objects"]),
         text(&store["needed"]["bytes"]),
         text(&store["under_way"]["objects"]),
@@ -278,3 +285,6 @@ fn write_partitions(out: &mut String, report: &Value) -> std::fmt::Result {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

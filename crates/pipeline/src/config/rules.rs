@@ -17,7 +17,7 @@ mod upsert;
 
 use super::faults::{Faults, Position};
 use super::model::step::Step;
-use super::model::{Delivery, Pipeline};
+use super::model::{Delivery, Http, ObjectStorage, Pipeline};
 use super::spans::{Node, Value};
 use super::values::{Listen, Size};
 
@@ -140,13 +140,8 @@ impl Rules<'_> {
                 "`object_storage` needs both of `access_key` and `secret_key`, or none",
             );
         }
-        if let Some(endpoint) = &storage.endpoint
-            && !endpoint.is_tls()
-            && !endpoint.is_loopback()
-            && !storage.allow_http
-        {
-            let message = "`object_storage.endpoint` is not encrypted and on another machine; write `https://`, or `allow_http: true`";
-            self.fault("object_storage.endpoint", message);
+        if let Some(why) = of_endpoint(storage) {
+            self.fault("object_storage.endpoint", why);
         }
     }
 
@@ -162,18 +157,32 @@ impl Rules<'_> {
     }
 
     fn http(&mut self) {
-        let http = &self.pipeline.http;
-        if let Listen::At(address) = http.listen
-            && !address.ip().is_loopback()
-            && !http.allow_remote
-        {
-            let message = format!(
-                "`{address}` can be reached by other machines and there is no authentication; listen at `127.0.0.1` or \
-                 write `allow_remote: true`"
-            );
-            self.fault("http.listen", message);
+        if let Some(why) = of_http(&self.pipeline.http) {
+            self.fault("http.listen", why);
         }
     }
+}
+
+/// Why object storage is not asked at this endpoint; `None` if it is. A gateway's file has the same key.
+pub(super) fn of_endpoint(storage: &ObjectStorage) -> Option<String> {
+    let endpoint = storage.endpoint.as_ref()?;
+    let is_clear = !endpoint.is_tls() && !endpoint.is_loopback() && !storage.allow_http;
+    is_clear.then(|| {
+        "`object_storage.endpoint` is not encrypted and on another machine; write `https://`, or `allow_http: true`"
+            .to_owned()
+    })
+}
+
+/// Why metrics and status are not told at `http.listen`; `None` if they are. A gateway's file has the same key.
+pub(super) fn of_http(http: &Http) -> Option<String> {
+    let Listen::At(address) = http.listen else { return None };
+    let is_open = !address.ip().is_loopback() && !http.allow_remote;
+    is_open.then(|| {
+        format!(
+            "`{address}` can be reached by other machines and there is no authentication; listen at `127.0.0.1` or \
+             write `allow_remote: true`"
+        )
+    })
 }
 
 /// Where the value at `path` stands; the nearest thing above it if it is not written.

@@ -212,6 +212,10 @@ impl<'s> Walk<'s, '_, '_> {
         match checked {
             Ok(magnitude) => {
                 self.bounds(at, scalar, magnitude, schema, path)?;
+                // What the file itself has there, as at the end of a query of several lines, is meant.
+                if scalar.referenced && !scalar.written.ends_with('\n') {
+                    self.line_break(at, &scalar.text, path);
+                }
                 Some(Json::String(scalar.text.clone()))
             }
             Err(why) => {
@@ -268,12 +272,23 @@ impl<'s> Walk<'s, '_, '_> {
                     );
                     self.faults.hint(at, path, message);
                 }
+                self.line_break(at, &text, path);
                 Some(Json::String(text))
             }
             Err(why) => {
                 self.faults.fault(at, path, format!("`{path}` {why}"));
                 None
             }
+        }
+    }
+
+    /// A line break at the end that hardly anybody means. Of a key in PEM it is the end of the last line.
+    fn line_break(&mut self, at: Position, text: &str, path: &str) {
+        if text.ends_with(['\n', '\r']) && text.lines().count() == 1 {
+            let message = format!(
+                "`{path}` ends with a line break, which counts as a part of it; `echo` ends a value so, `printf` does not"
+            );
+            self.faults.hint(at, path, message);
         }
     }
 

@@ -34,6 +34,12 @@ const DEPTH_MAX: usize = 32;
 const ESCAPES: &str =
     "; write the character itself, or `\\U` with eight digits where JSON has two escapes for one character";
 
+/// The way out where a pattern of files, or all columns of a `select`, is read as an alias.
+const STARS: &str = "; write a text that begins with `*` or `&` in quotes";
+
+/// The way out where a reference is not quoted and must be.
+const REFERENCES: &str = "; within `{ … }` and `[ … ]` write a reference in quotes: `\"${NAME}\"`";
+
 /// A value with its place.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -98,15 +104,23 @@ pub fn parse(text: &str, around: &Surroundings, faults: &mut Faults) -> Option<N
         return None;
     }
     let joined = Joined::of(text);
-    let (text, places) = joined.parts();
-    let mut builder = Builder { parser: Parser::new_from_str(text), places, around, faults };
+    let (read, places) = joined.parts();
+    let mut builder = Builder { parser: Parser::new_from_str(read), places, around, faults };
     match builder.document() {
         Ok(node) => node,
         Err(Broken { at, message }) => {
-            builder.faults.fault(at, "", message);
+            let way_out = if is_reference(text, at) { REFERENCES } else { "" };
+            builder.faults.fault(at, "", format!("{message}{way_out}"));
             None
         }
     }
+}
+
+/// Whether the place is the brace of a reference: within `{ … }` and `[ … ]` YAML takes it for the beginning of a mapping.
+fn is_reference(text: &str, at: Position) -> bool {
+    let line = text.lines().nth(at.line.saturating_sub(1)).unwrap_or_default();
+    let mut before_and_here = line.chars().skip(at.column.saturating_sub(2));
+    before_and_here.next() == Some('$') && before_and_here.next() == Some('{')
 }
 
 /// The text cannot be read on from here.
@@ -129,7 +143,11 @@ impl<'i> Builder<'i, '_, '_> {
             Some(Err(error)) => {
                 let at = self.places.in_file(position(error.marker()));
                 let info = error.info();
-                let way_out = if info.contains("Unicode character escape") { ESCAPES } else { "" };
+                let way_out = match info {
+                    info if info.contains("Unicode character escape") => ESCAPES,
+                    info if info.contains("unknown anchor") || info.contains("an anchor or alias") => STARS,
+                    _ => "",
+                };
                 Err(Broken { at, message: format!("this is not YAML: {info}{way_out}") })
             }
             None => Err(Broken { at: Position::START, message: "the file ends in the middle".into() }),

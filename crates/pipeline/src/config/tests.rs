@@ -18,6 +18,9 @@ fn env(name: &str) -> Result<Option<String>, String> {
         "TEST_NAME" => Some("from-env".into()),
         "TEST_SECRET" => Some(SECRET.into()),
         "TEST_NUMBER" => Some("7".into()),
+        "TEST_SECRET_OF_ECHO" => Some(format!("{SECRET}\n")),
+        "TEST_TEXT_OF_ECHO" => Some("b = 1\n".into()),
+        "TEST_PEM" => Some(format!("-----BEGIN KEY-----\n{SECRET}\n-----END KEY-----\n")),
         _ => None,
     })
 }
@@ -206,6 +209,35 @@ fn a_secret_comes_from_a_file_without_its_last_line_feed() {
     for reference in ["file:/run/secrets/empty", "file:relative", "file:/run/secrets/missing"] {
         assert!(check_here(&with(reference)).faults.is_fatal(), "{reference}");
     }
+}
+
+#[test]
+fn a_line_break_at_the_end_of_a_secret_is_a_hint() {
+    let with = |password: &str| {
+        let text = case("good_minimal.yaml")
+            .replace("table: events", &format!("table: events, password: \"{password}\""));
+        let checked = check_here(&text);
+        assert!(checked.pipeline.is_some(), "{password}");
+        checked.faults.render("test")
+    };
+    let told = with("${TEST_SECRET_OF_ECHO}");
+    assert!(
+        told.contains("hint: `sink.clickhouse.password` ends with a line break") && told.lines().count() == 1,
+        "{told}"
+    );
+    assert!(!told.contains(SECRET), "{told}");
+    for password in ["${TEST_SECRET}", "${TEST_PEM}", "file:/run/secrets/password"] {
+        assert_eq!(with(password), "", "{password}");
+    }
+    // A text that is no secret, and one whose line break stands in the file.
+    let with = |step: &str| {
+        let checked = check_here(&format!("{}\nsteps:\n  - filter: {step}\n", case("good_minimal.yaml")));
+        assert!(checked.pipeline.is_some(), "{}", checked.faults.render("test"));
+        checked.faults.render("test")
+    };
+    let told = with("a = '${TEST_NAME}' OR ${TEST_TEXT_OF_ECHO}");
+    assert!(told.contains("hint: `steps[0].filter` ends with a line break"), "{told}");
+    assert_eq!(with("|\n      a = '${TEST_NAME}'"), "");
 }
 
 #[test]

@@ -243,6 +243,8 @@ fn too_large(what: &str, bytes: u64, bytes_max: u64) -> String {
 /// The rows of a text, as records of one block. Empty lines are none.
 pub(super) fn records(text: &[u8], csv: Option<Csv>) -> RecordBlock {
     let mut lines = BlockBuilder::new(Partition::new("lookup", 0), 0);
+    // The byte order mark that some programs put in front of a file, which is ignored as in the files of a source.
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let all = text.strip_suffix(b"\n").unwrap_or(text).split(|byte| *byte == b'\n');
     let all = all.map(|line| line.strip_suffix(b"\r").filter(|_| csv.is_none()).unwrap_or(line));
     for (nth, line) in all.filter(|line| csv.is_some() || !line.is_empty()).enumerate() {

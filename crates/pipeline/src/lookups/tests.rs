@@ -348,6 +348,17 @@ async fn csv_is_read_with_its_header_and_quotes() {
 }
 
 #[tokio::test]
+async fn a_byte_order_mark_in_front_of_a_file_is_ignored() {
+    let path = folder("mark").join("shops.json");
+    std::fs::write(&path, "\u{feff}{\"shop\": 1, \"rank\": 2}\r\n{\"shop\": 2, \"rank\": 3}\n")
+        .expect("writes");
+    let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
+    let read = of_file(path, 1 << 20).load(&runtime, None).await;
+    let super::Rows::New(table, _) = read.unwrap_or_else(|why| panic!("{why}")) else { panic!("it is new") };
+    assert_eq!(table.len(), 2);
+}
+
+#[tokio::test]
 async fn a_file_of_csv_without_its_format_says_what_to_write() {
     let path = folder("format").join("shops.csv");
     std::fs::write(&path, "shop,rank\n1,2\n").expect("writes");

@@ -43,7 +43,7 @@ pub fn source(
 }
 
 /// The same beside those of other inputs that share `claims`: a file that two of them match is refused. Files that are
-/// followed end as well if `ends` says so: for a drain.
+/// followed end as well if `ends` says so, and partitions without a leader are waited for: for a drain.
 ///
 /// # Errors
 /// As [`source`].
@@ -59,7 +59,8 @@ pub fn source_beside(
     let of_input = |error: WiringError| WiringError::Settings(format!("`{path}`: {error}"));
     match input.source {
         model::Source { kafka: Some(kafka), .. } => {
-            let options = kafka_options(kafka, &input.source.format, pipeline).map_err(of_input)?;
+            let mut options = kafka_options(kafka, &input.source.format, pipeline).map_err(of_input)?;
+            options.waits_for_leaders = ends;
             Ok(Arc::new(KafkaSource::new(options, runtime.clone()).map_err(settings)?))
         }
         model::Source { pulsar: Some(pulsar), .. } => {

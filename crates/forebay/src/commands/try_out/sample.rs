@@ -22,6 +22,9 @@ use crate::console::Mistake;
 /// Bytes of a line of `--records`; a longer one is cut, and decoding says so.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
+/// What some programs put in front of a file in UTF-8, which is ignored as in the files of a source.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// A file of records.
 pub(super) struct Records {
     name: String,
@@ -42,12 +45,16 @@ impl Records {
     /// The first records of the file, in the format of `input`: one in each line, or one request of OTLP in Protocol Buffers.
     pub(super) fn read(mut self, input: &Input<'_>, wanted: usize) -> anyhow::Result<RecordBlock> {
         let cannot = format!("cannot read `{}`", self.name);
-        let is_lines = |begin: &[u8]| input.source.format.otlp().is_none() || begin.first() == Some(&b'{');
+        let is_json = |begin: &[u8]| begin.strip_prefix(MARK).unwrap_or(begin).first() == Some(&b'{');
+        let is_lines = |begin: &[u8]| input.source.format.otlp().is_none() || is_json(begin);
         let is_lines = is_lines(self.input.fill_buf().with_context(|| cannot.clone())?);
         let mut block = BlockBuilder::new(Partition::new(self.name.as_str(), 0), 0);
         let mut line = Vec::new();
+        let mut position = 0;
         // One more, for a line that names the fields.
-        for position in 0..=wanted as u64 {
+        while block.len() <= wanted {
+            let at = position;
+            position += 1;
             line.clear();
             let mut bounded = self.input.by_ref().take(LINE_BYTES_MAX);
             let read = match is_lines {
@@ -61,7 +68,14 @@ impl Records {
                 line.pop();
                 line.pop_if(|last| *last == b'\r');
             }
-            block.push(position, TIME_UNKNOWN_MS, Some(&line));
+            if is_lines && at == 0 && line.starts_with(MARK) {
+                line.drain(..MARK.len());
+            }
+            // Within the quotes of CSV an empty line belongs to its record.
+            if is_lines && line.is_empty() && input.source.format.csv().is_none() {
+                continue;
+            }
+            block.push(at, TIME_UNKNOWN_MS, Some(&line));
         }
         Ok(wiring::source::records(input, &block.take())?)
     }

@@ -115,6 +115,19 @@ fn lines_of_csv_are_joined_to_records_below_their_header() {
 }
 
 #[test]
+fn a_byte_order_mark_and_empty_lines_are_ignored_as_in_the_files_of_a_source() {
+    let checked = config::check(FILE, &Surroundings::of_process());
+    let pipeline = checked.pipeline.unwrap_or_else(|| panic!("{}", checked.faults.render("test")));
+    let path = std::env::temp_dir().join(format!("forebay-try-mark-{}", std::process::id()));
+    std::fs::write(&path, "\u{feff}{\"id\": 1}\r\n\r\n{\"id\": 2}\n\n").expect("writes");
+    let records = Records::open(&path).expect("the records are there");
+    let block = records.read(&pipeline.inputs()[0], 10).expect("they can be read");
+    std::fs::remove_file(&path).expect("it is there");
+    let bodies: Vec<&[u8]> = (0..block.len()).map(|row| block.payloads.get(row)).collect();
+    assert_eq!(bodies, [&b"{\"id\": 1}"[..], b"{\"id\": 2}"]);
+}
+
+#[test]
 fn a_record_of_several_rows_is_shown_once_with_every_row() {
     let file = FILE.replace("fields: { cents: UInt32, state: String }", "fields: { cents: Array(Int32), state: String }").replace(
         "  - select: { \"*\": \"*\", amount: 1000 / (cents - 7) }\n",

@@ -1,6 +1,6 @@
 use super::*;
 use crate::config::values::reference::Surroundings;
-use crate::config::{check_gateway, is_gateway};
+use crate::config::{check_gateway, is_gateway, is_pipeline};
 
 /// All faults of a file, one a line; and whether it can be used.
 fn faults(text: &str) -> (bool, String) {
@@ -230,4 +230,57 @@ fn a_gateways_file_is_told_from_a_pipelines() {
     assert!(is_gateway("# edge\ngateway: edge\nstreams: {}\n"));
     assert!(!is_gateway("pipeline: p\nsource: { log: { url: x } }\n"));
     assert!(!is_gateway("pipeline: p\ngateway: g\n"), "a pipeline's file with a key too many");
+}
+
+#[test]
+fn a_gateways_file_is_known_in_every_form_of_yaml_and_json() {
+    for text in [
+        "{\"gateway\": \"edge\", \"streams\": {\"orders\": {}}}",
+        "{ gateway: edge, streams: { orders: {} } }\n",
+        "\u{feff}gateway: edge\nstreams: {}\n",
+        "\"gateway\": edge\n",
+        "gateway : edge\n",
+        // What cannot be read is told by its lines.
+        "gateway: edge\nstreams: [\n",
+    ] {
+        assert!(is_gateway(text) && !is_pipeline(text), "{text}");
+    }
+    for text in ["{\"pipeline\": \"p\"}", "pipeline: p\nsource: [\n"] {
+        assert!(is_pipeline(text) && !is_gateway(text), "{text}");
+    }
+    // A key of the same name that stands deeper, or in a text, is no sign.
+    for text in ["columns: { gateway: a }\n", "note: |\n  gateway: edge\n", "gateway", ""] {
+        assert!(!is_gateway(text) && !is_pipeline(text), "{text}");
+    }
+}
+
+#[test]
+fn metrics_of_a_gateway_are_told_to_other_machines_only_if_the_file_says_so() {
+    let at = |http: &str| format!("gateway: g\nstreams: {{ a: {{}} }}\nhttp: {{ {http} }}\n");
+    wrong(
+        &at("listen: '0.0.0.0:9464'"),
+        &["gateway.yaml:3:9: `0.0.0.0:9464` can be reached by other machines"],
+    );
+    for http in ["listen: '0.0.0.0:9464', allow_remote: true", "listen: '127.0.0.1:9465'", "listen: none"] {
+        good(&at(http));
+    }
+}
+
+#[test]
+fn object_storage_of_a_gateway_is_asked_in_clear_only_if_the_file_says_so() {
+    let at = |storage: &str| {
+        format!("gateway: g\nstore: s3://b/logs\nstreams: {{ a: {{}} }}\nobject_storage: {{ {storage} }}\n")
+    };
+    wrong(
+        &at("endpoint: 'http://minio:9000'"),
+        &["gateway.yaml:4:19: `object_storage.endpoint` is not encrypted and on another machine"],
+    );
+    for storage in [
+        "endpoint: 'http://minio:9000', allow_http: true",
+        "endpoint: 'https://minio:9000'",
+        "endpoint: 'http://127.0.0.1:9000'",
+        "region: eu-central-1",
+    ] {
+        good(&at(storage));
+    }
 }

@@ -80,3 +80,30 @@ fn an_escape_that_is_no_character_is_refused_with_what_to_write() {
         assert!(node.is_none() && told.contains("write the character itself"), "{text}: {told}");
     }
 }
+
+#[test]
+fn a_reference_that_is_not_quoted_within_braces_is_told_with_what_to_write() {
+    let words = "write a reference in quotes: `\"${NAME}\"`";
+    for (text, column) in [("é: { password: ${NAME} }\n", 17), ("a: [${NAME}]\n", 6)] {
+        let (node, told) = tree(text);
+        assert!(node.is_none() && told.starts_with(&format!("f:1:{column}: this is not YAML")), "{told}");
+        assert!(told.contains(words), "{told}");
+    }
+    for text in ["a: { b: \"${NAME:-x}\" }\n", "a: ${NAME:-x}\n"] {
+        assert_eq!(tree(text).1, "", "{text}");
+    }
+    let (_, told) = tree("a: { b: c {d: e} }\n");
+    assert!(told.contains("this is not YAML") && !told.contains(words), "{told}");
+}
+
+#[test]
+fn a_text_that_begins_with_a_star_is_told_with_what_to_write() {
+    for text in ["paths: *.jsonl\n", "select:\n  *: *\n"] {
+        let (node, told) = tree(text);
+        assert!(
+            node.is_none() && told.contains("write a text that begins with `*` or `&` in quotes"),
+            "{text}: {told}"
+        );
+    }
+    assert_eq!(tree("paths: \"*.jsonl\"\n").1, "");
+}

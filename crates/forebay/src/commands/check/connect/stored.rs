@@ -55,7 +55,7 @@ pub async fn look(pipeline: &Pipeline, tables: &[Arc<dyn Table>], found: &mut Fo
     rows_there(pipeline, tables, &lane, found).await;
     let records = if lane.has_run() { lane.next_seq } else { 0 };
     found.notes.push(match records {
-        0 => "the store has nothing of this pipeline: a start begins at the source's start".to_owned(),
+        0 => "the store has nothing of this pipeline: the next start is its first".to_owned(),
         records => {
             format!("the journal holds {records} records; a start takes it over as epoch {}", lane.epoch + 1)
         }
