@@ -15,6 +15,7 @@
 //! | `send`      | the senders and their pace                                        |
 //! | `store`     | the log's store                                                   |
 //! | `proxy`     | a proxy that counts, delays, is away, and holds requests          |
+//! | `connections` | a server of HTTP in this process                                |
 //! | `gateway`   | the gateway's file and process                                    |
 //! | `consumer`  | the pipeline's file and the table's columns                       |
 //! | `collector` | a collector of OpenTelemetry: its file and process                |
@@ -29,6 +30,7 @@
 
 mod answers;
 mod collector;
+mod connections;
 mod consumer;
 mod costs;
 mod crash;
@@ -163,23 +165,19 @@ impl Bench<'_> {
     }
 
     async fn offers(&self) -> anyhow::Result<Vec<Offer>> {
-        let name = if self.plan.direct { "pipeline that listens" } else { "gateway, log and pipeline" };
         let compression = self.plan.compression;
         if self.plan.rates.is_empty() {
             self.place.say("making the requests");
             let workload = self.plan.workload.clone();
             let expected = workload.expected(workload.spec().requests);
             let load = tokio::task::spawn_blocking(move || Load::made(workload, compression)).await??;
-            let offer =
-                Offer { arm: name.to_owned(), rate: None, load: load.into(), expected, way: Way::Ours };
+            let arm = self.plan.arm(None);
+            let offer = Offer { arm, rate: None, load: load.into(), expected, way: Way::Ours };
             return Ok(self.in_turns(vec![offer]));
         }
         let offer = |rate: &u64| {
             let workload = self.plan.workload_at(*rate)?;
-            let arm = match self.plan.rates.len() {
-                1 => name.to_owned(),
-                _ => format!("{} records/s", figure::whole(*rate as f64)),
-            };
+            let arm = self.plan.arm(Some(*rate));
             let expected = workload.expected(workload.spec().requests);
             // A request of a steady load bears the time at which it is sent.
             let load = Load::at_a_rate(workload, compression, *rate).into();

@@ -205,9 +205,10 @@ impl Child {
         threads
     }
 
-    /// Asks it to end (SIGTERM).
+    /// Asks it to end (SIGTERM). One that is suspended goes on to do so: a run that fails during an outage leaves ClickHouse suspended.
     pub fn terminate(&self) {
         self.signal(libc::SIGTERM);
+        self.resume();
     }
 
     /// Kills it (SIGKILL), and waits until it is gone.

@@ -308,6 +308,7 @@ impl Bench<'_> {
         };
         let touched = self.place.touch_memory()?;
         let before = server.usage()?;
+        let mut not_valid = None;
         let (pipeline, end, seen, published) = match (&self.plan.feed, backlog) {
             (Feed::Generator { source }, _) => {
                 let pipeline = pipeline(source);
@@ -327,8 +328,9 @@ impl Bench<'_> {
                     Steps::None => self.plan.workload.records_total(),
                     Steps::Dedup | Steps::FilterAndDedup | Steps::Other => expected.rows,
                 };
-                let (end, seen, took) = self.paced(&pipeline, topic, rate, rows).await?;
-                (pipeline, end, seen, Some(took))
+                let (end, seen, sent) = self.paced(&pipeline, topic, rate, rows).await?;
+                not_valid = crate::topic::not_valid(sent.late_max);
+                (pipeline, end, seen, Some(sent.took))
             }
         };
         let clickhouse = server.usage()?.zip(before).map(|(after, before)| after.since(before));
@@ -345,7 +347,7 @@ impl Bench<'_> {
         let mut figures = self.figures(&end, &seen, clickhouse);
         figures.put_if(PUBLISH_S, published.map(|published| published.as_secs_f64()));
         figures.put_if(figure::FIRST_TOUCH_MS, touched);
-        Ok(Run { arm: arm.to_owned(), figures, verdict, not_valid: None, trace: seen.trace })
+        Ok(Run { arm: arm.to_owned(), figures, verdict, not_valid, trace: seen.trace })
     }
 
     fn figures(&self, end: &child::End, seen: &Seen, clickhouse: Option<child::Usage>) -> Figures {

@@ -327,28 +327,4 @@ fn pipeline_text(query: Query, brokers: &str, topics: [&str; 3], url: &str, tabl
 }
 
 #[cfg(test)]
-mod tests {
-    use workloads::nexmark::Spec;
-
-    use super::*;
-    use crate::engine::no_fault;
-
-    #[test]
-    fn a_run_in_which_no_window_closes_is_refused() {
-        let of = |events| {
-            let spec = Spec { events, events_per_second: 1_000, ..Spec::default() };
-            expected(&Workload::new(spec).expect("valid"), &[Query::Q5, Query::Q7])
-        };
-        let refused = of(5_000).expect_err("five seconds of a window of ten").to_string();
-        assert!(refused.starts_with("`q5` has no row in `5000` events"), "{refused}");
-        assert!(of(60_000).is_ok());
-    }
-
-    #[test]
-    fn the_pipeline_files_have_no_fault() {
-        for query in [Query::Q5, Query::Q7, Query::Q8] {
-            let topics = ["people", "auctions", "bids"];
-            no_fault(pipeline_text(query, "127.0.0.1:9092", topics, "http://127.0.0.1:8123", "bench_1"));
-        }
-    }
-}
+mod tests;

@@ -15,14 +15,35 @@ const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(120);
 /// Bursts of a paced producer: seldom enough to cost little, often enough to be far below a latency.
 const BURSTS_PER_S: u64 = 500;
 
-/// A producer at a pace: what waits for company counts as latency, records that nobody else touches need no report each, and
-/// nothing is spent on making them smaller.
-const PACED: [(&str, &str); 3] =
-    [("linger.ms", "5"), ("delivery.report.only.error", "true"), ("batch.size", "1000000")];
+/// A producer at a pace: records that nobody else touches need no report each, and nothing is spent on making them smaller.
+const PACED: [(&str, &str); 2] = [("delivery.report.only.error", "true"), ("batch.size", "1000000")];
+
+/// Requests a second that a producer sends at the most: it sends each partition's records by a request of its own, and some thousands of them take most of
+/// a broker's core.
+const REQUESTS_PER_S_MAX: u64 = 4_000;
+
+/// How long records wait for company at the least, milliseconds: it counts as latency.
+const LINGER_MS_MIN: u64 = 5;
+
+/// How long records of this rate wait for company, milliseconds.
+fn linger_ms(rate: u64, partitions: u32) -> u64 {
+    match rate <= REQUESTS_PER_S_MAX {
+        true => LINGER_MS_MIN,
+        false => (u64::from(partitions) * 1_000 / REQUESTS_PER_S_MAX).max(LINGER_MS_MIN),
+    }
+}
 
 /// How late a sender may be at the most. What a later one loses is no latency of what is measured, so its run is not valid: the
 /// bound is a quarter of the latency that is aimed at.
 pub const SENDER_LATE_MAX: Duration = Duration::from_millis(100);
+
+/// Why the figures of a run are not to be quoted whose sender was so late.
+pub fn not_valid(sender_late: Duration) -> Option<String> {
+    let (late_s, max_s) = (sender_late.as_secs_f64(), SENDER_LATE_MAX.as_secs_f64());
+    (sender_late > SENDER_LATE_MAX).then(|| {
+        format!("the sender was {late_s:.2} s late, and {max_s} s are allowed: the load was not the one that is named")
+    })
+}
 
 /// Takes a record, with its number.
 pub type Take<'a> = dyn FnMut(u64, Sending<'_>) -> anyhow::Result<()> + 'a;
@@ -106,6 +127,7 @@ impl Topic {
         for (name, value) in PACED {
             properties.insert(name.to_owned(), value.to_owned());
         }
+        properties.insert("linger.ms".to_owned(), linger_ms(pace.rate, self.partitions).to_string());
         let producer = Producer::new(&self.brokers, &properties, None)?;
         let (mut late_max, mut waiting_max, began) = (Duration::ZERO, 0, Instant::now());
         records.each(self.partitions, &mut |number, sending| {
@@ -213,5 +235,16 @@ mod tests {
         );
         assert_eq!(pace.due(50_000), Duration::from_secs(1));
         assert_eq!(Pace::new(3, Instant::now()).due(6), Duration::from_secs(2));
+    }
+
+    #[test]
+    fn records_wait_for_company_where_each_would_be_a_request() {
+        assert_eq!((linger_ms(4_000, 64), linger_ms(250_000, 8), linger_ms(250_000, 64)), (5, 5, 16));
+    }
+
+    #[test]
+    fn a_run_whose_sender_was_late_is_not_valid() {
+        assert_eq!(not_valid(SENDER_LATE_MAX), None);
+        assert!(not_valid(Duration::from_millis(250)).is_some_and(|why| why.contains("0.25 s late")));
     }
 }

@@ -12,13 +12,14 @@ use clickhouse::compress::{Compressor, Method, decompress};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioExecutor;
 use tokio::net::TcpListener;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
+
+use super::connections::serve;
 
 /// The columns of a table are a thousandth of it.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -52,7 +53,12 @@ impl Answers {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("no port is free")?;
         let url = format!("http://{}", listener.local_addr()?);
         let client = Client::builder(TokioExecutor::new()).build_http();
-        let serving = tokio::spawn(serve(listener, Arc::new(Shared { upstream, client })));
+        let shared = Arc::new(Shared { upstream, client });
+        // What breaks is the collector's to try again.
+        let serving = tokio::spawn(serve(listener, move |request| {
+            let shared = shared.clone();
+            async move { shared.relay(request).await }
+        }));
         Ok(Self { url, serving })
     }
 
@@ -65,25 +71,6 @@ impl Answers {
 impl Drop for Answers {
     fn drop(&mut self) {
         self.serving.abort();
-    }
-}
-
-async fn serve(listener: TcpListener, shared: Arc<Shared>) {
-    // One collector connects, once for each insert that is under way. The connections end with this task.
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        while connections.try_join_next().is_some() {}
-        let shared = shared.clone();
-        connections.spawn(async move {
-            let service = service_fn(move |request| {
-                let shared = shared.clone();
-                async move { shared.relay(request).await }
-            });
-            // What breaks is the collector's to try again, and to tell of.
-            let _ = hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
-        });
     }
 }
 

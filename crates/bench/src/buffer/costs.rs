@@ -4,8 +4,8 @@
 //! row holds a machine of ours: the published $180 holds none either, and what the cluster's figure holds is its publisher's account.
 //!
 //! Requests follow the time more than the records as long as time cuts objects: an idle log commits nothing, a slow one commits as often as a fast one, and objects
-//! grow before there are more of them. Once size cuts them, requests follow the bytes. So a month is reckoned at the rate that was measured, and for the published rate
-//! two bounds are given, of which the lower one has at least the objects that its bytes fill.
+//! grow before there are more of them. Once size cuts them, objects follow the bytes. So a month is reckoned at the rate that was measured, and for the published rate
+//! by kind: objects by the bytes that fill them, where those are more than time cuts, and all else by time. Beside that stand two bounds that assume nothing of the kinds.
 
 use std::time::Duration;
 
@@ -39,15 +39,22 @@ pub const MONTH: Figure = Figure::new("month_dollars", "requests and storage, $ 
 const TERABYTE: Figure =
     Figure::new("terabyte_dollars", "requests and storage, $ a TB as sent", Shown::Decimals(2));
 /// The same at the published rate if a second has as many requests as it had.
-pub const PUBLISHED_LEAST: Figure = Figure::new(
+const PUBLISHED_LEAST: Figure = Figure::new(
     "month_dollars_at_175000_least",
     "  at 175,000/s, as many requests a second",
     Shown::Decimals(2),
 );
 /// The same if a record has as many requests as it had.
-pub const PUBLISHED_MOST: Figure = Figure::new(
+const PUBLISHED_MOST: Figure = Figure::new(
     "month_dollars_at_175000_most",
     "  at 175,000/s, as many requests a record",
+    Shown::Decimals(2),
+);
+
+/// The same if objects follow the bytes, and all other requests the time.
+pub const PUBLISHED_BY_KIND: Figure = Figure::new(
+    "month_dollars_at_175000_by_kind",
+    "  at 175,000/s, objects by their bytes",
     Shown::Decimals(2),
 );
 
@@ -75,10 +82,10 @@ const LIST: Prices = Prices { put: 5e-6, get: 4e-7, gigabyte_month: 0.023, kept_
 /// Commits of a log under load.
 const COMMITS_PER_S: f64 = 2.0;
 
-/// Bytes at which the gateway of a run cuts an object: its stream has no settings of its own.
+/// Bytes at which the gateway of a run cuts an object, by the memory that its file gives the stream.
 fn object_bytes() -> f64 {
     let stream = pipeline::config::gateway::Stream::default();
-    stream.object.bytes.min(stream.memory.bytes / 4) as f64
+    stream.object.bytes.min((super::gateway::STREAM_MIB << 20) / 4) as f64
 }
 
 /// What a second of a steady load asks of the store.
@@ -125,9 +132,26 @@ impl Flow {
         // Of a faster load than the published one the second is the lesser.
         [times.min(1.0), times.max(1.0)].map(|requests| {
             let flow = self.at(PUBLISHED_RECORDS_PER_S, requests);
-            let full_objects_per_s = flow.record_bytes * flow.records_per_s / object_bytes();
-            Self { puts_per_s: flow.puts_per_s.max(full_objects_per_s + COMMITS_PER_S), ..flow }
+            Self { puts_per_s: flow.puts_per_s.max(flow.full_objects_per_s() + COMMITS_PER_S), ..flow }
         })
+    }
+
+    /// Objects that its bytes fill.
+    fn full_objects_per_s(self) -> f64 {
+        self.record_bytes * self.records_per_s / object_bytes()
+    }
+
+    /// With as many objects as its bytes fill, if those are more than there were, each of which is read once; with the commits of a log under load; and with as many
+    /// other requests a second as now.
+    /// Nothing where no object was counted.
+    fn at_published_by_kind(self) -> Option<Self> {
+        let [objects_per_s, commits_per_s, _] = self.kinds_per_s;
+        let flow = self.at(PUBLISHED_RECORDS_PER_S, 1.0);
+        let objects = (flow.full_objects_per_s() - objects_per_s).max(0.0);
+        let commits = (COMMITS_PER_S - commits_per_s).max(0.0);
+        let puts_per_s = flow.puts_per_s + objects + commits;
+        let by_kind = Self { puts_per_s, gets_per_s: flow.gets_per_s + objects, ..flow };
+        (objects_per_s > 0.0).then_some(by_kind)
     }
 
     fn requests(self) -> f64 {
@@ -166,6 +190,7 @@ pub fn put(flow: &Flow, figures: &mut Figures) {
     figures.put(MONTH, flow.month());
     figures.put(REQUESTS, flow.requests());
     figures.put(STORAGE, flow.storage());
+    figures.put_if(PUBLISHED_BY_KIND, flow.at_published_by_kind().map(Flow::month));
     figures.put(PUBLISHED_LEAST, least.month());
     figures.put(PUBLISHED_MOST, most.month());
     figures.put(TERABYTE, flow.terabyte());
@@ -189,6 +214,7 @@ pub fn grid(arms: &[Arm]) -> Option<Grid> {
         }
     };
     let bounds = [
+        (PUBLISHED_BY_KIND, "at 175,000 records/s, objects by their bytes"),
         (PUBLISHED_LEAST, "at 175,000 records/s, the same requests a second"),
         (PUBLISHED_MOST, "at 175,000 records/s, the same requests a record"),
     ];
@@ -222,8 +248,9 @@ fn notes(last: &str) -> Vec<String> {
         "a TB: 10^12 bytes as sent, compressed; no machines, and no traffic, which is free within a region"
             .to_owned(),
         format!(
-            "at 175,000 records/s: reckoned from `{last}`; bytes in proportion to the records, and requests somewhere between the two rows, with at \
-             least {COMMITS_PER_S:.0} commits a second and an object for each {} MiB as sent, where size cuts it and not time",
+            "at 175,000 records/s: reckoned from `{last}`; bytes in proportion to the records. By their bytes: an object for each {} MiB as sent, where those are \
+             more than time cuts, each read once; the journal's records and all other requests by time, as now, which holds while `batch.age` cuts batches. The rows below assume nothing of the kinds, but for at least \
+             {COMMITS_PER_S:.0} commits a second",
             whole(object_bytes() / f64::from(1 << 20))
         ),
         format!(

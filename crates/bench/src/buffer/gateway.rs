@@ -28,14 +28,18 @@ pub struct Gateway {
     address: String,
 }
 
+/// Memory of its stream, as of the whole gateway: objects are of 64 MiB then, and fewer of them make up the published load.
+pub const STREAM_MIB: u64 = 256;
+
 /// The file of a gateway with one stream, `logs`; it listens at any free port if `port` is 0.
 pub fn text(store: &Store, over: Over, port: u16) -> String {
-    let (stream, otlp) = match over {
-        Over::Stream => ("{ format: message }", ""),
-        Over::OtlpHttp | Over::OtlpGrpc => ("{ format: otlp_logs }", "otlp: { logs: logs }\n"),
+    let (format, otlp) = match over {
+        Over::Stream => ("message", ""),
+        Over::OtlpHttp | Over::OtlpGrpc => ("otlp_logs", "otlp: { logs: logs }\n"),
     };
     format!(
-        "gateway: bench\nlisten: '127.0.0.1:{port}'\nhttp: {{ listen: none }}\n{}{otlp}streams:\n  logs: {stream}\n",
+        "gateway: bench\nlisten: '127.0.0.1:{port}'\nhttp: {{ listen: none }}\n{}{otlp}streams:\n  logs: {{ format: {format}, memory: \
+         {STREAM_MIB}MiB }}\n",
         store.lines("log")
     )
 }

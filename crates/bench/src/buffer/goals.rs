@@ -1,9 +1,9 @@
 //! What the workload `buffer` is to reach.
 //!
-//! Owns the goals and their judgement by the medians. Does not own the figures (`buffer::figures`, `buffer::costs`).
+//! Owns the goals and their judgement: by the medians, and of memory by the most. Does not own the figures (`buffer::figures`, `buffer::costs`).
 
-use super::costs::{PUBLISHED_LEAST, PUBLISHED_MONTH, PUBLISHED_MOST};
-use super::figures::{GATEWAY_RSS_BYTES_MAX, OFFERED, VISIBLE_P99, is_ours};
+use super::costs::{PUBLISHED_BY_KIND, PUBLISHED_MONTH};
+use super::figures::{GATEWAY_RSS_BYTES_MAX, VISIBLE_P99};
 use super::{Plan, Trouble};
 use crate::figure::{self, Figure};
 use crate::report::{Arm, Goal};
@@ -21,23 +21,28 @@ const MONTH_COST_GOAL: f64 = PUBLISHED_MONTH * 0.6;
 
 /// The goals of a plan, judged by the arms of ours.
 pub fn goals(arms: &[Arm], plan: &Plan) -> Vec<Goal> {
-    let arms: Vec<&Arm> = arms.iter().filter(|arm| is_ours(arm)).collect();
+    // By name: an arm of which no run was valid has no figure that would tell.
+    let rates = plan.rates.iter().map(|rate| plan.arm(Some(*rate)));
+    let ours: Vec<String> = rates.chain([plan.arm(None)]).collect();
+    let arms: Vec<&Arm> = arms.iter().filter(|arm| ours.contains(&arm.name)).collect();
     let mut goals = Vec::new();
     if plan.rates.is_empty() {
         goals.extend(drained(&arms, plan));
     } else if plan.trouble == Trouble::None {
         // What waits for the end of an outage, or for a process that was killed, is late.
-        goals.extend(latencies(&arms));
+        goals.extend(latencies(&arms, plan));
     }
     if plan.bucket.is_some() && !plan.rates.is_empty() {
-        let bound = |figure: Figure| arms.iter().rev().find_map(|arm| median(arm, figure));
+        let month = arms.iter().rev().find_map(|arm| median(arm, PUBLISHED_BY_KIND));
         goals.push(Goal {
             text: format!("requests and storage up to ${MONTH_COST_GOAL:.0} a month at 175,000 records/s"),
-            met: is_below(bound(PUBLISHED_LEAST), bound(PUBLISHED_MOST), MONTH_COST_GOAL),
+            met: month.map(|dollars| dollars <= MONTH_COST_GOAL),
         });
     }
     if !plan.direct {
-        let peak = arms.iter().filter_map(|arm| median(arm, GATEWAY_RSS_BYTES_MAX)).reduce(f64::max);
+        // That no run had more, as with the memory of a pipeline.
+        let peaks = arms.iter().filter_map(|arm| arm.summary.get(GATEWAY_RSS_BYTES_MAX));
+        let peak = peaks.map(|bytes| bytes.max).reduce(f64::max);
         goals.push(Goal {
             text: format!("gateway memory up to {} MB", figure::whole(GATEWAY_RSS_BYTES_GOAL / 1e6)),
             met: peak.map(|bytes| bytes <= GATEWAY_RSS_BYTES_GOAL),
@@ -65,39 +70,18 @@ fn drained(arms: &[&Arm], plan: &Plan) -> Option<Goal> {
     })
 }
 
-/// The strict latency of each rate.
-fn latencies(arms: &[&Arm]) -> Vec<Goal> {
-    let of = |arm: &&Arm| {
-        let rate = median(arm, OFFERED)?;
-        Some(Goal {
+/// The strict latency of each rate, also of one at which no run was valid.
+fn latencies(arms: &[&Arm], plan: &Plan) -> Vec<Goal> {
+    let of = |rate: &u64| {
+        let name = plan.arm(Some(*rate));
+        let arm = arms.iter().find(|arm| arm.name == name);
+        Goal {
             text: format!(
                 "p99 from the sender's clock to visible up to {P99_S_GOAL} s at {} records/s",
-                figure::whole(rate)
+                figure::whole(*rate as f64)
             ),
-            met: median(arm, VISIBLE_P99).map(|p99| p99 <= P99_S_GOAL),
-        })
+            met: arm.and_then(|arm| median(arm, VISIBLE_P99)).map(|p99| p99 <= P99_S_GOAL),
+        }
     };
-    arms.iter().filter_map(of).collect()
-}
-
-/// Whether a cost is up to `wanted` of which only bounds are known; `None` if it may be either.
-fn is_below(least: Option<f64>, most: Option<f64>, wanted: f64) -> Option<bool> {
-    match (least?, most?) {
-        (_, most) if most <= wanted => Some(true),
-        (least, _) if least > wanted => Some(false),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cost_between_bounds_is_judged_where_both_say_the_same() {
-        assert_eq!(is_below(Some(50.0), Some(100.0), 108.0), Some(true));
-        assert_eq!(is_below(Some(110.0), Some(300.0), 108.0), Some(false));
-        assert_eq!(is_below(Some(50.0), Some(300.0), 108.0), None);
-        assert_eq!(is_below(None, None, 108.0), None);
-    }
+    plan.rates.iter().map(of).collect()
 }

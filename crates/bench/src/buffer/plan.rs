@@ -95,6 +95,15 @@ impl Plan {
         Ok(Workload::new(Spec { requests: requests.max(1), ..spec.clone() })?)
     }
 
+    /// The name of the arm whose senders send to us, at this rate or as fast as they are answered.
+    pub fn arm(&self, rate: Option<u64>) -> String {
+        match rate {
+            Some(rate) if self.rates.len() > 1 => format!("{} records/s", figure::whole(rate as f64)),
+            _ if self.direct => "pipeline that listens".to_owned(),
+            _ => "gateway, log and pipeline".to_owned(),
+        }
+    }
+
     /// What is measured, for people.
     pub fn sentences(&self) -> Vec<String> {
         let spec = self.workload.spec();

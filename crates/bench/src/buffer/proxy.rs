@@ -15,14 +15,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioExecutor;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
+
+use super::connections::serve;
 
 /// What a store takes longer than it does.
 #[derive(Clone, Copy, Debug, Default)]
@@ -164,7 +165,7 @@ impl Proxy {
             records: AtomicU64::new(0),
             trap: Mutex::new(None),
         });
-        let serving = RefCell::new(Some(tokio::spawn(serve(listener, shared.clone()))));
+        let serving = RefCell::new(Some(serving(listener, shared.clone())));
         Ok(Self { url: format!("http://{address}"), address, shared, serving })
     }
 
@@ -189,7 +190,7 @@ impl Proxy {
     /// When the port was taken meanwhile.
     pub async fn serve(&self) -> anyhow::Result<()> {
         let listener = listen(self.address).await?;
-        *self.serving.borrow_mut() = Some(tokio::spawn(serve(listener, self.shared.clone())));
+        *self.serving.borrow_mut() = Some(serving(listener, self.shared.clone()));
         Ok(())
     }
 
@@ -220,23 +221,12 @@ impl Drop for Proxy {
     }
 }
 
-async fn serve(listener: TcpListener, shared: Arc<Shared>) {
-    // Two processes of ours connect, with a few dozen connections each. They end with this task.
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        while connections.try_join_next().is_some() {}
+/// Answers what comes at `listener`, in a task of its own.
+fn serving(listener: TcpListener, shared: Arc<Shared>) -> JoinHandle<()> {
+    tokio::spawn(serve(listener, move |request| {
         let shared = shared.clone();
-        connections.spawn(async move {
-            let service = service_fn(move |request| {
-                let shared = shared.clone();
-                async move { shared.relay(request).await.ok_or_else(|| io::Error::other("no answer")) }
-            });
-            // A connection that breaks is its client's to open again.
-            let _ = hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
-        });
-    }
+        async move { shared.relay(request).await.ok_or_else(|| io::Error::other("no answer")) }
+    }))
 }
 
 /// A body that may say when all of it was passed on.

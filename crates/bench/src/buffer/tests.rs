@@ -115,35 +115,78 @@ fn the_table_of_a_collector_that_inserts_itself_has_the_columns_and_the_key_of_o
     assert!(sql.ends_with("ORDER BY (toStartOfFiveMinutes(Timestamp), ServiceName, Timestamp)"), "{sql}");
 }
 
-#[test]
-fn a_sweep_has_a_row_for_each_rate_also_where_no_run_was_valid() {
-    let run = |arm: &str, not_valid: Option<&str>| {
-        let mut figures = figure::Figures::default();
-        figures.put(figures::OFFERED, 5_000.0);
-        let verdict = Verdict::default();
-        Run {
-            arm: arm.to_owned(),
-            figures,
-            verdict,
-            not_valid: not_valid.map(str::to_owned),
-            trace: Default::default(),
-        }
-    };
+fn run(arm: &str, found: &[(figure::Figure, f64)], not_valid: Option<&str>) -> Run {
+    let mut figures = figure::Figures::default();
+    found.iter().for_each(|(figure, value)| figures.put(*figure, *value));
+    Run {
+        arm: arm.to_owned(),
+        figures,
+        verdict: Verdict::default(),
+        not_valid: not_valid.map(str::to_owned),
+        trace: Default::default(),
+    }
+}
+
+/// The report of runs that a plan gave, by a release build.
+fn report(runs: Vec<Run>, plan: &Plan) -> Report {
     let setting = Setting {
         workload: "buffer",
         sentences: Vec::new(),
         facts: serde_json::Map::new(),
         clickhouse: "1".to_owned(),
-        build: "development",
+        build: crate::report::RELEASE,
         processor: "one".to_owned(),
         cores: 2,
     };
-    let runs = vec![run("5,000 records/s", None), run("40,000 records/s", Some("the sender was late"))];
-    let report = Report::new(setting, runs, |_| Vec::new());
+    Report::new(setting, runs, |arms| goals::goals(arms, plan))
+}
+
+#[test]
+fn a_sweep_has_a_row_for_each_rate_also_where_no_run_was_valid() {
+    let offered = [(figures::OFFERED, 5_000.0)];
+    let runs = vec![
+        run("5,000 records/s", &offered, None),
+        run("40,000 records/s", &offered, Some("the sender was late")),
+    ];
     let mut plan = plan(Over::OtlpHttp, false);
+    let report = report(runs, &plan);
     assert_eq!(figures::by_rate(&report.arms, &plan), None, "a backlog has no rate");
     plan.rates = vec![5_000, 40_000];
     let grid = figures::by_rate(&report.arms, &plan).expect("two rates");
     let cells: Vec<Vec<String>> = grid.rows.iter().map(|row| grid.cells(row)).collect();
     assert_eq!(cells, [["5,000"], ["-"]]);
+}
+
+/// Without its goal all others may be met, and the report would say that every goal is.
+#[test]
+fn a_rate_at_which_no_run_was_valid_leaves_its_goal_open() {
+    let mut plan = plan(Over::OtlpHttp, false);
+    plan.rates = vec![5_000, 40_000];
+    let fast = [(figures::VISIBLE_P99, 0.5), (figures::GATEWAY_RSS_BYTES_MAX, 1e6)];
+    let late = Some("the sender was late");
+    let runs = vec![
+        run("5,000 records/s", &fast, None),
+        // What goes through a collector is not ours, and has no goal.
+        run("5,000 records/s behind a collector", &[], late),
+        run("40,000 records/s", &fast, late),
+    ];
+    let report = report(runs, &plan);
+    let met: Vec<Option<bool>> = report.goals.iter().map(|goal| goal.met).collect();
+    assert_eq!(met, [Some(true), None, Some(true)], "{:?}", report.goals);
+    assert!(report.goals[1].text.ends_with("at 40,000 records/s"), "{:?}", report.goals);
+    assert_eq!(report.goals_met, None);
+}
+
+#[test]
+fn the_goal_of_the_gateways_memory_is_missed_by_one_run_that_had_more() {
+    let mut plan = plan(Over::OtlpHttp, false);
+    plan.rates = vec![5_000];
+    let met = |peaks: [f64; 3]| {
+        let runs = peaks
+            .map(|bytes| run("gateway, log and pipeline", &[(figures::GATEWAY_RSS_BYTES_MAX, bytes)], None));
+        let report = report(runs.to_vec(), &plan);
+        report.goals.iter().find(|goal| goal.text.starts_with("gateway memory")).and_then(|goal| goal.met)
+    };
+    assert_eq!(met([1e6, 512e6, 1e6]), Some(true));
+    assert_eq!(met([1e6, 513e6, 1e6]), Some(false));
 }

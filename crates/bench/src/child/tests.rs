@@ -13,13 +13,25 @@ fn a_status_without_memory_has_no_peak() {
     assert_eq!(kilobytes("Name:\tx\nState:\tZ (zombie)\n", "VmHWM:"), None);
 }
 
+/// Looks at a child until its memory was seen: one that ends before is known by less, however busy this machine is.
+async fn until_seen(child: &mut Child) {
+    while child.rss_bytes_max < 100_000 {
+        assert!(child.poll().unwrap().is_none(), "it waits for the test");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
 #[tokio::test]
 async fn a_child_that_worked_has_used_cpu_and_memory() {
     let dir = std::env::temp_dir().join(format!("forebay-bench-child-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
+    let go_on = dir.join("go-on");
     let mut command = Command::new("sh");
-    command.args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 7"]);
+    let script = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; while [ ! -e \"$0\" ]; do sleep 0.01; done; exit 7";
+    command.args(["-c", script]).arg(&go_on);
     let mut child = Child::start("worker", command, &dir).unwrap();
+    until_seen(&mut child).await;
+    std::fs::write(&go_on, "").unwrap();
     let end = child.wait(Duration::from_secs(600)).await.unwrap();
     std::fs::remove_dir_all(&dir).unwrap();
     assert_eq!(end.status.code(), Some(7));
@@ -36,10 +48,26 @@ async fn the_memory_of_the_process_that_starts_a_child_is_not_the_childs() {
     let dir = std::env::temp_dir().join(format!("forebay-bench-inherits-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let mut command = Command::new("sleep");
-    command.arg("0.2");
+    command.arg("3600");
     let mut child = Child::start("sleeper", command, &dir).unwrap();
+    until_seen(&mut child).await;
+    child.terminate();
     let end = child.wait(Duration::from_secs(600)).await.unwrap();
     std::fs::remove_dir_all(&dir).unwrap();
     assert!(std::hint::black_box(&held).iter().step_by(4_096).all(|byte| *byte == 1));
     assert!((100_000..HELD as u64 / 4).contains(&end.usage.rss_bytes_max), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_suspended_child_ends_when_it_is_asked_to() {
+    let dir = std::env::temp_dir().join(format!("forebay-bench-suspended-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let mut command = Command::new("sleep");
+    command.arg("3600");
+    let mut child = Child::start("sleeper", command, &dir).unwrap();
+    child.suspend();
+    child.terminate();
+    let end = child.wait(Duration::from_secs(600)).await.unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert_eq!(end.status.signal(), Some(libc::SIGTERM));
 }

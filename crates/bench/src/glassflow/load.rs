@@ -31,7 +31,7 @@ use crate::engine::{Pipeline, Seen};
 use crate::figure::{self, Figure, Figures, Shown};
 use crate::report::{Check, Run, Verdict, of_content};
 use crate::server::Server;
-use crate::topic::{Pace, SENDER_LATE_MAX, Sent, Topic};
+use crate::topic::{Pace, Sent, Topic, not_valid};
 use crate::trace::Percentile;
 use crate::visible::{self, Insert};
 use crate::{RUN_MAX, START_MAX};
@@ -175,14 +175,6 @@ impl Bench<'_> {
     }
 }
 
-/// Why the figures of a run are not to be quoted.
-fn not_valid(sender_late: Duration) -> Option<String> {
-    let (late_s, max_s) = (sender_late.as_secs_f64(), SENDER_LATE_MAX.as_secs_f64());
-    (sender_late > SENDER_LATE_MAX).then(|| {
-        format!("the sender was {late_s:.2} s late, and {max_s} s are allowed: the load was not the one that is named")
-    })
-}
-
 /// The latency of every sampled record, in seconds.
 async fn latencies(
     server: &Server,
@@ -287,12 +279,6 @@ mod tests {
     use workloads::glassflow::Spec;
 
     use super::*;
-
-    #[test]
-    fn a_run_whose_sender_was_late_is_not_valid() {
-        assert_eq!(not_valid(SENDER_LATE_MAX), None);
-        assert!(not_valid(Duration::from_millis(250)).is_some_and(|why| why.contains("0.25 s late")));
-    }
 
     #[test]
     fn every_unique_is_known_by_the_place_where_it_is_sent_first() {

@@ -3,14 +3,14 @@
 //! Owns how one is made, filled, sent to at a pace, and dropped again. Does not own the records, which are those of `workloads`.
 
 use anyhow::Context;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::bail;
 
 use super::feed::Prepared;
 use super::{Bench, Feed, LOAD_AHEAD};
 use crate::engine::{Pipeline, Seen};
-use crate::topic::{Pace, Topic};
+use crate::topic::{Pace, Sent, Topic};
 use crate::{RUN_MAX, START_MAX, child};
 
 impl Bench<'_> {
@@ -21,7 +21,7 @@ impl Bench<'_> {
         topic: Topic,
         rate: u64,
         rows: u64,
-    ) -> anyhow::Result<(child::End, Seen, Duration)> {
+    ) -> anyhow::Result<(child::End, Seen, Sent)> {
         let prepared = Prepared::new(&self.plan.workload)?;
         let mut engine = pipeline.start(false)?;
         if let Err(error) = engine.ready(START_MAX).await {
@@ -35,7 +35,7 @@ impl Bench<'_> {
             });
             let (watched, sent) = tokio::join!(engine.watch(Some(rows), RUN_MAX), sending);
             let (topic, sent) = sent.context("the sender panicked")?;
-            (topic, sent.and_then(|sent| watched.map(|(end, seen)| (end, seen, sent.took))))
+            (topic, sent.and_then(|sent| watched.map(|(end, seen)| (end, seen, sent))))
         };
         self.drop_topic(&topic).await;
         sent

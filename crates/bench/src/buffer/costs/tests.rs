@@ -29,9 +29,9 @@ fn the_published_rate_is_between_as_many_requests_a_second_and_as_many_a_record(
     let flow = Flow::of(counted(), 1e6, 800.0, TOOK);
     let times = PUBLISHED_RECORDS_PER_S / (1e6 / TOOK.as_secs_f64());
     let [least, most] = flow.at_published();
-    // Time would cut a thousand objects in as many seconds; the bytes fill more than four a second.
+    // Time would cut a thousand objects in as many seconds; the bytes fill more than two a second.
     let full = 800.0 * PUBLISHED_RECORDS_PER_S / object_bytes();
-    assert!((4.0..5.0).contains(&full), "{full}");
+    assert!((2.0..2.5).contains(&full), "{full}");
     close(least.puts_per_s, full + COMMITS_PER_S);
     close(most.requests(), 5.4 * times);
     close(least.storage(), most.storage());
@@ -45,6 +45,23 @@ fn the_published_rate_is_between_as_many_requests_a_second_and_as_many_a_record(
     // Where the objects of the bytes are fewer than those that were counted, those count.
     let many = Flow { puts_per_s: 30.0, records_per_s: PUBLISHED_RECORDS_PER_S, ..fast };
     assert_eq!(many.at_published().map(|flow| flow.puts_per_s), [30.0, 30.0]);
+}
+
+#[test]
+fn objects_follow_the_bytes_and_all_else_the_time() {
+    let took_s = TOOK.as_secs_f64();
+    let counted =
+        |objects: f64| Counted { objects: (objects * took_s) as u64, roots: 2 * 2_592, ..counted() };
+    let at = |objects| Flow::of(counted(objects), 1_000.0 * took_s, 800.0, TOOK).at_published_by_kind();
+    let full = 800.0 * PUBLISHED_RECORDS_PER_S / object_bytes();
+    let (rest_puts, gets) = (1_000.0 / took_s, 1_000.0 / took_s);
+    let few = at(0.1).expect("objects were counted");
+    close(few.puts_per_s, rest_puts + full - 0.1);
+    close(few.gets_per_s, gets + full - 0.1);
+    close(few.stored_bytes_per_s, 1e9 / took_s * 175.0);
+    let many = at(3.0).expect("objects were counted");
+    close(many.puts_per_s, rest_puts);
+    assert_eq!(at(0.0), None);
 }
 
 #[test]

@@ -1,4 +1,6 @@
 use http_body_util::{BodyExt, Full};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 
 use super::*;
 

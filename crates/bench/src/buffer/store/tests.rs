@@ -17,6 +17,8 @@ async fn keys_are_written_for_their_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
 
     let dir = std::env::temp_dir().join(format!("forebay-bench-keys-{}", std::process::id()));
+    // An earlier process of this id may have left one.
+    std::fs::remove_dir_all(&dir).ok();
     std::fs::create_dir(&dir).expect("a folder of its own");
     let bucket = Bucket {
         endpoint: "http://127.0.0.1:9".to_owned(),
