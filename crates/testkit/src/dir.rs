@@ -4,6 +4,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -47,10 +48,18 @@ impl TestDir {
         .join("testkit");
         fs::create_dir_all(&base).with_context(|| format!("cannot create `{}`", base.display()))?;
         SWEEP.call_once(|| sweep(&base));
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = base.join(format!("{}-{}-{number}", plain(name), std::process::id()));
-        fs::create_dir(&path).with_context(|| format!("cannot create `{}`", path.display()))?;
-        Ok(TestDir { path, keep: false })
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = base.join(format!("{}-{}-{number}", plain(name), std::process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(TestDir { path, keep: false }),
+                // Left by an earlier process with this one's id, as containers give the same ids again and again: no sweep takes it for dead.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    return Err(error).with_context(|| format!("cannot create `{}`", path.display()));
+                }
+            }
+        }
     }
 
     /// The path of the directory, which exists.

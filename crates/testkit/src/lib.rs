@@ -60,5 +60,5 @@ pub use pulsar::{Pulsar, PulsarOptions};
 pub use random::{Lcg, seed};
 pub use registry::Registry;
 pub use s3::S3;
-pub use services::{Service, available};
+pub use services::{Service, available, skip};
 pub use wait::{free_port, wait_until};

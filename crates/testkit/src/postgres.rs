@@ -11,6 +11,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -181,10 +182,18 @@ fn installation() -> Result<PathBuf> {
     let stamp = fs::read_to_string(own.join(".stamp")).context("scripts/setup puts PostgreSQL in place")?;
     let version = stamp.trim().rsplit(':').next().unwrap_or_default().to_owned();
     let copy = std::env::temp_dir().join(format!("forebay-postgres-{version}"));
+    // Tests of one process start servers side by side; one of them copies.
+    static COPYING: Mutex<()> = Mutex::new(());
+    let _alone = COPYING.lock().unwrap_or_else(PoisonError::into_inner);
     if !copy.exists() {
         let making = copy.with_extension(format!("{}.tmp", std::process::id()));
+        // An earlier process of this id may have been killed meanwhile: into what it has left the copy would go one level too deep.
+        drop(fs::remove_dir_all(&making));
         let copied = Command::new("cp").arg("-r").arg(&own).arg(&making).status()?;
-        ensure!(copied.success(), "cannot copy `{}` to `{}`", own.display(), making.display());
+        if !copied.success() {
+            drop(fs::remove_dir_all(&making));
+            bail!("cannot copy `{}` to `{}`; is there room?", own.display(), making.display());
+        }
         fs::set_permissions(&making, fs::Permissions::from_mode(0o755))?;
         // Another process may have been faster.
         if fs::rename(&making, &copy).is_err() {

@@ -45,14 +45,23 @@ pub fn available(services: &[Service]) -> bool {
             Service::Azure => azure::missing(),
         };
         if let Some(missing) = missing {
-            if std::env::var("CI").is_ok_and(|ci| ci == "true") {
-                panic!("{service:?} cannot be started: {missing}");
-            }
-            // Straight to the stream: the runner keeps what a passing test prints by macro, and shows it to nobody.
-            let said = writeln!(std::io::stderr(), "SKIPPED: {service:?} cannot be started: {missing}");
-            said.expect("a test that cannot say that it skips must not pass");
+            skip(&format!("{service:?} cannot be started: {missing}"));
             return false;
         }
     }
     true
+}
+
+/// Says `SKIPPED: why`; the test then returns. For what is no [`Service`].
+///
+/// # Panics
+/// As [`available`].
+#[track_caller]
+pub fn skip(why: &str) {
+    if std::env::var("CI").is_ok_and(|ci| ci == "true") {
+        panic!("{why}");
+    }
+    // Straight to the stream: the runner keeps what a passing test prints by macro, and shows it to nobody.
+    let said = writeln!(std::io::stderr(), "SKIPPED: {why}");
+    said.expect("a test that cannot say that it skips must not pass");
 }

@@ -65,7 +65,7 @@ impl Case {
     /// When a service that is there does not start.
     pub fn with_users(name: &str, options: ClickHouseOptions) -> Option<Case> {
         let Ok(binary) = std::env::var("FOREBAY_SERVER_BIN") else {
-            eprintln!("SKIPPED: FOREBAY_SERVER_BIN does not name the server's binary");
+            testkit::skip("`FOREBAY_SERVER_BIN` does not name the server's binary");
             return None;
         };
         Case::with_own_server(name, options.binary(binary))

@@ -26,6 +26,20 @@ fn a_directory_stays_when_its_test_panics() {
     fs::remove_dir_all(path).unwrap();
 }
 
+/// In a container the next process may have the id of the one before.
+#[test]
+fn a_directory_that_an_earlier_process_of_this_id_has_left_is_in_nobodys_way() {
+    let first = TestDir::new("again").unwrap();
+    let base = first.path().parent().unwrap().to_path_buf();
+    // More than this process has made so far.
+    let left: Vec<PathBuf> =
+        (0..200).map(|n| base.join(format!("again-{}-{n}", std::process::id()))).collect();
+    let made: Vec<&PathBuf> = left.iter().filter(|path| fs::create_dir(path).is_ok()).collect();
+    let second = TestDir::new("again").unwrap();
+    assert!(made.iter().all(|path| *path != second.path()), "{}", second.path().display());
+    made.into_iter().for_each(|path| fs::remove_dir(path).unwrap());
+}
+
 #[test]
 fn names_become_one_path_segment() {
     assert_eq!(plain("a/../b c"), "a----b-c");

@@ -90,7 +90,7 @@ fn usage_counts_cpu_and_memory() {
     let mut child = shell("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo done; sleep 60")
         .start(dir.path())
         .unwrap();
-    child.wait_for_stdout("done", Duration::from_secs(120)).unwrap();
+    child.wait_for_stdout("done", SOON).unwrap();
     let running = child.usage().unwrap();
     let ended = child.kill9().unwrap().usage;
     assert!(running.cpu_s() > 0.02, "{running:?}");

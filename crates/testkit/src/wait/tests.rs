@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn a_condition_that_comes_true_ends_the_wait() {
     let mut looks = 0;
-    wait_until(Duration::from_secs(5), "the third look", || {
+    wait_until(Duration::from_secs(600), "the third look", || {
         looks += 1;
         looks == 3
     });
