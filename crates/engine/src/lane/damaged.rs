@@ -3,9 +3,9 @@
 //! Owns the wait until all of it is settled. Sealed inserts need no state, and while any waits no step may begin empty ([`crate::change`]): a damage that kept
 //! them from their tables would leave no way out but a backup. Does not own the deliveries ([`crate::deliver`]), nor how the run ends ([`crate::pipeline`]).
 
-use super::{End, LaneTask, is_settled};
 use dataflow::Effect;
 
+use super::{End, LaneTask, is_settled};
 use crate::EngineError;
 use crate::problem::{Noticed, State};
 use crate::status::Phase;
