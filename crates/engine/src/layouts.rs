@@ -149,7 +149,8 @@ pub fn tell(lane: &Lane, tables: &Tables) {
 pub async fn should_reopen(target: &Target, journal: &Mutex<Journal>) -> bool {
     let table = &target.table;
     // The columns of the dead letters are the program's own.
-    let has_changed = table.changed().is_some() && !target.takes_dead_letters;
+    let changed = table.changed();
+    let has_changed = changed.is_some() && !target.takes_dead_letters;
     if !has_changed && !table.must_reopen()
         || !matches!(table.fit(&table.layout()), Fit::AsIs | Fit::Again { always: true })
     {
@@ -159,9 +160,11 @@ pub async fn should_reopen(target: &Target, journal: &Mutex<Journal>) -> bool {
         let journal = journal.lock().await;
         journal.lane().tables[target.index as usize].live_layouts()
     };
-    !waiting
+    let waits = waiting
         .iter()
-        .any(|layout| matches!(table.fit(&from_record(layout)), Fit::No { .. } | Fit::Without { .. }))
+        .any(|layout| matches!(table.fit(&from_record(layout)), Fit::No { .. } | Fit::Without { .. }));
+    // A look at the table may have ended meanwhile: what was changed then, and what fits now, are of two tables.
+    !waits && table.changed() == changed
 }
 
 fn known<'a>(

@@ -425,6 +425,31 @@ fn a_column_that_is_dropped_while_running_holds_the_rows_until_it_is_back() {
     });
 }
 
+/// What was seen to have changed, and what fits, are asked one after the other: a look may end in between.
+#[test]
+fn a_column_that_is_back_between_two_questions_does_not_open_the_lane_again() {
+    run(async {
+        let mut bench = bench(AB.to_vec());
+        // The delivery alone asks.
+        bench.settings.facts_every = Duration::from_secs(3_600);
+        bench.push(0..50);
+        let (stop, asked) = watch::channel(false);
+        let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 50).await;
+        {
+            let mut world = bench.table.world.lock().expect("no panic");
+            world.columns = vec![("id", "UInt32")];
+            world.columns_at_fit = Some(AB.to_vec());
+        }
+        bench.push(50..100);
+        wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 100).await;
+        stop.send(true).expect("it runs");
+        let outcome = running.await.expect("no panic").expect("drains");
+        assert!(!matches!(outcome, Outcome::Reopen { .. }), "{outcome:?}");
+        bench.assert_holds(0..100);
+    });
+}
+
 #[test]
 fn columns_that_change_at_any_moment_lose_and_double_nothing() {
     run(async {

@@ -136,6 +136,8 @@ pub struct World {
     pub looks: u64,
     /// Names and types of its columns now; empty if it does not tell.
     pub columns: Vec<(&'static str, &'static str)>,
+    /// The columns that it has from the next question on whether frames fit.
+    pub columns_at_fit: Option<Vec<(&'static str, &'static str)>>,
     /// Materialized views that it feeds now.
     pub views: usize,
     /// A view that came did not come alone: rows fall into other partitions.

@@ -51,7 +51,12 @@ impl Table for TokenTable {
     }
 
     fn fit(&self, layout: &Layout) -> Fit {
-        let now = self.world.lock().expect("no panic").layout();
+        let mut world = self.world.lock().expect("no panic");
+        if let Some(columns) = world.columns_at_fit.take() {
+            world.columns = columns;
+        }
+        let now = world.layout();
+        drop(world);
         let mut fit = Fit::AsIs;
         for column in &layout.columns {
             let Some(now) = now.column(&column.name) else {
