@@ -190,6 +190,49 @@ async fn keys_prove_nothing_in_a_table_that_joins_rows_though_the_one_before_it_
     assert!(table.must_reopen(), "two inserts under way could overtake each other");
 }
 
+/// Both statements are taken from the message, and ClickHouse's own plan of the same question says what they are good for.
+#[tokio::test]
+async fn the_index_that_a_search_without_an_answer_names_leads_to_the_rows() {
+    let Some(server) = start() else { return };
+    // Parts may be merged: the rows of both stand in granules of their own all the same.
+    server.query(&format!("{TABLE}, index_granularity = 10")).unwrap();
+    server.query("SYSTEM STOP MERGES t").unwrap();
+    let proxy = FaultProxy::start(&server.url()).unwrap();
+    let table = open(&proxy.url()).await.unwrap();
+    let frame = frame(&table);
+    send(&table, &frame).await;
+    server
+        .query("INSERT INTO t SELECT number + 100, toUUID('00000000-0000-0000-0000-000000000009') FROM numbers(10)")
+        .unwrap();
+    let slow = Answer::exception(500, 159, "Timeout exceeded: elapsed 30 seconds, maximum: 30 seconds.");
+    let search = "count() FROM `default`.`t`";
+    proxy.add(Rule::next(1, Trouble::Answer(slow)).query(search));
+    let error = table.look_for(frame.id, 10, &frame.probe).await.unwrap_err();
+    let asked = proxy.seen();
+    // The plan of a whole look does not show those of the questions within.
+    let look = asked.iter().find(|seen| seen.query.contains(search)).unwrap().query.as_str();
+    let (_, rest) = look.split_once(&format!("SELECT {search}")).unwrap();
+    let (condition, _) = rest.split_once("')").unwrap();
+    let granules = || {
+        let plan = server.query(&format!("EXPLAIN indexes = 1 SELECT {search}{condition}')")).unwrap();
+        let (_, of_index) = plan.split_once("Name: forebay")?;
+        Some(of_index.split_once("Granules: ").unwrap().1.lines().next().unwrap().to_owned())
+    };
+    assert_eq!(granules(), None);
+    let statements: Vec<&str> =
+        error.message.match_indices("ALTER TABLE").map(|(at, _)| &error.message[at..]).collect();
+    let [add, materialize] = statements[..] else { panic!("two statements: {error}") };
+    server.query(add.split_once("`, then").unwrap().0).unwrap();
+    assert_eq!(granules().as_deref(), Some("2/2"), "the rows that are there are not in it yet");
+    server.query("SYSTEM START MERGES t").unwrap();
+    server.query(materialize.strip_suffix('`').unwrap()).unwrap();
+    testkit::wait_until(Duration::from_secs(300), "the index of the rows that are there", || {
+        server.query("SELECT count() FROM system.mutations WHERE NOT is_done").unwrap() == "0\n"
+    });
+    assert_eq!(granules().as_deref(), Some("1/2"), "the others are not read");
+    assert_eq!(table.look_for(frame.id, 10, &frame.probe).await.unwrap().0, Presence::All);
+}
+
 #[tokio::test]
 async fn an_empty_answer_to_any_question_of_a_look_is_an_error_and_never_no_rows() {
     let Some(server) = start() else { return };

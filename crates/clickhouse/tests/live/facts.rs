@@ -196,6 +196,16 @@ async fn a_provenance_column_that_was_dropped_and_added_again_proves_no_absence(
     let since = table.see().await.unwrap();
     let (_, now) = table.look_for(FrameId(9), 10, &frame.probe).await.unwrap();
     assert!(facts(&now).has_unnamed && !tokens::ClickHouseTokens.may_have_lost_names(&since, &now));
+    // The statement by which docs/delivery.md names them once and for all.
+    let page = include_str!("../../../../docs/delivery.md");
+    let statement =
+        page.lines().find_map(|line| line.trim().strip_prefix("`ALTER TABLE … UPDATE ")?.split_once('`'));
+    server.query(&format!("ALTER TABLE a.t UPDATE {}", statement.expect("the page has it").0)).unwrap();
+    testkit::wait_until(std::time::Duration::from_secs(300), "the names", || {
+        server.query("SELECT count() FROM system.mutations WHERE NOT is_done").unwrap() == "0\n"
+    });
+    let (_, now) = table.look_for(FrameId(9), 10, &frame.probe).await.unwrap();
+    assert!(!facts(&now).has_unnamed);
 }
 
 /// One key of each type, and several: the server makes a set of one value in another way.

@@ -105,3 +105,26 @@ async fn a_new_journal_does_not_begin_below_the_versions_of_the_table() {
     let why = table.objects_to_first_start().await.unwrap().expect("the clock is behind");
     assert!(why.contains("so that its rows would never replace those"), "{why}");
 }
+
+/// A value that only the server knows would tell nobody which of two rows is the newer one.
+#[tokio::test]
+async fn the_statement_that_takes_a_default_from_a_key_or_a_version_is_a_way_out() {
+    let server = server_or_skip!();
+    for (name, columns, role) in [
+        ("k", "id Int32 DEFAULT v, v Int32, at Int64", "key"),
+        ("w", "id Int32, v Int32, at Int64 DEFAULT toUnixTimestamp(now())", "version"),
+    ] {
+        server
+            .query(&format!(
+                "CREATE TABLE {name} ({columns}) ENGINE = ReplacingMergeTree(at) ORDER BY id {WINDOW}"
+            ))
+            .unwrap();
+        let config =
+            || TableConfig { upsert: Some(by_key(Some("at"), None)), ..TableConfig::new("default", name) };
+        let faults = open_with(&server, config()).await.err().unwrap();
+        let [fault] = &faults[..] else { panic!("one fault: {faults:?}") };
+        assert!(fault.message.contains(&format!("`upsert.{role}` has a DEFAULT")), "{fault}");
+        server.query(fault.fix.as_ref().unwrap()).unwrap();
+        open_with(&server, config()).await.unwrap_or_else(|faults| panic!("{role}: {faults:?}"));
+    }
+}
