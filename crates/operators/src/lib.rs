@@ -30,6 +30,7 @@ pub mod runs;
 pub mod stateless;
 #[cfg(test)]
 mod testing;
+pub mod upsert;
 pub mod window;
 
 pub use ahead::Ahead;
@@ -41,6 +42,7 @@ pub use join::{Join, JoinColumn, JoinConfig, JoinKind, JoinSide, TemporalConfig,
 pub use lookup::{Lookup, LookupConfig, LookupKeyer, LookupTable};
 pub use mapping::Mapping;
 pub use stateless::Stateless;
+pub use upsert::{Upsert, UpsertConfig};
 pub use window::{Window, WindowConfig};
 
 #[cfg(test)]

@@ -15,7 +15,7 @@
 //! tables that a row goes to ([`route`]). A value that does not fit rejects its row only if one of these tables takes the row. What is
 //! left to do behind the steps with state cannot fail: it picks columns.
 
-mod absent;
+pub(crate) mod absent;
 mod convert;
 mod items;
 pub mod route;

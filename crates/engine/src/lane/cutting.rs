@@ -21,10 +21,14 @@ impl LaneTask {
     }
 
     pub(super) fn is_full(&mut self) -> bool {
-        let states = self.steps.iter_mut().filter_map(|step| step.state());
-        let unsealed: u64 = states.map(|state| state.unsealed_bytes()).sum();
+        let (mut unsealed, mut held_back) = (0, 0);
+        for state in self.steps.iter_mut().filter_map(|step| step.state()) {
+            unsealed += state.unsealed_bytes();
+            // What the next cut lets out at once.
+            held_back += if state.absorbs() { 0 } else { state.held() };
+        }
         let settings = &self.context.settings;
-        self.builder.rows_max() >= settings.batch_rows_max
+        self.builder.rows_max() + held_back >= settings.batch_rows_max
             || self.builder.bytes() + unsealed >= settings.batch_bytes_max.min(CUT_BYTES_MAX)
     }
 

@@ -18,6 +18,8 @@ const KEY_KEPT: &str = "; its `dedup` key could not be forgotten, because its re
 /// What the dead letter of a refused row says that a step made of several records, and that another step took for seen.
 const RESULT_KEPT: &str = "; its `dedup` key stays known, because no record can be re-read for it: later results of the same key are dropped as its \
                            duplicates until the window has passed";
+/// What the dead letter of a refused row says that a step has made of a record that another step before it took for seen.
+const RECORD_KEPT: &str = "; the `dedup` key of its record stays known: later records of the same key are dropped as its duplicates until the window has passed";
 /// What the dead letter of a refused row says whose record may have other rows.
 const SHARED: &str = "; other rows of this record may already be written, so its key stays known: a replay would be dropped as a duplicate";
 
@@ -53,6 +55,7 @@ impl LaneTask {
             Some(record) => self.owner_of(record),
             None => self.feeds.iter().position(|feed| feed.inlet.number == batch.partition.input),
         });
+        let is_kept_before = refused.step().is_some_and(|step| self.has_keys_before(step));
         let end = aside_at.unwrap_or(self.steps.len());
         let path = self.path(place, end);
         if let Some(mut batch) = again.filter(|_| !is_shared) {
@@ -86,6 +89,8 @@ impl LaneTask {
             reject.message += KEY_KEPT;
         } else if is_kept_behind {
             reject.message += RESULT_KEPT;
+        } else if is_kept_before {
+            reject.message += RECORD_KEPT;
         }
         self.builder.refused(refusal, reject, self.context.runtime.elapsed());
         Ok(())
@@ -98,10 +103,21 @@ impl LaneTask {
         side.map(|side| side.step)
     }
 
+    /// The place of the so manyth step with state.
+    fn place_of(&mut self, step: u32) -> Option<usize> {
+        (0..self.steps.len()).filter(|at| self.steps[*at].state().is_some()).nth(step as usize)
+    }
+
+    /// Whether a step before the so manyth with state takes keys for seen, and that one makes rows of single records.
+    fn has_keys_before(&mut self, step: u32) -> bool {
+        let Some(at) = self.place_of(step) else { return false };
+        let makes_of_single = self.steps[at].state().is_some_and(|state| !state.absorbs());
+        makes_of_single && self.steps[..at].iter_mut().any(|step| step.seen_keys().is_some())
+    }
+
     /// Whether a step behind the so manyth with state takes keys for seen.
     fn has_keys_behind(&mut self, step: u32) -> bool {
-        let mut with_state = (0..self.steps.len()).filter(|at| self.steps[*at].state().is_some());
-        let Some(mut at) = with_state.nth(step as usize) else { return false };
+        let Some(mut at) = self.place_of(step) else { return false };
         loop {
             at = self.flow.next(at).step;
             let Some(step) = self.steps.get_mut(at) else { return false };

@@ -23,7 +23,7 @@ use super::types::limits;
 
 /// What a column has where it has no value.
 #[derive(Clone, Debug)]
-pub(super) enum Instead {
+pub(crate) enum Instead {
     /// A null: it stands for NULL, for the DEFAULT, or for no items.
     Null,
     /// The only value of this array.
@@ -34,7 +34,7 @@ pub(super) enum Instead {
 
 impl Instead {
     /// What `column` has.
-    pub fn of(column: &Column) -> Self {
+    pub(crate) fn of(column: &Column) -> Self {
         let Some(json) = &column.default_json else { return Self::Null };
         match Json::of(json) {
             Some(Json::Items(items)) if items.is_empty() => Self::Null,
@@ -45,7 +45,7 @@ impl Instead {
     }
 
     /// The values with this one in place of each null.
-    pub fn fill(&self, values: ArrayRef) -> Result<ArrayRef, ArrowError> {
+    pub(crate) fn fill(&self, values: ArrayRef) -> Result<ArrayRef, ArrowError> {
         let Self::Value(value) = self else { return Ok(values) };
         if values.null_count() == 0 {
             return Ok(values);

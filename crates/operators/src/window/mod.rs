@@ -68,7 +68,7 @@ mod results;
 mod sessions;
 pub mod spilled;
 pub mod state;
-mod values;
+pub(crate) mod values;
 mod written;
 
 use std::convert::Infallible;

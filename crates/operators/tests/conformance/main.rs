@@ -19,8 +19,8 @@ use operators::mapping::{Fill, Mapping};
 use operators::window::{Aggregate, Emit, Function, Windows};
 use operators::{
     Dedup, DedupConfig, EventTime, Gate, Join, JoinColumn, JoinConfig, JoinKind, JoinSide, Late, Lookup,
-    LookupConfig, LookupKeyer, Stateless, TemporalConfig, TemporalJoin, Window, WindowConfig, dedup, join,
-    window,
+    LookupConfig, LookupKeyer, Stateless, TemporalConfig, TemporalJoin, Upsert, UpsertConfig, Window,
+    WindowConfig, dedup, join, window,
 };
 
 /// Columns of all batches: a key that may be NULL, a number, a text and a flag.
@@ -314,21 +314,50 @@ fn temporal_joins() {
     run(&Of::new(|| temporal_of(false, ms(50), vec!["number".to_owned()])));
 }
 
+/// Sizes at which every seal freezes all versions, and every two runs are merged.
+const SIZES: join::temporal::spilled::Sizes = join::temporal::spilled::Sizes {
+    open_bytes: 1,
+    index_bytes: u64::MAX,
+    run_bytes: 300,
+    block_bytes: 100,
+    read_bytes: 200,
+    hand_bytes: 200,
+    runs_max: 1,
+};
+
 #[test]
 fn temporal_joins_in_files() {
-    let sizes = join::temporal::spilled::Sizes {
-        open_bytes: 1,
-        index_bytes: u64::MAX,
-        run_bytes: 300,
-        block_bytes: 100,
-        read_bytes: 200,
-        hand_bytes: 200,
-        runs_max: 1,
-    };
     for is_outer in [false, true] {
-        let new = move || temporal_of(is_outer, ms(50), Vec::new()).with_sizes(sizes);
+        let new = move || temporal_of(is_outer, ms(50), Vec::new()).with_sizes(SIZES);
         // Rows do not: versions that others have replaced go when a merge ends.
         run(&Of { leaves_later: true, ..Of::new(new) });
+    }
+}
+
+/// Rows of a table that takes them back, of which every third is no deletion.
+fn upsert_of(version: Option<&str>, key: &str) -> Upsert {
+    let mut columns = schema().columns()[..3].to_vec();
+    columns.push(Column::new("sign", ColumnType::Int8));
+    let table = Schema::new(columns);
+    let config = UpsertConfig {
+        key: vec![key.to_owned()],
+        version: version.map(str::to_owned),
+        deleted: Some("passes".to_owned()),
+        sign: "sign".to_owned(),
+    };
+    Upsert::new(&schema(), &table, &config).expect("the settings are valid")
+}
+
+#[test]
+fn upserts() {
+    for (version, other) in [(None, Some("number")), (Some("number"), None)] {
+        let new = move || upsert_of(version, "key");
+        let others = || Of { counts_seals: true, ..Of::new(new) };
+        run(&others()
+            .and_other(move || upsert_of(other, "key"))
+            .and_other(move || upsert_of(version, "name")));
+        // Rows of one key that come before a seal are one.
+        run(&Of { counts_seals: true, ..Of::new(move || upsert_of(version, "key").with_sizes(SIZES)) });
     }
 }
 

@@ -130,6 +130,8 @@ pub struct TemporalJoin {
     delta: Bytes,
     memory_max: u64,
     closes_at_end: bool,
+    /// Whether it is what an `upsert` keeps its rows in: what errors call its versions.
+    is_of_upsert: bool,
 }
 
 impl TemporalJoin {
@@ -152,7 +154,14 @@ impl TemporalJoin {
             delta: Bytes::new(),
             memory_max: MEMORY_DEFAULT,
             closes_at_end: false,
+            is_of_upsert: false,
         })
+    }
+
+    /// For the last rows of an [`Upsert`](crate::Upsert).
+    #[must_use]
+    pub(crate) fn of_upsert(self) -> Self {
+        Self { is_of_upsert: true, ..self }
     }
 
     /// Takes this much memory for rows that wait and for versions, before those that arrived first are spilled to files.

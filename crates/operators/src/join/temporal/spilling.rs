@@ -158,6 +158,11 @@ impl TemporalJoin {
     /// When the index of runs takes too much, or what must stay in memory does.
     pub(super) fn make_room(&mut self) -> Result<Vec<u32>, OperatorError> {
         let (index, index_max) = (self.spilled.index_bytes(), self.spilled.sizes.index_bytes);
+        if index > index_max && self.is_of_upsert {
+            return Err(self.too_many_keys(format!(
+                "the index of those in files takes `{index}` bytes, and may take `{index_max}`"
+            )));
+        }
         if index > index_max {
             return Err(failed(format!(
                 "the join holds `{}` versions of its right side, of them `{}` in files, whose index takes `{index}` bytes, and may take `{index_max}` by `memory`, which is `{}`; \
@@ -222,6 +227,9 @@ impl TemporalJoin {
         if bytes <= self.memory_max {
             return Ok(());
         }
+        if self.is_of_upsert {
+            return Err(self.too_many_keys(format!("those that must be in memory take `{bytes}` bytes")));
+        }
         Err(failed(format!(
             "the join holds `{}` rows of its left side that wait, and of `{}` versions of its right side `{}` whose time the watermark has not reached; they stay in memory and take \
              `{bytes}` bytes, and `memory` is `{}`; nothing of this batch is sealed, and nothing is lost. Raise `memory` of the step (and of the pipeline), then start again. A shorter \
@@ -231,6 +239,16 @@ impl TemporalJoin {
             self.right.held() - self.right.settled(),
             self.memory_max
         )))
+    }
+
+    fn too_many_keys(&self, what: String) -> OperatorError {
+        failed(format!(
+            "the last rows of `{}` keys are kept, `{}` of them in files; {what} by `memory`, which is `{}`; nothing of this batch is sealed, and nothing is lost. Raise `upsert.memory` \
+             (and `memory` of the pipeline), then start again",
+            self.versions(),
+            self.spilled.held_in_files(),
+            self.memory_max
+        ))
     }
 
     /// Versions held, wherever they are.
