@@ -190,8 +190,10 @@ fn other_steps(pipeline: &Pipeline, known: &Coefficients) -> String {
         }
         !is_measured
     };
-    let words: BTreeSet<String> =
+    let mut words: BTreeSet<String> =
         pipeline.steps.iter().filter(is_other).map(|step| format!("`{}`", step.word())).collect();
+    // The last rows of a table that takes rows back: neither their cost nor their memory.
+    words.extend(pipeline.takes_rows_back().then(|| "`upsert`".to_owned()));
     match words.is_empty() {
         true => String::new(),
         false => format!(

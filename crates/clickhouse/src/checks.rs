@@ -269,6 +269,7 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
     let upsert = upsert::check(table, &engine, &schema, config, &mut faults);
     // Of two rows with the same version of their own the one stays that was inserted last.
     order_dependent |= upsert.as_ref().is_some_and(|places| places.version.is_some());
+    upsert::note_computed(&schema, config, &mut notes);
     let can_be_found = provenance || !unique_key.is_empty();
     check_policies(config, &facts.server, can_be_found, &mut faults);
     rights::check(config, &facts.server, can_be_found, &mut faults, &mut notes);
@@ -286,7 +287,7 @@ pub fn judge(facts: &Facts, config: &TableConfig) -> Result<Plan, Vec<Fault>> {
         ));
     }
     let (Some(partition), true) = (partition, faults.is_empty()) else { return Err(faults) };
-    let made = config.upsert.as_ref().filter(|upsert| upsert.version.is_none());
+    let made = config.upsert.as_ref().filter(|upsert| upsert.makes_versions());
     let made = made.map(|_| Column::new(VERSION, ColumnType::UInt64));
     let sent = Schema::new(schema.columns().iter().cloned().chain(made).collect());
     Ok(Plan {
@@ -359,8 +360,12 @@ pub fn create_statement(config: &TableConfig, create: &CreateTable) -> String {
         columns.push(format!("{} UUID", identifier(PROVENANCE)));
     }
     let is_declared = |column: &str| create.columns.iter().any(|(name, _)| name == column);
-    if config.upsert.as_ref().is_some_and(|upsert| upsert.version.is_none()) && !is_declared(VERSION) {
+    if config.upsert.as_ref().is_some_and(Upsert::makes_versions) && !is_declared(VERSION) {
         columns.push(format!("{} UInt64", identifier(VERSION)));
+    }
+    let sign = config.upsert.as_ref().and_then(|upsert| upsert.sign.as_ref());
+    if let Some(sign) = sign.filter(|sign| !is_declared(sign)) {
+        columns.push(format!("{} Int8", identifier(sign)));
     }
     let engine = config.upsert.as_ref().map_or("MergeTree".to_owned(), Upsert::engine);
     let partition = match create.partition_by.trim() {

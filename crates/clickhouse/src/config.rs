@@ -175,7 +175,7 @@ impl TableConfig {
     }
 }
 
-/// How rows replace each other: in a ReplacingMergeTree, whose sorting key is the key.
+/// How rows replace each other: in a ReplacingMergeTree, or with a sign in a CollapsingMergeTree, whose sorting key is the key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Upsert {
     /// The columns of the key; at least one.
@@ -183,8 +183,10 @@ pub struct Upsert {
     /// The column of the version, which the rows have: of a key's rows that with the greatest one stays. `None` for
     /// [`VERSION`](crate::upsert::VERSION), which gets versions in the order in which rows are sealed.
     pub version: Option<String>,
-    /// The column that says that a key is deleted, if there is one.
+    /// The column that says that a key is deleted, if there is one. With a sign it need not be one of the table.
     pub deleted: Option<String>,
+    /// The column of the sign, in a CollapsingMergeTree: rows come with those that they replace.
+    pub sign: Option<String>,
 }
 
 /// A table to be made.

@@ -38,15 +38,23 @@ impl Upsert {
     /// The type that rows have for a column of the table; `None` if the engine fills it. The column that says what is deleted takes true and false
     /// alone, for the server refuses to merge rows with another value.
     pub fn of_rows(&self, name: &str, column_type: ColumnType) -> Option<ColumnType> {
-        if self.version.is_none() && name == VERSION {
+        if self.makes_versions() && name == VERSION {
             return None;
         }
         let is_flag = self.deleted.as_deref() == Some(name) && column_type == ColumnType::UInt8;
         Some(if is_flag { ColumnType::Bool } else { column_type })
     }
 
+    /// Whether the engine of the pipeline makes the versions of rows, into [`VERSION`].
+    pub fn makes_versions(&self) -> bool {
+        self.version.is_none() && self.sign.is_none()
+    }
+
     /// The engine of a table that is made, with its arguments.
     pub fn engine(&self) -> String {
+        if let Some(sign) = &self.sign {
+            return format!("CollapsingMergeTree({})", crate::types::identifier(sign));
+        }
         let version = self.version.as_deref().unwrap_or(VERSION);
         let arguments = [Some(version), self.deleted.as_deref()];
         let arguments: Vec<String> = arguments.into_iter().flatten().map(crate::types::identifier).collect();

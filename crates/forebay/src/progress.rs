@@ -137,7 +137,7 @@ fn kinds(run: &Totals) -> String {
     let mut text = format!("{} written", counted(run.written, "row"));
     let Counts { filtered, duplicates, late, absorbed, .. } = run.records;
     let others = [
-        (absorbed, "taken into windows or joins".to_owned()),
+        (absorbed, "taken into steps with state".to_owned()),
         (filtered, "filtered".to_owned()),
         (duplicates, plural(duplicates, "duplicate")),
         (late, "late".to_owned()),

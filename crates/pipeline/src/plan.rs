@@ -42,6 +42,7 @@ mod planner;
 mod shape;
 mod steps;
 mod tables;
+pub mod taken_back;
 mod texts;
 mod times;
 mod union;
@@ -188,7 +189,14 @@ pub fn plan(pipeline: &Pipeline, tables: &[Schema], texts: &dyn Texts) -> Result
         stages.for_each(|stage| stage.path = pipeline.renumbered(&stage.path));
         plans
     };
-    inputs::plan(pipeline, tables, texts).map(renumbered).map_err(|faults| {
+    let targets = pipeline.targets();
+    let rows: Vec<Schema> =
+        targets.iter().zip(tables).map(|(target, table)| taken_back::rows_of(target, table)).collect();
+    let planned = inputs::plan(pipeline, &rows, texts).and_then(|mut plans| {
+        taken_back::add(pipeline, tables, &mut plans)?;
+        Ok(plans)
+    });
+    planned.map(renumbered).map_err(|faults| {
         let in_file = |fault: Fault| {
             let (path, at) = pipeline.in_file(&fault.path, fault.at);
             Fault { path, at, message: fault.message }

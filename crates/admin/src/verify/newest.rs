@@ -61,7 +61,8 @@ impl Newest {
             }
         }
         if let Some(plan) = &self.deleted {
-            plan.texts(&batch.rows, |row, text| all[row].1 = text == b"1")?;
+            // With a sign the column need not be one of the table, and a record may leave it out.
+            plan.texts(&batch.rows, |row, text| all[row].1 = matches!(text, b"1" | b"=1"))?;
         }
         Ok(all)
     }

@@ -28,6 +28,7 @@ use clickhouse::{ClickHouseTable, TableConfig};
 use dataflow::{Runtime, Table};
 use engine::inputs::numbered::Numbered;
 use pipeline::config::model::Pipeline;
+use pipeline::plan::taken_back::rows_of;
 use pipeline::replays::{self, Log};
 use pipeline::wiring::{self, sink};
 use protocol::Lane;
@@ -138,7 +139,7 @@ impl Work<'_> {
             newest: target
                 .upsert
                 .as_ref()
-                .map(|upsert| Newest::new(upsert, &schema))
+                .map(|upsert| Newest::new(upsert, &rows_of(target, &schema)))
                 .transpose()
                 .map_err(anyhow::Error::msg)?,
             runtime: self.runtime.clone(),

@@ -9,7 +9,7 @@ use dataflow::Schema;
 use super::chosen::Chosen;
 use super::read::{ColumnRow, TableRow};
 use super::{Fault, PROVENANCE, columns, upsert};
-use crate::config::{CreateTable, TableConfig};
+use crate::config::{CreateTable, TableConfig, Upsert};
 use crate::partition;
 use crate::types::{self, TypeError};
 use crate::upsert::VERSION;
@@ -62,10 +62,13 @@ pub fn declared(config: &TableConfig, create: &CreateTable) -> Result<Schema, Ve
 
 /// Adds what a start adds to the columns of the file.
 fn add_made(table: &mut TableRow, config: &TableConfig) {
-    let makes_versions = config.upsert.as_ref().is_some_and(|upsert| upsert.version.is_none());
-    for (name, type_name, is_made) in
-        [(PROVENANCE, "UUID", config.provenance), (VERSION, "UInt64", makes_versions)]
-    {
+    let makes_versions = config.upsert.as_ref().is_some_and(Upsert::makes_versions);
+    let sign = config.upsert.as_ref().and_then(|upsert| upsert.sign.as_deref());
+    for (name, type_name, is_made) in [
+        (PROVENANCE, "UUID", config.provenance),
+        (VERSION, "UInt64", makes_versions),
+        (sign.unwrap_or_default(), "Int8", sign.is_some()),
+    ] {
         if is_made && !table.columns.iter().any(|column| column.name == name) {
             table.columns.push(ColumnRow {
                 name: name.into(),
@@ -93,10 +96,10 @@ fn judged(table: &TableRow, config: &TableConfig) -> Result<Schema, Vec<ColumnFa
     let mut known = config.clone();
     known.unique_key.retain(is_there);
     columns::check_unique_key(table, &schema, &known, &mut faults);
-    let are_there = known
-        .upsert
-        .as_ref()
-        .is_some_and(|upsert| upsert.key.iter().chain(&upsert.version).chain(&upsert.deleted).all(is_there));
+    let are_there = known.upsert.as_ref().is_some_and(|upsert| {
+        let deleted = upsert.deleted.iter().filter(|_| upsert.sign.is_none());
+        upsert.key.iter().chain(&upsert.version).chain(deleted).all(is_there)
+    });
     if are_there && faults.is_empty() {
         upsert::check_declared(table, &schema, &known, &mut faults);
     }

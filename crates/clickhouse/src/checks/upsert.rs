@@ -6,15 +6,16 @@
 //! | what is asked                                             | why                                                             |
 //! |-----------------------------------------------------------|-----------------------------------------------------------------|
 //! | the engine is a Replacing one with this version           | without a version the last insert would win, and inserts overtake each other |
+//! | with a sign: it is a CollapsingMergeTree with this sign   | it takes a row away by the same row with the opposite sign       |
 //! | it takes the column that says what is deleted, or neither does | the server refuses to merge rows with other values there than 0 and 1 |
 //! | the sorting key is the key                                | that is by which the server replaces                            |
 //! | the partition key is computed from the key alone          | rows in different partitions never replace each other           |
 //! | key and version have no DEFAULT, the version is not NULL  | only the server would know them, and rows of a batch are compared here |
 
-use dataflow::Schema;
+use dataflow::{Schema, TYPE_DEFAULT};
 
 use super::read::TableRow;
-use super::{Engine, Fault, WINDOW, columns};
+use super::{Engine, Fault, WINDOW, columns, literal};
 use crate::config::{TableConfig, Upsert};
 use crate::partition;
 use crate::types::{self, identifier};
@@ -34,7 +35,27 @@ pub(super) fn check(
     check_engine(table, engine, upsert, config, faults);
     check_keys(table, schema, upsert, config, faults);
     let places = roles(schema, upsert, config, faults);
-    (faults.len() == before).then_some(places)
+    // With a sign the rows of a batch have been reduced before.
+    (faults.len() == before && upsert.sign.is_none()).then_some(places)
+}
+
+/// Says which columns of a row that is taken back may have another value than they had: what the server computes anew.
+pub(super) fn note_computed(schema: &Schema, config: &TableConfig, notes: &mut Vec<String>) {
+    if config.upsert.as_ref().is_none_or(|upsert| upsert.sign.is_none()) {
+        return;
+    }
+    for column in schema.columns() {
+        let Some(default) = column.default.as_ref().filter(|default| *default != TYPE_DEFAULT) else {
+            continue;
+        };
+        if literal::json(default, &column.column_type).is_none() {
+            notes.push(format!(
+                "column `{}` has the DEFAULT `{default}`: a row without a value for it gets that of the moment when it is taken back, so it should be in no sum by the sign and in no \
+                 `GROUP BY` of one",
+                column.name
+            ));
+        }
+    }
 }
 
 /// As [`check`], of the columns alone: of a table that is to be made.
@@ -52,7 +73,17 @@ pub(super) fn check_declared(
 
 /// Where the columns of key and version stand.
 fn roles(schema: &Schema, upsert: &Upsert, config: &TableConfig, faults: &mut Vec<Fault>) -> Places {
-    let key = upsert.key.iter().filter_map(|name| place(schema, name, "key", config, faults)).collect();
+    let key: Vec<usize> =
+        upsert.key.iter().filter_map(|name| place(schema, name, "key", config, faults)).collect();
+    if upsert.sign.is_some() {
+        let columns = key.iter().map(|at| &schema.columns()[*at]);
+        for column in columns.filter(|column| column.column_type.is_nullable()) {
+            faults.push(Fault::stop(format!(
+                "column `{}` of `upsert.key` is `Nullable`: no row with NULL there would be taken back; make a table in which it is not",
+                column.name
+            )));
+        }
+    }
     let version = upsert.version.as_ref().and_then(|name| {
         let place = place(schema, name, "version", config, faults)?;
         if schema.columns()[place].column_type.is_nullable() {
@@ -67,7 +98,20 @@ fn roles(schema: &Schema, upsert: &Upsert, config: &TableConfig, faults: &mut Ve
 /// The columns that the engine is to take.
 fn check_columns(table: &TableRow, upsert: &Upsert, config: &TableConfig, faults: &mut Vec<Fault>) {
     let find = |name: &str| table.columns.iter().find(|column| column.name == name);
-    if upsert.version.is_none() {
+    if let Some(name) = &upsert.sign {
+        match find(name) {
+            Some(column) if column.type_name == "Int8" && column.is_stored_as_sent() => {}
+            Some(column) => faults.push(Fault::stop(format!(
+                "column `{name}` of `upsert.sign` must be a plain `Int8` and is `{}`",
+                column.declared()
+            ))),
+            None => faults.push(Fault::fixed_by(
+                format!("table `{}` has no column `{name}` for the sign of its rows", config.name()),
+                format!("ALTER TABLE {} ADD COLUMN {} Int8", config.quoted(), identifier(name)),
+            )),
+        }
+    }
+    if upsert.makes_versions() {
         match find(VERSION) {
             Some(column) if column.type_name == "UInt64" && column.is_stored_as_sent() => {}
             Some(column) => faults.push(Fault::stop(format!(
@@ -97,6 +141,8 @@ fn check_deleted(table: &TableRow, upsert: &Upsert, config: &TableConfig, faults
                 "column `{name}`, which says what is deleted, must be of type `UInt8` and is `{}`",
                 column.type_name
             ))),
+            // The step that makes the rows needs it, and no row of the table.
+            None if upsert.sign.is_some() => {}
             None => faults.push(Fault::fixed_by(
                 format!("table `{}` has no column `{name}`, which is to say what is deleted", config.name()),
                 format!("ALTER TABLE {} ADD COLUMN {} UInt8", config.quoted(), identifier(name)),
@@ -125,11 +171,16 @@ fn check_engine(
             key.join(", ")
         )
     };
+    if let Some(sign) = &upsert.sign {
+        check_collapsing(table, engine, sign, config, another(), faults);
+        return;
+    }
     if engine.is_collapsing {
+        let sign = engine.arguments.first().map_or("sign", String::as_str);
         faults.push(Fault::stop(format!(
-            "table `{name}` has the engine `{}`, which takes a row away by another one with the opposite sign and the values of the first, and \
-             records do not bring those; use ReplacingMergeTree, which takes the column that says what is deleted; or remove `upsert` if \
-             the records come in such pairs, with their sign",
+            "table `{name}` has the engine `{}`, which takes a row away by the same row with the opposite sign; write `sign: {sign}` under `upsert`, so that Forebay \
+             keeps the last row of each key and takes it back (with a `CollapsingMergeTree`); or use ReplacingMergeTree, for which it keeps nothing; or remove `upsert` if the records \
+             come in such pairs, with their sign",
             table.engine
         )));
         return;
@@ -181,6 +232,45 @@ fn check_engine(
             format!("the engine of table `{name}` takes no column that says what is deleted, and `upsert.deleted` names `{deleted}`"),
             another(),
         )),
+    }
+}
+
+/// As [`check_engine`], of an engine that takes rows back.
+fn check_collapsing(
+    table: &TableRow,
+    engine: &Engine,
+    sign: &str,
+    config: &TableConfig,
+    another: String,
+    faults: &mut Vec<Fault>,
+) {
+    let (name, found) = (config.name(), engine.arguments.first());
+    if !engine.is_collapsing {
+        faults.push(Fault::fixed_by(
+            format!(
+                "table `{name}` has the engine `{}`: only a CollapsingMergeTree takes rows back by their sign, and the engine of a table cannot be \
+                 changed",
+                table.engine
+            ),
+            another,
+        ));
+    } else if engine.arguments.len() > 1 {
+        faults.push(Fault::fixed_by(
+            format!(
+                "table `{name}` has the engine `{}`, which pairs rows by their version: of two rows of a key with the same one it may take away the newer; inserts come in \
+                 order, so a CollapsingMergeTree needs no version",
+                table.engine
+            ),
+            another,
+        ));
+    } else if found.is_some_and(|found| found != sign) {
+        faults.push(Fault::fixed_by(
+            format!(
+                "table `{name}` takes the sign of its rows from `{}`, and `upsert.sign` names `{sign}`",
+                found.map_or("", String::as_str)
+            ),
+            another,
+        ));
     }
 }
 

@@ -270,7 +270,7 @@ fn what_rows_replace_each_other_by_has_no_zero_however_late_its_column_was_added
             "ReplacingMergeTree({argument}) ORDER BY id SETTINGS non_replicated_deduplication_window = 100"
         );
         row.sorting_key = "id".into();
-        let upsert = Some(Upsert { key: vec!["id".into()], version, deleted: None });
+        let upsert = Some(Upsert { key: vec!["id".into()], version, ..Upsert::default() });
         let config = TableConfig { upsert, ..TableConfig::new("d", "t") };
         let plan = checks::judge(&facts, &config).unwrap();
         let client = Client::new(ServerConfig::new("http://127.0.0.1:1"), RealTime::shared()).unwrap();

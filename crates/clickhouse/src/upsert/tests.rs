@@ -56,11 +56,14 @@ fn the_engine_of_a_table_names_its_columns() {
     assert_eq!(made.engine(), "ReplacingMergeTree(`_version`)");
     let named = Upsert { version: Some("at".into()), deleted: Some("is`gone".into()), ..made };
     assert_eq!(named.engine(), "ReplacingMergeTree(`at`, `is\\`gone`)");
+    let signed = Upsert { sign: Some("sign".into()), ..named };
+    assert_eq!(signed.engine(), "CollapsingMergeTree(`sign`)");
+    assert!(!signed.makes_versions());
 }
 
 #[test]
 fn what_is_deleted_is_true_or_false_and_versions_that_are_made_are_no_column_of_rows() {
-    let upsert = Upsert { key: vec!["id".into()], version: None, deleted: Some("gone".into()) };
+    let upsert = Upsert { key: vec!["id".into()], deleted: Some("gone".into()), ..Upsert::default() };
     assert_eq!(upsert.of_rows("gone", ColumnType::UInt8), Some(ColumnType::Bool));
     assert_eq!(upsert.of_rows("other", ColumnType::UInt8), Some(ColumnType::UInt8));
     assert_eq!(upsert.of_rows(VERSION, ColumnType::UInt64), None);

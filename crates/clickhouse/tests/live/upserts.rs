@@ -4,7 +4,7 @@ use super::*;
 
 fn by_key(version: Option<&str>, deleted: Option<&str>) -> Upsert {
     let name = |name: &str| name.to_owned();
-    Upsert { key: vec!["id".into()], version: version.map(name), deleted: deleted.map(name) }
+    Upsert { key: vec!["id".into()], version: version.map(name), deleted: deleted.map(name), sign: None }
 }
 
 /// Rows with an id, a value, whether they are deleted, and a version of their own or of the engine.
@@ -127,4 +127,44 @@ async fn the_statement_that_takes_a_default_from_a_key_or_a_version_is_a_way_out
         server.query(fault.fix.as_ref().unwrap()).unwrap();
         open_with(&server, config()).await.unwrap_or_else(|faults| panic!("{role}: {faults:?}"));
     }
+}
+
+/// The statements for a table that takes rows back: from one that cannot to one that is taken.
+#[tokio::test]
+async fn the_statements_for_a_table_that_takes_rows_back_make_one() {
+    let server = server_or_skip!();
+    let config = |name: &str| TableConfig {
+        upsert: Some(Upsert { sign: Some("sign".into()), ..by_key(None, Some("gone")) }),
+        ..TableConfig::new("default", name)
+    };
+    for (name, columns, engine) in [
+        ("plain", "id Int32, v Int32", "MergeTree"),
+        ("versions", "id Int32, v Int32, sign Int8", "VersionedCollapsingMergeTree(sign, v)"),
+        ("other", "id Int32, v Int8, sign Int8", "CollapsingMergeTree(v)"),
+    ] {
+        server
+            .query(&format!("CREATE TABLE {name} ({columns}) ENGINE = {engine} ORDER BY id {WINDOW}"))
+            .unwrap();
+        let faults = open_with(&server, config(name)).await.err().unwrap();
+        // With the engine goes the sorting key, which ends with the version.
+        let fixes: Vec<&String> = faults.iter().filter_map(|fault| fault.fix.as_ref()).collect();
+        assert!(fixes.iter().any(|fix| fix.contains("ENGINE = CollapsingMergeTree(`sign`)")), "{faults:?}");
+        for fix in fixes {
+            let statement = fix.split(", then copy the rows").next().unwrap();
+            server.query(statement).unwrap_or_else(|e| panic!("{statement}: {e}"));
+        }
+        let made = config(&format!("{name}_by_key"));
+        open_with(&server, made).await.unwrap_or_else(|faults| panic!("{name}: {faults:?}"));
+    }
+    let columns = [("id", "Int32"), ("v", "Int32")];
+    let create = CreateTable {
+        columns: columns.map(|(name, kind)| (name.to_owned(), kind.to_owned())).to_vec(),
+        order_by: "id".into(),
+        partition_by: String::new(),
+    };
+    let created = TableConfig { create: Some(create), ..config("created") };
+    let table = open_with(&server, created).await.unwrap();
+    let names: Vec<&str> = table.schema().columns().iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["id", "v", "sign"]);
+    assert!(table.order_dependent());
 }

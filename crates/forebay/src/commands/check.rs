@@ -125,7 +125,7 @@ fn plan(checked: &mut Checked) -> bool {
     };
     let lane_steps = plans.common().lane_steps.clone();
     let faults = wiring::steps::lane_faults(pipeline, lane_steps, 1);
-    let faults = faults.into_iter().map(|(n, error)| (pipeline.step_in_file(n), error.to_string()));
+    let faults = faults.into_iter().map(|(path, error)| (path, error.to_string()));
     let faults: Vec<(String, String)> = faults.collect();
     for (path, message) in &faults {
         checked.faults.fault(checked.place_in(path, None), path.as_str(), message.clone());

@@ -132,9 +132,17 @@ impl Report<'_> {
                 let from = mapped.from.as_ref().map_or(String::new(), |from| format!("from {from}"));
                 let converted = mapped.from_type.as_ref().filter(|_| mapped.conversion != Conversion::Same);
                 let from = converted.map_or(from.clone(), |kind| format!("{from} {}", type_name(kind)));
-                [format!("{} {}", mapped.column, type_name(&column.column_type)), from, how(mapped, column).0]
+                let is_sign = upsert
+                    .and_then(|upsert| upsert.sign.as_ref())
+                    .is_some_and(|sign| sign.as_str() == mapped.column);
+                let how = if is_sign {
+                    "1, or -1 for a row that is taken back".to_owned()
+                } else {
+                    how(mapped, column).0
+                };
+                [format!("{} {}", mapped.column, type_name(&column.column_type)), from, how]
             });
-            let made = upsert.filter(|upsert| upsert.version.is_none()).map(|_| {
+            let made = upsert.filter(|upsert| upsert.version.is_none() && upsert.sign.is_none()).map(|_| {
                 let how = "made by Forebay: greater with every row".to_owned();
                 [format!("{} UInt64", clickhouse::upsert::VERSION), String::new(), how]
             });
@@ -196,6 +204,9 @@ impl OfInput<'_> {
                 why.push(format!("fills {}", fills.join(", ")));
             }
             let readers = self.readers(&column.name);
+            if fills.is_empty() && readers.is_empty() && self.is_sign(&column.name) {
+                continue;
+            }
             if !readers.is_empty() {
                 why.push(format!("read by {}", readers.join(", ")));
             }
@@ -212,6 +223,12 @@ impl OfInput<'_> {
             out += "  the event time is the source's\n";
         }
         out
+    }
+
+    /// Whether it is the sign of a table, which no record gives.
+    fn is_sign(&self, column: &str) -> bool {
+        let signs = self.pipeline.targets().into_iter().filter_map(|target| target.upsert?.sign);
+        signs.into_iter().any(|sign| sign.as_str() == column)
     }
 
     fn steps(&self) -> String {

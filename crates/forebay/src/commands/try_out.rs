@@ -25,6 +25,7 @@ use anyhow::Context;
 use clap::Args;
 use dataflow::{Batch, RecordBlock, Runtime, printing};
 use engine::TokioRuntime;
+use pipeline::config::model::step::Step;
 use pipeline::config::model::{Input, Pipeline};
 use pipeline::plan::{LaneStep, Plans};
 use pipeline::wiring;
@@ -108,7 +109,8 @@ impl Try {
             };
             let is_of_several = plans.common().tables.len() > 1;
             let mut chain = wiring::steps::chain(&pipeline, &tables, 1).map_err(Mistake::of)?;
-            let is_stateful = pipeline.steps.iter().any(|step| step.window.is_some() || step.join.is_some());
+            let makes_rows = |step: &Step| step.window.is_some() || step.join.is_some();
+            let is_stateful = pipeline.steps.iter().any(makes_rows) || pipeline.takes_rows_back();
             let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
             let read_ms = runtime.wall_ms();
             let (mut tried, mut batches, mut is_cut) = (Vec::new(), Vec::new(), false);
@@ -192,8 +194,11 @@ impl Try {
 /// The step that the rows of the input at this place go to behind the decode job, by its key in the file.
 fn onward(pipeline: &Pipeline, plans: &Plans, chain: &Chain, input: usize) -> String {
     let steps = plans.common().lane_steps.iter().skip(chain.flow.entry(input).step);
-    let at = steps.filter_map(LaneStep::at).next();
-    at.map_or(String::new(), |at| pipeline.step_in_file(at))
+    let named = |step: &LaneStep| match step {
+        LaneStep::Upsert { .. } => Some("sink.upsert".to_owned()),
+        other => other.at().map(|at| pipeline.step_in_file(at)),
+    };
+    steps.filter_map(named).next().unwrap_or_default()
 }
 
 /// The rows of the first records of a block, `records` in number, as they go on behind the decode job.

@@ -56,6 +56,7 @@ pub fn upsert(target: &Target) -> Option<clickhouse::Upsert> {
         key: upsert.key.iter().map(ToString::to_string).collect(),
         version: upsert.version.as_ref().map(ToString::to_string),
         deleted: upsert.deleted.as_ref().map(ToString::to_string),
+        sign: upsert.sign.as_ref().map(ToString::to_string),
     })
 }
 

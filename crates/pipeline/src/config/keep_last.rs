@@ -107,7 +107,7 @@ fn give(pipeline: &mut Pipeline, dedup: &Dedup) {
             renamed.map_or_else(|| key.clone(), |(column, _)| column.clone())
         };
         let key = dedup.key.iter().map(name).collect();
-        Upsert { key, version: dedup.time.as_ref().map(name), deleted: None }
+        Upsert { key, version: dedup.time.as_ref().map(name), deleted: None, sign: None, memory: None }
     };
     if pipeline.sinks.is_empty() {
         pipeline.sink.upsert = Some(of(&BTreeMap::new()));

@@ -147,9 +147,10 @@ impl Rules<'_> {
 
     fn memory(&mut self) {
         let Pipeline { steps, memory, .. } = self.pipeline;
-        if steps.iter().any(Step::is_stateful) && *memory < MEMORY_WITH_KEYS_MIN {
+        let keeps_state = steps.iter().any(Step::is_stateful) || self.pipeline.takes_rows_back();
+        if keeps_state && *memory < MEMORY_WITH_KEYS_MIN {
             let message = format!(
-                "`memory` ({memory}) must be at least {MEMORY_WITH_KEYS_MIN} with `dedup`, `window` or `join`: the program, a bucket of keys on its \
+                "`memory` ({memory}) must be at least {MEMORY_WITH_KEYS_MIN} with `dedup`, `window`, `join` or `upsert.sign`: the program, a bucket of keys on its \
                  way to a file and the batches do not fit into less"
             );
             self.fault("memory", message);

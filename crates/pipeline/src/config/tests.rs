@@ -607,6 +607,50 @@ fn a_table_is_not_created_with_partitions_that_keep_rows_of_a_key_apart() {
 }
 
 #[test]
+fn a_table_that_takes_rows_back_gets_every_row_and_none_of_a_window() {
+    let of = |steps: &str, upsert: &str, sinks: &str| {
+        let upsert = format!("upsert: {{ key: [id], {upsert} }}");
+        let (one, table) = match sinks {
+            "" => (format!(", {upsert}"), ", table: t"),
+            _ => (String::new(), ""),
+        };
+        check_here(&format!(
+            "pipeline: p\nsource: {{ kafka: {{ brokers: b, topic: t }}, fields: {{ id: UInt64, at: DateTime }} }}\nsteps: [{steps}]\n\
+             sink: {{ clickhouse: {{ url: \"http://localhost:8123\"{table} }}{one} }}\n{}",
+            sinks.replace("UPSERT", &upsert)
+        ))
+    };
+    let taken = |steps: &str, upsert: &str, sinks: &str| {
+        let checked = of(steps, upsert, sinks);
+        assert!(checked.pipeline.is_some(), "{steps} {upsert} {sinks}: {}", checked.faults.render("p"));
+    };
+    taken("", "sign: sign, deleted: gone, version: at, memory: 1MiB", "");
+    taken("{ dedup: { key: [id], window: 8h } }", "sign: sign", "");
+    taken("", "sign: sign", "sinks: [{ clickhouse: { table: t }, UPSERT }]");
+    let window = "{ window: { key: [id], time: at, size: 1m, aggregates: { n: count() } } }";
+    for (steps, upsert, sinks, words) in [
+        ("", "sign: id", "", "`id` has another role already"),
+        ("", "memory: 1MiB", "", "without `sign` the table keeps the rows, and Forebay none"),
+        (window, "sign: sign", "", "`emit: { sign: … }`, which knows what was written"),
+        (
+            "",
+            "sign: sign",
+            "sinks: [{ clickhouse: { table: t }, where: id > 3, UPSERT }]",
+            "every row goes to one table",
+        ),
+        (
+            "",
+            "sign: sign",
+            "sinks: [{ clickhouse: { table: t }, UPSERT }, { clickhouse: { table: u } }]",
+            "every row goes to one table",
+        ),
+    ] {
+        let faults = of(steps, upsert, sinks).faults.render("p");
+        assert!(faults.contains(words), "{steps} {upsert} {sinks}: {faults}");
+    }
+}
+
+#[test]
 fn a_key_of_partitions_by_which_rows_cannot_be_cut_is_a_fault_at_its_place() {
     let of = |columns: &str, partition: &str| {
         check_here(&format!(

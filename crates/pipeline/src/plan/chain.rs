@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use dataflow::{Column, Schema, Transform};
 use operators::mapping::route::ByTable;
-use operators::{Ahead, Gate, WindowConfig, ahead};
+use operators::{Ahead, Gate, UpsertConfig, WindowConfig, ahead};
 
 use super::joins::JoinSettings;
 use super::mapping::{self, Extra};
@@ -69,6 +69,15 @@ pub enum LaneStep {
         /// For each side what brings its rows without a match to the columns of their table; `None` if they have none.
         unmatched: [Option<Arc<dyn Transform>>; 2],
     },
+    /// What takes rows back, behind all others.
+    Upsert {
+        /// Its settings.
+        config: UpsertConfig,
+        /// The columns of the rows that it takes.
+        rows: Schema,
+        /// Those of the table.
+        table: Schema,
+    },
     /// A step without state behind a window or a join, whose rows exist only in the lane.
     Stateless {
         /// The step.
@@ -86,7 +95,7 @@ impl LaneStep {
             | Self::Dedup { at, .. }
             | Self::Window { at, .. }
             | Self::Join { at, .. } => Some(*at),
-            Self::Gate(_) | Self::Stateless { .. } => None,
+            Self::Gate(_) | Self::Stateless { .. } | Self::Upsert { .. } => None,
         }
     }
 }

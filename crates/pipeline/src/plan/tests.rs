@@ -558,3 +558,53 @@ sinks:
     let without = Pipeline { steps: Vec::new(), ..pipeline };
     assert_eq!(places(&without), ["sinks[0].where", "sinks[1].where", "sinks[2].where"]);
 }
+
+/// The table's sign is nobody's to give, and what says that a key is deleted is decoded though no column takes it.
+#[test]
+fn a_table_that_takes_rows_back_has_a_step_behind_all_others() {
+    let signed = Schema::new([table().columns(), &[Column::new("sign", ColumnType::Int8)]].concat());
+    let of = |steps: &str, fields: &str| {
+        let text = format!(
+            "pipeline: p\nsource: {{ kafka: {{ brokers: b, topic: t }}{fields} }}\nsteps: [{steps}]\nsink:\n  clickhouse: {{ url: \"http://localhost:8123\", table: t }}\n  \
+             upsert: {{ key: [id], deleted: gone, sign: sign, memory: 8MiB }}\n"
+        );
+        let around = Surroundings { env: &|_| Ok(None), file: &|_| Err("no".into()) };
+        let pipeline = config::check(&text, &around).pipeline.expect("it is one");
+        let made = crate::wiring::steps::chain(&pipeline, std::slice::from_ref(&signed), 2);
+        let made =
+            made.map(|chain| chain.steps.iter().map(|step| step.name().to_owned()).collect::<Vec<_>>());
+        let plans = steps::plan(&pipeline, std::slice::from_ref(&signed));
+        (
+            plans.map(|plans| plans.inputs.into_iter().next().expect("one input").plan),
+            made.map_err(|error| error.to_string()),
+        )
+    };
+    for (steps, fields, expected) in [
+        ("", "", vec!["upsert"]),
+        ("{ filter: amount > 3 }", ", fields: { amount: Int32, gone: UInt8 }", vec!["upsert"]),
+        (
+            "{ dedup: { key: [other], window: 8h, time: at } }",
+            ", fields: { other: String }",
+            vec!["dedup", "upsert"],
+        ),
+    ] {
+        let (plan, made) = of(steps, fields);
+        let plan = plan.unwrap_or_else(|faults| panic!("{steps}: {faults:?}"));
+        assert_eq!(made.unwrap(), expected, "{steps}");
+        assert!(plan.decoded.index_of("gone").is_some(), "{steps}: it is decoded");
+        assert_eq!(
+            plan.tables[0].columns.columns(),
+            signed.columns(),
+            "{steps}: the table has no such column"
+        );
+        assert_eq!(plan.tables[0].mapping.len(), signed.columns().len());
+        let last = plan.stages.last().expect("it is a stage");
+        assert_eq!((&*last.path, &*last.reads), ("sink.upsert", &["id".to_owned(), "gone".to_owned()][..]));
+    }
+    let (behind, _) = of("{ dedup: { key: [id], window: 8h, time: at } }, { filter: amount > 3 }", "");
+    let faults = behind.err().expect("nobody knows the rows that it leaves");
+    assert!(
+        faults[0].to_string().contains("`sink.upsert.sign`: a step without state behind a `dedup`"),
+        "{faults:?}"
+    );
+}

@@ -73,8 +73,23 @@ impl Shares {
 
 /// How the pipeline's memory is shared out.
 pub fn shares(pipeline: &Pipeline) -> Shares {
-    let asked: Vec<u64> = pipeline.steps.iter().filter_map(|step| Some(state_memory(step)?.bytes)).collect();
+    let of_steps = pipeline.steps.iter().filter_map(|step| Some(state_memory(step)?.bytes));
+    let asked: Vec<u64> = of_steps.chain(upsert_memory(pipeline)).collect();
     Shares::of(pipeline.memory.bytes, &asked)
+}
+
+/// Bytes for the last rows of a table that takes rows back, if the pipeline has one.
+pub fn last_rows(pipeline: &Pipeline) -> Option<u64> {
+    upsert_memory(pipeline).and_then(|_| shares(pipeline).open_keys.last().copied())
+}
+
+/// The memory that such a table asks for.
+fn upsert_memory(pipeline: &Pipeline) -> Option<u64> {
+    let upsert = pipeline
+        .targets()
+        .into_iter()
+        .find_map(|target| target.upsert.filter(|upsert| upsert.sign.is_some()))?;
+    Some(upsert.memory.map_or(operators::join::MEMORY_DEFAULT, |memory| memory.bytes))
 }
 
 /// The bytes of each step with state, by its number in the pipeline file.

@@ -152,14 +152,19 @@ fn lane(
     made.map(|(_, operator)| operator).collect()
 }
 
-/// The steps that cannot be made, by their numbers in the file, and why.
+/// The steps that cannot be made, by their keys in the file, and why.
 pub fn lane_faults(
     pipeline: &Pipeline,
     steps: Vec<LaneStep>,
     compute_threads: usize,
-) -> Vec<(usize, WiringError)> {
-    operators(pipeline, steps, compute_threads).filter_map(|(at, made)| Some((at?, made.err()?))).collect()
+) -> Vec<(String, WiringError)> {
+    let named = |at: Option<usize>| at.map_or(UPSERT.to_owned(), |at| pipeline.step_in_file(at));
+    let made = operators(pipeline, steps, compute_threads);
+    made.filter_map(|(at, made)| Some((named(at), made.err()?))).collect()
 }
+
+/// Where what takes rows back stands in the file, which is no step of it.
+const UPSERT: &str = "sink";
 
 /// The operator of each step, with the step's number in the file if it is one of those.
 fn operators(
@@ -172,8 +177,8 @@ fn operators(
         let at = step.at();
         let memory = |default| at.and_then(|at| open_keys.get(&at).copied()).unwrap_or(default);
         let fault = |error: ConfigError| {
-            let at = at.unwrap_or_default();
-            let path = pipeline.step_in_file(at);
+            // What stands behind the last step names its place itself.
+            let path = at.map_or(UPSERT.to_owned(), |at| pipeline.step_in_file(at));
             WiringError::Settings(format!("`{path}`: {error}"))
         };
         let operator: Result<Box<dyn Operator>, ConfigError> = match step {
@@ -193,6 +198,11 @@ fn operators(
                 let join = pipeline.steps[at].join.as_ref().expect("the plan names a `join`");
                 let closes = join.at_end == model::AtEnd::Close;
                 config.step((&left, &right), memory(operators::join::MEMORY_DEFAULT), closes)
+            }
+            LaneStep::Upsert { config, rows, table } => {
+                let bytes = bounds::last_rows(pipeline).unwrap_or(operators::join::MEMORY_DEFAULT);
+                operators::Upsert::new(&rows, &table, &config)
+                    .map(|step| Box::new(step.with_memory(bytes)) as _)
             }
             LaneStep::Window { at, config, columns, late } => {
                 let window = pipeline.steps[at].window.as_ref().expect("the plan names a `window`");

@@ -1,6 +1,11 @@
 //! Tables whose rows cancel each other: results of windows that are taken back, and changes that come with their sign. Whatever is killed meanwhile, what is left is exact.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use live::{Case, Table};
+use serde_json::json;
+use testkit::{Lcg, seed};
 
 use crate::windows::{Expected, by_window, fed_with, same};
 
@@ -122,4 +127,114 @@ fn changes_with_both_rows_fill_a_collapsing_table_and_a_sign_that_is_none_is_a_d
     assert_eq!(table.value("SELECT sum(sign) FROM {t}"), "450");
     assert_eq!(pipeline.status()["records"]["dead_letters"].as_u64(), Some(1), "{}", pipeline.status());
     assert!(table.dead_letters().ask("SELECT raw FROM {t}").contains("truncate"));
+}
+
+/// Records of which each replaces the one before of its key: what is in the table then is kept, and taken back with the values that it had. A column comes meanwhile.
+#[test]
+fn upserts_take_the_row_before_back_whatever_is_killed_and_altered() {
+    const KEYS: u64 = 400;
+    let Some(case) = Case::begin("collapsing_upserts") else { return };
+    let columns = "id UInt64, v Int64, sign Int8, _forebay UUID";
+    let table = Table::at(&case.server().url(), &format!("{}_last", case.name()));
+    table.ask(&format!(
+        "CREATE TABLE {{t}} ({columns}) ENGINE = CollapsingMergeTree(sign) ORDER BY id SETTINGS non_replicated_deduplication_window = 10000"
+    ));
+    // Only rows that stay apart can show that each was written once.
+    table.ask("SYSTEM STOP MERGES {t}");
+    let pipeline = case.pipeline().one_of(&format!(
+        "{{ clickhouse: {{ table: {} }}, upsert: {{ key: [id], deleted: gone, sign: sign, memory: 1MiB }} }}",
+        table.name()
+    ));
+    let mut random = Lcg::new(seed());
+    let feed = case.feed();
+    let mut last: BTreeMap<u64, Option<(i64, String)>> = BTreeMap::new();
+    let lives = 6;
+    for life in 0..lives {
+        for n in 0..3_000 {
+            let (id, v) = (random.next_u64() % KEYS, life * 10_000 + n);
+            let gone = random.next_u64().is_multiple_of(7);
+            let city = format!("c{}", v % 10);
+            let record = format!(r#"{{"id":{id},"v":{v},"gone":{gone},"city":"{city}"}}"#);
+            // The records of a key are in one partition: their order is that of the topic.
+            feed.push((id % 3) as u32, record.as_bytes());
+            // Before the column was there nobody wrote it.
+            last.insert(id, (!gone).then(|| (v, if life > 2 { city } else { String::new() })));
+        }
+        feed.flush();
+        let mut running = pipeline.run();
+        std::thread::sleep(Duration::from_millis(300 + random.next_u64() % 900));
+        running.kill9().expect("a kill");
+        if life == 2 {
+            // All that was sent so far is in the table before it changes.
+            pipeline.drain();
+            table.ask("ALTER TABLE {t} ADD COLUMN city String DEFAULT ''");
+        }
+    }
+    pipeline.drain();
+    let expected: Vec<String> = last
+        .iter()
+        .filter_map(|(id, row)| row.as_ref().map(|(v, city)| format!("{id} {v} {city}")))
+        .collect();
+    let read = |sql: &str| -> Vec<String> { table.ask(sql).lines().map(str::to_owned).collect() };
+    // Without FINAL, as such tables are queried: what was taken back is subtracted with the values that it had.
+    let by_sign = "SELECT concat(toString(id), ' ', toString(sum(v * sign)), ' ', argMax(city, (v, sign))) FROM {t} GROUP BY id HAVING sum(sign) > 0 ORDER BY id";
+    let of_final = "SELECT concat(toString(id), ' ', toString(v), ' ', city) FROM {t} FINAL ORDER BY id";
+    let odd =
+        table.value("SELECT count() FROM (SELECT sum(sign) AS s FROM {t} GROUP BY id) WHERE s NOT IN (0, 1)");
+    assert_eq!(odd, "0", "each row was written once, and taken back once");
+    let odd = table.value(
+        "SELECT count() FROM (SELECT sum(sign) AS s FROM {t} GROUP BY id, v, city) WHERE s NOT IN (0, 1)",
+    );
+    assert_eq!(odd, "0", "with the values that it had");
+    assert_eq!(read(by_sign), expected);
+    assert_eq!(read(of_final), expected);
+    let report = pipeline.tool(&["verify"], &["--values", "--json"], 0);
+    assert_eq!((&report["right"], &report["all"]), (&json!(true), &json!(true)), "{report:#}");
+    table.ask("SYSTEM START MERGES {t}");
+    table.ask("OPTIMIZE TABLE {t} FINAL");
+    assert_eq!(read(of_final), expected, "merged");
+    let status = pipeline.status();
+    let number = |path: &str| status.pointer(path).and_then(serde_json::Value::as_u64).unwrap_or_default();
+    assert_eq!(number("/records/read"), lives as u64 * 3_000, "{status:#}");
+    assert_eq!(number("/records/dead_letters"), 0, "{status:#}");
+}
+
+/// A row that the table refuses is the last of its key all the same: what comes later takes it back, and that is refused too.
+#[test]
+fn a_row_of_an_upsert_that_is_refused_becomes_a_dead_letter_that_says_what_stays_known() {
+    let Some(case) = Case::begin("collapsing_refused") else { return };
+    let table = table(
+        &case,
+        "CollapsingMergeTree(sign)",
+        "id UInt64, v Int64, sign Int8, CONSTRAINT above CHECK v > 0",
+        "id",
+    );
+    table.ask("SYSTEM STOP MERGES {t}");
+    let pipeline = case
+        .pipeline()
+        .one_of(&format!(
+            "{{ clickhouse: {{ table: {} }}, upsert: {{ key: [id], sign: sign }} }}",
+            table.name()
+        ))
+        .step("dedup: { key: [v], window: unbounded }");
+    let feed = case.feed();
+    for v in [1, -1, 2] {
+        // Another good row beside it: a run of which nothing becomes a row would end with code 5.
+        feed.send_to(0, [format!(r#"{{"id":1,"v":{v}}}"#), format!(r#"{{"id":2,"v":{}}}"#, v + 100)]);
+        pipeline.drain();
+    }
+    let signs = "SELECT v, sum(sign) AS s FROM {t} WHERE id = 1 GROUP BY v ORDER BY v";
+    assert_eq!(table.ask(signs), "1\t0\n2\t1\n");
+    let letters = table.dead_letters().ask("SELECT raw, message LIKE '%stays known%' FROM {t} ORDER BY raw");
+    let lines: Vec<&str> = letters.lines().collect();
+    assert_eq!(lines.len(), 2, "{letters}");
+    for (line, sign) in lines.iter().zip(["-1", "1"]) {
+        assert!(
+            line.contains(r#""v":-1"#)
+                && line.contains(&format!(r#""sign":{sign}"#))
+                && line.ends_with("\t1"),
+            "{letters}"
+        );
+    }
+    assert_eq!(table.value("SELECT count() FROM {t} FINAL"), "2");
 }

@@ -97,7 +97,10 @@ impl Work<'_> {
         let steps = wiring::steps::plan(self.pipeline, schemas).map_err(WiringError::Steps)?;
         // When a record was read is another time now.
         let fleeting = steps.fleeting(self.place);
-        let compared_elsewhere: Vec<String> = key.iter().chain(&fleeting).cloned().collect();
+        let sign = self.pipeline.targets()[self.place].upsert.as_ref().and_then(|upsert| upsert.sign.clone());
+        // A row that stands has the sign 1, whatever its record says.
+        let sign = sign.map(|sign| sign.to_string());
+        let compared_elsewhere: Vec<String> = key.iter().chain(&fleeting).chain(&sign).cloned().collect();
         let (values, mut left_out) = Values::of_the_rest(&schemas[self.place], &compared_elsewhere);
         left_out.extend(fleeting);
         Ok((values, left_out))

@@ -72,7 +72,8 @@ fn columns_with_a_role_are_judged_before_the_table_is_made() {
             "-: column `x` of the unique key has the type `Float64`; integers, text, UUID, dates and times can be probed for"
         ]
     );
-    let upsert = Upsert { key: vec!["k".into()], version: Some("x".into()), deleted: Some("gone".into()) };
+    let upsert =
+        Upsert { key: vec!["k".into()], version: Some("x".into()), deleted: Some("gone".into()), sign: None };
     let upsert = TableConfig { upsert: Some(upsert), ..config() };
     assert_eq!(
         faults(&upsert, &[("k", "UInt32 DEFAULT 1"), ("x", "Nullable(Int8)"), ("gone", "String")]).len(),

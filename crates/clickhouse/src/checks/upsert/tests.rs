@@ -76,7 +76,77 @@ fn another_engine_is_refused_with_the_statement_for_a_table_that_serves() {
          SETTINGS non_replicated_deduplication_window = 10000, then copy the rows and EXCHANGE TABLES"
     );
     let text = fault(table("VersionedCollapsingMergeTree", "(v, at)", "id"), by_id());
-    assert!(text.contains("takes a row away by another one with the opposite sign"), "{text}");
+    assert!(
+        text.contains(
+            "takes a row away by the same row with the opposite sign; write `sign: v` under `upsert`"
+        ),
+        "{text}"
+    );
+}
+
+/// The columns of a table that takes rows back, and what `upsert` says of it.
+fn signed() -> Upsert {
+    Upsert { sign: Some("sign".into()), deleted: Some("is_gone".into()), ..by_id() }
+}
+
+fn collapsing(engine: &str, arguments: &str, sorting_key: &str) -> TableRow {
+    let mut table = table(engine, arguments, sorting_key);
+    table.columns.pop();
+    table.columns.push(column("sign", "Int8", "", ""));
+    table
+}
+
+#[test]
+fn a_table_that_takes_rows_back_has_the_sign_among_its_rows_and_gets_one_insert_at_a_time() {
+    for engine in ["CollapsingMergeTree", "SharedCollapsingMergeTree"] {
+        let plan = judged(collapsing(engine, "(sign)", "id"), signed()).unwrap();
+        let names: Vec<&str> = plan.schema.columns().iter().map(|column| &*column.name).collect();
+        assert_eq!(
+            names,
+            ["id", "kind", "v", "at", "gone", "sign"],
+            "what says that a key is deleted need not be there"
+        );
+        assert_eq!(plan.sent.columns().len(), 6);
+        assert_eq!(plan.upsert, None, "the rows of a batch were reduced before");
+        assert!(plan.order_dependent);
+        let about = |plan: &Plan, name: &str| {
+            plan.notes.iter().any(|note| note.contains(&format!("column `{name}` has the DEFAULT")))
+        };
+        let mut computed = collapsing(engine, "(sign)", "id");
+        computed.columns[2] = column("v", "Int32", "DEFAULT", "7");
+        computed.columns[3] = column("at", "DateTime64(3)", "DEFAULT", "now64(3)");
+        let plan = judged(computed, signed()).unwrap();
+        assert!(about(&plan, "at") && !about(&plan, "v"), "{:?}", plan.notes);
+    }
+}
+
+#[test]
+fn a_table_that_cannot_take_rows_back_as_meant_is_refused() {
+    let text = fault(collapsing("MergeTree", "", "id"), signed());
+    assert!(
+        text.contains("only a CollapsingMergeTree takes rows back")
+            && text.contains("ENGINE = CollapsingMergeTree(`sign`) ORDER BY (`id`)"),
+        "{text}"
+    );
+    let text = fault(collapsing("VersionedCollapsingMergeTree", "(sign, at)", "id"), signed());
+    assert!(text.contains("pairs rows by their version") && text.contains("fix it with"), "{text}");
+    let other = Upsert { sign: Some("sign".into()), ..by_id() };
+    let text = fault(collapsing("CollapsingMergeTree", "(gone)", "id"), other.clone());
+    assert!(
+        text.contains("takes the sign of its rows from `gone`, and `upsert.sign` names `sign`"),
+        "{text}"
+    );
+    let text = fault(collapsing("CollapsingMergeTree", "(sign)", "id, kind"), other.clone());
+    assert!(text.contains("is sorted by `id, kind`, and `upsert.key` is `id`"), "{text}");
+    let mut optional = collapsing("CollapsingMergeTree", "(sign)", "id");
+    optional.columns[0].type_name = "Nullable(UInt64)".into();
+    assert!(fault(optional, other.clone()).contains("column `id` of `upsert.key` is `Nullable`"));
+    let mut wide = collapsing("CollapsingMergeTree", "(sign)", "id");
+    wide.columns.last_mut().unwrap().type_name = "Int16".into();
+    assert!(fault(wide, other.clone()).contains("`upsert.sign` must be a plain `Int8` and is `Int16`"));
+    let mut none = collapsing("CollapsingMergeTree", "(sign)", "id");
+    none.columns.pop();
+    assert!(fault(none, other).contains("fix it with: ALTER TABLE `d`.`t` ADD COLUMN `sign` Int8"));
 }
 
 #[test]

@@ -302,12 +302,9 @@ fn fit(
         }
     }
     let lane_steps = plans.common().lane_steps.clone();
-    for (n, error) in wiring::steps::lane_faults(&known, lane_steps, runtime.compute_threads()) {
-        found.problem(
-            &known.renumbered(&format!("steps[{n}]")),
-            run::exit_of_wiring(&error),
-            error.to_string(),
-        );
+    for (path, error) in wiring::steps::lane_faults(&known, lane_steps, runtime.compute_threads()) {
+        let step = path.split_once(']').map_or(path.clone(), |(step, _)| format!("{step}]"));
+        found.problem(&step, run::exit_of_wiring(&error), error.to_string());
     }
     if let Err(error) = wiring::steps::chain(&known, &schemas, 1) {
         // The event time, which is not among the operators.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::values::{Field, HttpUrl, Identifier, OneOrMany, Pairs, Period, Secret};
+use crate::config::values::{Field, HttpUrl, Identifier, OneOrMany, Pairs, Period, Secret, Size};
 pub use bounds::{Batching, DeadLetters, Spool};
 pub use targets::{SideOutput, Takes, Target};
 
@@ -34,13 +34,13 @@ pub struct Sink {
     )]
     pub in_flight: u32,
 
-    /// Rows replace each other by key: the table is a ReplacingMergeTree, and keeps the newest row of each key. With `sinks`, each entry has
-    /// its own.
+    /// Rows replace each other by key: the table is a ReplacingMergeTree, and keeps the newest row of each key; or, with a `sign`, a CollapsingMergeTree. With
+    /// `sinks`, each entry has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upsert: Option<Upsert>,
 }
 
-/// Rows with the same key replace each other. The table's engine is a ReplacingMergeTree whose sorting key is the key, which
+/// Rows with the same key replace each other. The table's engine is a ReplacingMergeTree, or with `sign` a CollapsingMergeTree, whose sorting key is the key, which
 /// `create` makes, and `check --connect` checks. Of the rows of one batch only the newest of each key is sent.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -59,9 +59,23 @@ pub struct Upsert {
     pub version: Option<Identifier>,
 
     /// The table's column that says that a key is deleted, of type UInt8, filled by the records with true or false, or 1 or 0. `SELECT … FINAL` does not
-    /// show the keys whose newest row has it.
+    /// show the keys whose newest row has it. With `sign` the table need not have the column: the last row of the key is taken back, and none comes in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Identifier>,
+
+    /// The Int8 column of a CollapsingMergeTree. Forebay keeps the last row of each key; a row that replaces it is written with 1, behind the one that was there with -1. For a
+    /// pipeline with one table, and without a window, whose `emit` has a `sign` of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sign: Option<Identifier>,
+
+    /// With `sign`: memory for the last rows, `256MiB` if left out. When it is full, those that came first are spilled to files in the store, at a few bytes of memory each. Taken from
+    /// the pipeline's `memory`, at most a quarter of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend(
+        "x-least" = "1MiB", "x-most" = "24GiB",
+        "x-why" = "each spill writes files, which would be too small with less; more than a billion rows cannot be numbered"
+    ))]
+    pub memory: Option<Size>,
 }
 
 /// A table in ClickHouse, over its HTTP interface.

@@ -6,7 +6,7 @@ use clickhouse::upsert::VERSION;
 
 use super::Rules;
 use crate::config::model::Create;
-use crate::config::model::sink::{CreateTable, Target, Upsert};
+use crate::config::model::sink::{CreateTable, Takes, Target, Upsert};
 use crate::config::values::Identifier;
 use crate::config::windows::identity;
 
@@ -17,7 +17,9 @@ impl Rules<'_> {
             let path = format!("{}.upsert", target.path);
             self.roles(upsert, &path);
             let key = upsert.key.iter().enumerate().map(|(at, name)| (format!("{path}.key[{at}]"), name));
-            let named = [("version", &upsert.version), ("deleted", &upsert.deleted)];
+            self.sign(&target, upsert, &path);
+            let deleted = if upsert.sign.is_some() { &None } else { &upsert.deleted };
+            let named = [("version", &upsert.version), ("deleted", deleted)];
             let named =
                 named.into_iter().filter_map(|(role, name)| Some((format!("{path}.{role}"), name.as_ref()?)));
             for (path, name) in key.chain(named).collect::<Vec<_>>() {
@@ -41,16 +43,38 @@ impl Rules<'_> {
             self.fault(&format!("{path}.version"), message);
         }
         let mut seen: Vec<&str> = upsert.key.iter().map(|name| name.as_str()).collect();
-        for (role, name) in [("version", &upsert.version), ("deleted", &upsert.deleted)] {
+        for (role, name) in
+            [("version", &upsert.version), ("deleted", &upsert.deleted), ("sign", &upsert.sign)]
+        {
             let Some(name) = name else { continue };
             if seen.contains(&name.as_str()) {
                 let message = format!(
-                    "`{name}` has another role already: key, version and `deleted` are different columns"
+                    "`{name}` has another role already: key, version, `deleted` and `sign` are different columns"
                 );
                 self.fault(&format!("{path}.{role}"), message);
             }
             seen.push(name.as_str());
         }
+    }
+
+    /// What takes rows back has all rows of the table, in their order.
+    fn sign(&mut self, target: &Target, upsert: &Upsert, path: &str) {
+        if upsert.sign.is_none() {
+            if upsert.memory.is_some() {
+                let message = "without `sign` the table keeps the rows, and Forebay none; remove it";
+                self.fault(&format!("{path}.memory"), message);
+            }
+            return;
+        }
+        let message = if self.pipeline.targets().len() > 1 || target.takes != Takes::Every {
+            "with `sign` every row goes to one table, for one that takes some would keep the row of a key whose last record goes elsewhere; give the table a pipeline of its own, or \
+             use a ReplacingMergeTree"
+        } else if self.pipeline.steps.iter().any(|step| step.window.is_some()) {
+            "the results of a window replace each other by its own `emit: { sign: … }`, which knows what was written; write that in place of `upsert`"
+        } else {
+            return;
+        };
+        self.fault(&format!("{path}.sign"), message);
     }
 
     /// A table that is created is sorted by the key, and has room for the versions.
@@ -70,7 +94,7 @@ impl Rules<'_> {
             self.fault(&format!("{path}.order_by"), message);
         }
         let declared = create.columns.0.iter().find(|(name, _)| name.as_str() == VERSION);
-        if let (None, Some((_, kind))) = (&upsert.version, declared)
+        if let (None, None, Some((_, kind))) = (&upsert.version, &upsert.sign, declared)
             && kind.trim() != "UInt64"
         {
             let message = format!(

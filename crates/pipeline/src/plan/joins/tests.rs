@@ -60,6 +60,7 @@ fn planned(inputs: &[(&str, &str)], steps: &str, table: &Schema) -> String {
             LaneStep::Gate(_) => "gate",
             LaneStep::Window { .. } => "window",
             LaneStep::Join { .. } => "join",
+            LaneStep::Upsert { .. } => "upsert",
             LaneStep::Stateless { .. } => "stateless",
         };
         let next = plans.flow.next(at);

@@ -88,6 +88,12 @@ impl Pipeline {
         targets
     }
 
+    /// Whether a table takes rows back by their sign, for which the pipeline keeps the last row of each key.
+    pub fn takes_rows_back(&self) -> bool {
+        let signed = |target: Target| target.upsert.is_some_and(|upsert| upsert.sign.is_some());
+        self.targets().into_iter().any(signed)
+    }
+
     /// The tables of one entry of `sinks`.
     fn targets_of(&self, index: usize, sink: &TableSink) -> Vec<Target> {
         let path = format!("sinks[{index}]");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use admin::fields;
 use dataflow::{Batch, Intake, Prepared, RecordBlock, Router, Schema, Selected};
 use pipeline::config::model::Pipeline;
+use pipeline::config::model::step::Step;
 use serde_json::{Value, json};
 
 use crate::commands::check::connect::Found;
@@ -39,7 +40,8 @@ impl Sampler {
     ) -> Self {
         let names = pipeline.targets().into_iter().map(|target| target.clickhouse.full_name());
         let tables = names.zip(schemas.iter().cloned()).collect();
-        let is_stateful = pipeline.steps.iter().any(|step| step.window.is_some() || step.join.is_some());
+        let makes_rows = |step: &Step| step.window.is_some() || step.join.is_some();
+        let is_stateful = pipeline.steps.iter().any(makes_rows) || pipeline.takes_rows_back();
         Self { intake, is_stateful, router, tables, read_ms, wanted, seen: Vec::new() }
     }
 
