@@ -10,9 +10,12 @@ use bytes::Bytes;
 use engine::TokioRuntime;
 use engine::journal::Journal;
 use engine::ownership::Ownership;
+use futures::future::BoxFuture;
 use protocol::record::{Body, Genesis, Settle};
 use store::{Entry, Key, MemoryStore, Prefix, Put, Store, StoreError};
 use tokio::sync::{Mutex, Notify};
+
+use crate::support::AroundPuts;
 
 const FOLDER: &str = "p/lane-0";
 
@@ -102,84 +105,47 @@ async fn a_claimant_that_is_beaten_hundreds_of_times_takes_over_in_the_end() {
     assert!(matches!(replaced, Err(engine::EngineError::Fenced { .. })), "{replaced:?}");
 }
 
-/// A store that does not answer one put: it has not made it yet, or it has.
-#[derive(Debug)]
-struct Unanswered {
-    inner: MemoryStore,
-    hangs_before: AtomicBool,
-    hangs_behind: AtomicBool,
+/// Hangs once, when it is told to.
+#[derive(Default)]
+struct Hang {
+    is_due: AtomicBool,
     hanging: Notify,
 }
 
-impl Unanswered {
-    async fn hang_if(&self, hangs: &AtomicBool) {
-        if hangs.swap(false, Ordering::SeqCst) {
-            self.hanging.notify_one();
-            std::future::pending::<()>().await;
+impl Hang {
+    fn around(self: &Arc<Self>) -> impl Fn(&Key) -> BoxFuture<'static, ()> + use<> {
+        let hang = self.clone();
+        move |_| {
+            let hang = hang.clone();
+            Box::pin(async move {
+                if hang.is_due.swap(false, Ordering::SeqCst) {
+                    hang.hanging.notify_one();
+                    std::future::pending::<()>().await;
+                }
+            })
         }
-    }
-}
-
-#[async_trait]
-impl Store for Unanswered {
-    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
-        self.hang_if(&self.hangs_before).await;
-        let put = self.inner.put_if_absent(key, body).await;
-        self.hang_if(&self.hangs_behind).await;
-        put
-    }
-
-    async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
-        self.inner.get(key, bytes_max).await
-    }
-
-    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
-        self.inner.get_range(key, range).await
-    }
-
-    async fn list(
-        &self,
-        prefix: &Prefix,
-        after: Option<&Key>,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.inner.list(prefix, after, limit).await
-    }
-
-    async fn delete(&self, key: &Key) -> Result<(), StoreError> {
-        self.inner.delete(key).await
-    }
-
-    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
-        self.inner.harden(prefix).await
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
     }
 }
 
 /// A table that asks the operator leaves its other inserts, one of which may be appending; the other tables go on with the journal.
 #[tokio::test]
 async fn a_record_whose_writer_was_ended_before_the_answer_is_not_taken_for_another_owners() {
-    let store = Arc::new(Unanswered {
-        inner: MemoryStore::default(),
-        hangs_before: AtomicBool::new(false),
-        hangs_behind: AtomicBool::new(false),
-        hanging: Notify::new(),
-    });
+    // One put is not answered: it has not been made yet, or it has.
+    let (before, behind) = (Arc::new(Hang::default()), Arc::new(Hang::default()));
+    let store = AroundPuts::new(Arc::new(MemoryStore::default()));
+    let store = Arc::new(store.before(before.around()).behind(behind.around()));
     let (runtime, pause) = (TokioRuntime::new(1), Duration::from_millis(10));
     let claim = Journal::claim(store.clone(), runtime, FOLDER.into(), "one".into(), pause);
     let mut journal = claim.await.expect("an empty lane");
     let genesis = Genesis { pipeline: "p".into(), ..Genesis::default() };
     journal.append(Body::Genesis(genesis)).await.expect("a genesis");
-    for (hangs, input) in [(&store.hangs_before, "a"), (&store.hangs_behind, "b")] {
+    for (hang, input) in [(before, "a"), (behind, "b")] {
         let seq = journal.lane().next_seq;
-        hangs.store(true, Ordering::SeqCst);
+        hang.is_due.store(true, Ordering::SeqCst);
         tokio::select! {
             biased;
             appended = journal.append(Body::Settle(Settle::default())) => panic!("no answer was given: {appended:?}"),
-            () = store.hanging.notified() => {}
+            () = hang.hanging.notified() => {}
         }
         let genesis = Genesis { inputs: vec![input.into()], ..Genesis::default() };
         let appended = journal.append(Body::Genesis(genesis)).await.expect("nobody else owns the lane");

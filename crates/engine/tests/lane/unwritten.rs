@@ -1,12 +1,10 @@
 //! Segments that are sealed and not written: what is settled soon costs no object, and what a crash leaves is made again from the source.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use dataflow::{
     Decoded, Decoder, Intake, Partition, PartitionStart, Position, ReadFrom, Reader, RecordBlock, Schema,
     Source, SourceError, Streams, Table,
@@ -17,11 +15,11 @@ use futures::future::BoxFuture;
 use protocol::lane::Piece;
 use protocol::record::Part;
 use sources::memory::MemoryHandle;
-use store::{Entry, Key, Prefix, Put, Store, StoreError};
+use store::Prefix;
 use tokio::sync::watch;
 
 use crate::start::{set_away, until_it_ends};
-use crate::support::{Bench, Fault, Numbers, Process, Told};
+use crate::support::{AroundPuts, Bench, Fault, Numbers, Process, Told};
 use crate::{give_ten_that_hang, give_ten_that_pass, run, wait_until};
 
 /// A source that lets go of what is published, as a log does.
@@ -324,59 +322,6 @@ fn another_pipeline_file_is_refused_while_inserts_must_be_made_again_by_the_old_
     });
 }
 
-/// A store in which something happens before the first record is put.
-struct Outrun {
-    inner: Arc<dyn Store>,
-    meanwhile: Mutex<Option<BoxFuture<'static, ()>>>,
-}
-
-impl std::fmt::Debug for Outrun {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outrun").field("inner", &self.inner).finish_non_exhaustive()
-    }
-}
-
-#[async_trait]
-impl Store for Outrun {
-    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
-        let is_record = key.as_str().contains("/journal/");
-        let meanwhile = if is_record { self.meanwhile.lock().expect("no panic").take() } else { None };
-        if let Some(meanwhile) = meanwhile {
-            meanwhile.await;
-        }
-        self.inner.put_if_absent(key, body).await
-    }
-
-    async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
-        self.inner.get(key, bytes_max).await
-    }
-
-    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
-        self.inner.get_range(key, range).await
-    }
-
-    async fn list(
-        &self,
-        prefix: &Prefix,
-        after: Option<&Key>,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.inner.list(prefix, after, limit).await
-    }
-
-    async fn delete(&self, key: &Key) -> Result<(), StoreError> {
-        self.inner.delete(key).await
-    }
-
-    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
-        self.inner.harden(prefix).await
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-}
-
 /// The owner seals an insert between the look of a start at the journal and its claim.
 #[test]
 fn another_pipeline_file_is_refused_also_for_an_insert_that_is_sealed_while_it_claims() {
@@ -403,8 +348,13 @@ fn another_pipeline_file_is_refused_also_for_an_insert_that_is_sealed_while_it_c
             dies.kill().await;
             world.lock().expect("no panic").away = false;
         };
-        let meanwhile: BoxFuture<'static, ()> = Box::pin(meanwhile);
-        let outrun = Outrun { inner: bench.store.clone(), meanwhile: Mutex::new(Some(meanwhile)) };
+        let meanwhile: Mutex<Option<BoxFuture<'static, ()>>> = Mutex::new(Some(Box::pin(meanwhile)));
+        // Before the first record.
+        let outrun = AroundPuts::new(bench.store.clone()).before(move |key| {
+            let is_record = key.as_str().contains("/journal/");
+            let meanwhile = if is_record { meanwhile.lock().expect("no panic").take() } else { None };
+            meanwhile.unwrap_or_else(|| Box::pin(async {}))
+        });
         let filter = Part { kind: "step".into(), name: "filter".into(), text: "id > 50".into() };
         let changed = Pipeline { parts: vec![filter], store: Arc::new(outrun), ..plain(&bench, true) };
         let ended = until_it_ends(changed).await;

@@ -4,6 +4,7 @@
 //! real ones; nor a world whose faults come from a seed (`sim`).
 
 mod bench;
+mod puts;
 mod readers;
 mod table;
 
@@ -34,6 +35,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 pub use bench::{Bench, LONG, Process};
+pub use puts::AroundPuts;
 pub use readers::{Damaged, Told};
 
 /// Records are decimal numbers; anything else is a reject.
