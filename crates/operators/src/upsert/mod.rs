@@ -133,7 +133,7 @@ impl Plan {
         for column in table.columns() {
             if rows::form(&column.column_type).is_none() {
                 let message = format!(
-                    "the column `{}` is of a type of which no row is kept; leave it out of `columns` of the table",
+                    "the column `{}` is of a type of which no row is kept; use a ReplacingMergeTree, for which none has to be",
                     column.name
                 );
                 return fail("columns", message);
