@@ -5,7 +5,7 @@
 //!
 //! | task                                                                 | what it does                                        |
 //! |----------------------------------------------------------------------|-----------------------------------------------------|
-//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--emitted] [--sessions] [--spilled] [--joined] [--temporal] [--moved] [--ended] [--rolled] [--chained] [--altered] [--untimed] [--replayed] [--released] [--pushed] [--unnested] [--resent] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
+//! | `cargo xtask sim --seeds N [--seed S] [--variant NAME] [--windowed] [--emitted] [--sessions] [--spilled] [--joined] [--temporal] [--moved] [--ended] [--rolled] [--chained] [--altered] [--untimed] [--replayed] [--released] [--pushed] [--unnested] [--upserted] [--resent] [--jobs J]` | runs the simulation over many seeds and prints the first that breaks a rule, with as few faults as can be found; one seed is printed with its trace |
 //! | `cargo xtask guards [--bless]`                                       | counts the instructions of the hot path's steps     |
 //! | `cargo xtask profile [--out FILE] [--pid PID] [-- COMMAND]`          | draws a flame graph of a run                        |
 //! | `cargo xtask advisories`                                              | compares Cargo.lock with scripts/advisories.txt     |
@@ -101,6 +101,9 @@ struct Sim {
     /// With records that hold several items, of which a step before dedup makes rows.
     #[arg(long)]
     unnested: bool,
+    /// With rows that replace each other by key, in place of dedup.
+    #[arg(long)]
+    upserted: bool,
     /// With a proxy before object storage that sends some puts twice.
     #[arg(long)]
     resent: bool,
@@ -190,6 +193,7 @@ fn plan(args: &Sim, seed: u64, variant: Option<Variant>) -> Plan {
         _ if args.released => Plan::released(seed),
         _ if args.pushed => Plan::pushed(seed),
         _ if args.unnested => Plan::unnested(seed),
+        _ if args.upserted => Plan::upserted(seed),
         _ if args.resent => Plan::resent(seed),
         Some(variant) => variant.plan(seed),
         None => Plan::new(seed),

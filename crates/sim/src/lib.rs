@@ -23,10 +23,12 @@
 //! | [`items`]    | records with several items, and the steps that make rows of them    |
 //! | [`results`]  | a window in place of dedup                                          |
 //! | [`pairs`]    | a join in place of dedup                                            |
+//! | [`changes`]  | an upsert in place of dedup                                         |
 //! | [`replayer`] | who replays dead letters                                            |
 //! | [`random`]   | numbers from a seed                                                 |
 
 pub mod broker;
+pub mod changes;
 pub mod drive;
 pub mod executor;
 pub mod items;

@@ -21,6 +21,7 @@
 //! | the end                | every record has one fate, and the tables hold exactly that                           | C9        |
 //! | the end                | a record that a person was told is put into the replay log was read where it was put  | C9        |
 
+mod changes;
 mod clock;
 pub mod dedup;
 mod ends;
@@ -162,6 +163,7 @@ pub struct Oracle {
     model: Model,
     windows: Option<Guesses<windows::Model>>,
     joins: Option<Guesses<joins::Model>>,
+    changes: Option<changes::Model>,
     /// Processes that stop at the present end of their inputs, which closes nothing.
     drains: BTreeSet<Pid>,
     clocks: Clocks,
@@ -201,6 +203,7 @@ impl Oracle {
             model: Model::new(plan),
             windows: windows::Model::new(plan).map(Guesses::new),
             joins: joins::Model::new(plan).map(Guesses::new),
+            changes: changes::Model::new(plan),
             drains: BTreeSet::new(),
             clocks: Clocks::new(plan),
             fates: BTreeMap::new(),

@@ -54,7 +54,7 @@ const TINY: spilled::Sizes = spilled::Sizes {
 };
 
 /// The same for versions: those that the watermark has reached go to files, and few runs are beside each other.
-const TINY_VERSIONS: temporal::spilled::Sizes = temporal::spilled::Sizes {
+pub const TINY_VERSIONS: temporal::spilled::Sizes = temporal::spilled::Sizes {
     open_bytes: 1,
     index_bytes: u64::MAX,
     run_bytes: 2_000,

@@ -22,6 +22,7 @@ mod sources;
 mod tables;
 mod unnested;
 mod untimed;
+mod upserted;
 mod windows;
 
 use std::time::Duration;
@@ -30,6 +31,7 @@ use engine::Settings;
 use operators::dedup::Late;
 use tokens::trust;
 
+use crate::changes::Changes;
 use crate::pairs::Joins;
 use crate::random::Random;
 use crate::results::Aggregates;
@@ -91,6 +93,8 @@ pub struct Plan {
     pub aggregates: Option<Aggregates>,
     /// The join that does.
     pub joins: Option<Joins>,
+    /// The upsert that does.
+    pub changes: Option<Changes>,
     /// How many inputs share the partitions.
     pub inputs: u32,
     /// The lane's bounds.
@@ -164,6 +168,7 @@ impl Plan {
             unnests: false,
             aggregates: None,
             joins: None,
+            changes: None,
             inputs: 1,
             settings: settings(r, window_ms),
             ends: None,

@@ -120,11 +120,21 @@ pub enum Variant {
     JoinNotHeldBack,
     OuterRowsNotAwaited,
     ExistsIsAnothers,
+    RowTakenBackTwice,
+    RowNotTakenBack,
+    GivenBeforeTakenBack,
+    FirstOfASealHolds,
+    VersionsIgnored,
+    DeletionsIgnored,
+    ChangesUnsealed,
+    ChangesOneSealEarly,
+    ChangesInFilesForgotten,
+    InsertsOvertake,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 106] = [
+    pub const ALL: [Self; 116] = [
         Self::SendBeforeSeal,
         Self::SettleOverAHole,
         Self::TokenFromTheAttempt,
@@ -231,6 +241,16 @@ impl Variant {
         Self::JoinNotHeldBack,
         Self::OuterRowsNotAwaited,
         Self::ExistsIsAnothers,
+        Self::RowTakenBackTwice,
+        Self::RowNotTakenBack,
+        Self::GivenBeforeTakenBack,
+        Self::FirstOfASealHolds,
+        Self::VersionsIgnored,
+        Self::DeletionsIgnored,
+        Self::ChangesUnsealed,
+        Self::ChangesOneSealEarly,
+        Self::ChangesInFilesForgotten,
+        Self::InsertsOvertake,
     ];
 
     /// The variant of this name.
@@ -263,6 +283,7 @@ impl Variant {
                 | Self::SweptUnsealed
                 | Self::SessionsInFilesUnseen
                 | Self::VersionsInFilesForgotten
+                | Self::ChangesInFilesForgotten
                 | Self::BehindNotHeldBack
                 | Self::ClosedBehindTooEarly
                 | Self::JoinNotHeldBack
@@ -319,6 +340,16 @@ impl Variant {
             Self::BehindNotHeldBack | Self::ClosedBehindTooEarly => Plan::rolled(seed),
             Self::JoinNotHeldBack | Self::OuterRowsNotAwaited => Plan::chained(seed),
             Self::ExistsIsAnothers => Plan::resent(seed),
+            Self::RowTakenBackTwice
+            | Self::RowNotTakenBack
+            | Self::GivenBeforeTakenBack
+            | Self::FirstOfASealHolds
+            | Self::VersionsIgnored
+            | Self::DeletionsIgnored
+            | Self::ChangesUnsealed
+            | Self::ChangesOneSealEarly
+            | Self::ChangesInFilesForgotten
+            | Self::InsertsOvertake => Plan::upserted(seed),
             Self::MovedWhilePending => Plan::moved(seed),
             Self::PutWhereNobodyReads => Plan::replayed(seed),
             // Where commands die.

@@ -84,6 +84,9 @@ const RESENT: usize = 40;
 /// Fixed seeds whose records have several items.
 const UNNESTED: u64 = 150;
 
+/// Fixed seeds with an upsert.
+const UPSERTED: u64 = 60;
+
 /// Seeds drawn anew in every run, and printed; the same ones in CI.
 const RANDOM: u64 = 100;
 
@@ -332,6 +335,18 @@ fn the_invariants_hold_for_fixed_seeds_whose_records_have_items() {
             );
         }
     }
+}
+
+/// The same seeds with rows that replace each other by key, in memory or in files: each seal takes back what held before and gives what holds from it on, whatever
+/// crashes, and what is left in the table is the row of each key that holds.
+#[test]
+fn the_invariants_hold_for_fixed_seeds_with_an_upsert() {
+    let mut moved = 0;
+    for seed in 0..UPSERTED {
+        assert_holds_in(Plan::upserted, "upserted", seed);
+        moved += u64::from(sim::run(&Plan::upserted(seed), None, false).read_again > 0);
+    }
+    assert!(moved * 8 > UPSERTED, "{moved} of {UPSERTED} were moved back");
 }
 
 #[test]

@@ -69,11 +69,12 @@ pub(super) fn pipeline(world: &Arc<World>, pid: Pid, variant: Option<Variant>) -
     // Each process by itself, so that one takes over what another, divided otherwise, has left. Any two rows are worth a job.
     let shards = 1 + (plan.seed / STATE_IN_FILES + u64::from(pid)) % SHARDS;
     dedup = dedup.with_shards(shards as usize).with_job_rows_min(1);
-    let mut steps: Vec<Box<dyn Operator>> = match (plan.aggregates, plan.joins) {
-        (Some(aggregates), _) => aggregates.steps(is_in_files),
-        (None, Some(joins)) => joins.steps(is_in_files),
-        (None, None) if plan.releases || plan.pushes => Vec::new(),
-        (None, None) => vec![Box::new(dedup)],
+    let mut steps: Vec<Box<dyn Operator>> = match (plan.aggregates, plan.joins, plan.changes) {
+        (Some(aggregates), ..) => aggregates.steps(is_in_files),
+        (None, Some(joins), _) => joins.steps(is_in_files),
+        (None, None, Some(changes)) => changes.steps(is_in_files),
+        (None, None, None) if plan.releases || plan.pushes => Vec::new(),
+        (None, None, None) => vec![Box::new(dedup)],
     };
     if plan.multiplies {
         steps.push(Box::new(Twice));

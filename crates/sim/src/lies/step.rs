@@ -1,16 +1,20 @@
 //! A step whose state lies.
 //!
-//! Owns the lies of dedup, windows and joins alike: about what they count, hold, seal and restore. Does not own those about time ([`super::clock`]) or
+//! Owns the lies of dedup, windows, joins and upserts alike: about what they count, hold, seal and restore. Does not own those about time ([`super::clock`]) or
 //! about the items of a record ([`super::items`]).
 
 use std::any::Any;
 use std::sync::Arc;
 
+use arrow_array::UInt64Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int8Type;
 use bytes::Bytes;
 use dataflow::{
     Ahead, Batch, Duplicates, Operator, OperatorError, Output, Probed, SeenKeys, State, StateError, StateRead,
 };
 
+use crate::changes::SIGN;
 use crate::variant::Variant;
 
 /// One delta in so many is lost.
@@ -110,6 +114,32 @@ impl LyingStep {
         late
     }
 
+    /// Whether it takes rows back.
+    fn has_signs(&self) -> bool {
+        self.inner.name() == "upsert"
+    }
+
+    fn lie_about_signs(&self, mut outputs: Vec<Output>) -> Vec<Output> {
+        match self.variant {
+            Variant::RowTakenBackTwice => outputs
+                .into_iter()
+                .map(|output| if takes_back(&output) { twice(output) } else { output })
+                .collect(),
+            Variant::RowNotTakenBack if self.is_restored => {
+                outputs.iter_mut().filter(|output| takes_back(output)).for_each(|output| {
+                    output.batch = output.batch.clone().without_all();
+                    output.added = 0;
+                });
+                outputs
+            }
+            Variant::GivenBeforeTakenBack => {
+                outputs.reverse();
+                outputs
+            }
+            _ => outputs,
+        }
+    }
+
     fn inner_keys(&mut self) -> &mut dyn SeenKeys {
         self.inner.seen_keys().expect("only a step that has seen keys is asked")
     }
@@ -195,6 +225,9 @@ impl Operator for LyingStep {
                 return self.finish_versions(probed, answers);
             }
         }
+        if self.variant == Variant::FirstOfASealHolds && self.has_signs() {
+            probed.batch = reversed(probed.batch);
+        }
         let of_window = (self.absorbs && self.inner.inputs() == 1).then(|| probed.batch.clone());
         let mut output = self.inner.finish(probed, answers)?;
         match (self.variant, of_window) {
@@ -244,6 +277,9 @@ impl Operator for LyingStep {
                 _ => {}
             }
         }
+        if self.has_signs() {
+            outputs = self.lie_about_signs(outputs);
+        }
         self.has_released = !outputs.is_empty();
         Ok(outputs)
     }
@@ -277,6 +313,21 @@ impl Operator for LyingStep {
     fn seen_keys(&mut self) -> Option<&mut dyn SeenKeys> {
         self.inner.seen_keys().is_some().then_some(self as &mut dyn SeenKeys)
     }
+}
+
+/// Whether the rows of an output take others back.
+fn takes_back(output: &Output) -> bool {
+    let signs = output.batch.rows.column_by_name(SIGN).expect("a column of an upsert's rows");
+    signs.as_primitive::<Int8Type>().iter().flatten().any(|sign| sign < 0)
+}
+
+/// The rows of a batch, the last first.
+fn reversed(batch: Batch) -> Batch {
+    let last_first = UInt64Array::from_iter_values((0..batch.len() as u64).rev());
+    let rows = arrow_select::take::take_record_batch(&batch.rows, &last_first).expect("rows that are there");
+    let positions = batch.positions.iter().rev().copied().collect();
+    let times_ms = batch.times_ms.iter().rev().copied().collect();
+    Batch { rows, positions, times_ms, ..batch }
 }
 
 /// Each row of an output once more.
@@ -317,9 +368,10 @@ impl State for LyingStep {
         self.seals += 1;
         let has_closed = std::mem::take(&mut self.has_closed);
         let is_lost = match self.variant {
-            Variant::LostDelta | Variant::JoinUnsealed | Variant::VersionsUnsealed => {
-                self.seals.is_multiple_of(LOST_DELTA)
-            }
+            Variant::LostDelta
+            | Variant::JoinUnsealed
+            | Variant::VersionsUnsealed
+            | Variant::ChangesUnsealed => self.seals.is_multiple_of(LOST_DELTA),
             Variant::ClosedUnsealed => self.has_released,
             Variant::EndUnsealed => has_closed && self.has_released,
             _ => false,
@@ -328,7 +380,8 @@ impl State for LyingStep {
     }
 
     fn snapshot(&self) -> Bytes {
-        self.snapshots[usize::from(self.variant == Variant::SnapshotOneSealEarly)].clone()
+        let is_early = matches!(self.variant, Variant::SnapshotOneSealEarly | Variant::ChangesOneSealEarly);
+        self.snapshots[usize::from(is_early)].clone()
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<StateRead>, StateError> {

@@ -1,6 +1,6 @@
-//! A temporal join that lies about its versions in files.
+//! A temporal join, or the upsert that has one within, that lies about its versions in files.
 //!
-//! Owns the lie that it can only tell with all of its state, in files too. Does not own those that any step with state can tell ([`super::step`]).
+//! Owns the lie that they can only tell with all of their state, in files too. Does not own those that any step with state can tell ([`super::step`]).
 
 use std::any::Any;
 use std::sync::Arc;
@@ -9,19 +9,18 @@ use bytes::Bytes;
 use dataflow::{
     Ahead, Batch, Operator, OperatorError, Output, Probed, State, StateError, StateFile, StateRead, StateWork,
 };
-use operators::TemporalJoin;
 
-/// The join of a pipeline, which forgets at a start what its files hold.
-pub struct LyingVersions(TemporalJoin);
+/// The step of a pipeline, which forgets at a start what its files hold.
+pub struct LyingVersions<T>(T);
 
-impl LyingVersions {
+impl<T> LyingVersions<T> {
     /// Around an honest one.
-    pub fn new(inner: TemporalJoin) -> Self {
+    pub fn new(inner: T) -> Self {
         Self(inner)
     }
 }
 
-impl Operator for LyingVersions {
+impl<T: Operator + State> Operator for LyingVersions<T> {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -84,7 +83,7 @@ impl Operator for LyingVersions {
     }
 }
 
-impl State for LyingVersions {
+impl<T: Operator + State> State for LyingVersions<T> {
     fn shape(&self) -> String {
         self.0.shape()
     }

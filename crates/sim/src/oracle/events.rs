@@ -129,6 +129,9 @@ impl State {
         {
             let rows = table.parts.iter().flat_map(|(_, rows)| rows);
             let rows: Vec<&Row> = rows.collect();
+            if let Some(changes) = &self.oracle.changes {
+                changes.check_left(place, rows.iter().copied())?;
+            }
             let Some(windows) = &self.oracle.windows else { continue };
             let mut found = windows.iter().map(|windows| windows.check_newest(place, rows.iter().copied()));
             let first = found.next().unwrap_or(Ok(()));

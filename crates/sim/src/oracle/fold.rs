@@ -17,7 +17,7 @@ use crate::plan::inputs;
 use crate::server::{DEAD, Server};
 use crate::table::NAMES;
 use frames::id;
-pub use seal::counts_of;
+pub use seal::{counts_of, rejects_alone};
 
 impl Oracle {
     /// Applies a record that became durable.

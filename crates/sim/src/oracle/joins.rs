@@ -10,11 +10,11 @@ use protocol::record::Seal;
 
 use super::dedup::Sealed;
 use super::ends::Account;
-use super::fold::counts_of;
+use super::fold::{counts_of, rejects_alone};
 use super::{Broken, Fate};
 use crate::pairs::{HAND_BYTES_ALL, Joins, Pair};
 use crate::plan::Plan;
-use crate::records::{Record, Row, reason_code};
+use crate::records::{Record, Row};
 use behind::{Behind, Done};
 
 /// A record that waits.
@@ -253,11 +253,10 @@ impl Account for Model {
         of_tables: &[(usize, Row)],
         closes: usize,
     ) -> Result<Vec<(u64, Fate)>, Broken> {
-        let (mut fates, mut dead, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut fates, mut pairs) = (Vec::new(), Vec::new());
         let (mut late, mut absorbed) = (0, 0);
         for (record, side) in sealed.read.iter().zip(&sealed.sides) {
             let fate = if !record.is_good {
-                dead.push(record.id);
                 Fate::Dead
             } else if self.joins.is_temporal && *side == 1 {
                 match self.take_version(record) {
@@ -299,11 +298,7 @@ impl Account for Model {
                 return Err(("C6", what));
             }
         }
-        let found: Vec<(u64, u64)> = sealed.dead.iter().map(|row| (row[0], row[1])).collect();
-        let expected: Vec<(u64, u64)> = dead.iter().map(|id| (*id, reason_code("malformed"))).collect();
-        if sorted(found.clone()) != sorted(expected) {
-            return Err(("C9", format!("dead letters are {found:?}, and should be {dead:?}")));
-        }
+        rejects_alone(sealed)?;
         let (counts, derived) = (counts_of(seal), seal.derived.unwrap_or_default());
         let held = self.held_now();
         let said = seal.absorbed.unwrap_or_default();

@@ -25,10 +25,10 @@ use protocol::record::Seal;
 
 use super::dedup::Sealed;
 use super::ends::Account;
-use super::fold::counts_of;
+use super::fold::{counts_of, rejects_alone};
 use super::{Broken, Fate};
 use crate::plan::Plan;
-use crate::records::{Record, Row, reason_code};
+use crate::records::{Record, Row};
 use crate::results::{Aggregates, Kind, Result as Of};
 use behind::{Done, Second};
 use early::Early;
@@ -113,7 +113,6 @@ pub struct Model {
 #[derive(Default)]
 struct Taken {
     fates: Vec<(u64, Fate)>,
-    dead: Vec<u64>,
     absorbed: u64,
     late: u64,
     /// Rows of late records for their table.
@@ -188,7 +187,6 @@ impl Model {
         let mut taken = Taken::default();
         for record in read {
             let fate = if !record.is_good {
-                taken.dead.push(record.id);
                 Fate::Dead
             } else if self.open.take(record, self.watermark_ms) {
                 taken.absorbed += 1;
@@ -320,11 +318,7 @@ impl Account for Model {
         if let Some(place) = self.aggregates.beside {
             compare(place, &taken.late_rows, of_tables)?;
         }
-        let found: Vec<(u64, u64)> = sealed.dead.iter().map(|row| (row[0], row[1])).collect();
-        let expected: Vec<(u64, u64)> = taken.dead.iter().map(|id| (*id, reason_code("malformed"))).collect();
-        if sorted(found.clone()) != sorted(expected) {
-            return Err(("C9", format!("dead letters are {found:?}, and should be {:?}", taken.dead)));
-        }
+        rejects_alone(sealed)?;
         let (counts, derived) = (counts_of(seal), seal.derived.unwrap_or_default());
         let said = seal.absorbed.unwrap_or_default();
         let passed = taken.late_rows.len() as u64;

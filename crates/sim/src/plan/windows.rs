@@ -161,7 +161,7 @@ impl Plan {
     }
 
     /// The records of each key are in one partition, and no other partition appears.
-    fn partition_by_key(&mut self) {
+    pub(super) fn partition_by_key(&mut self) {
         self.partition_added_us = None;
         let partitions = self.partitions;
         let mut next = vec![0; partitions as usize];

@@ -10,6 +10,7 @@ use dataflow::{Operator, Source, Table, Transform};
 use engine::Pipeline;
 
 use super::Variant;
+use crate::changes::Changes;
 use crate::executor::Pid;
 use crate::lies::{
     Hidden, LyingClock, LyingDecoder, LyingEnd, LyingRouter, LyingRuntime, LyingSource, LyingStep,
@@ -91,6 +92,12 @@ impl Variant {
             | Self::DuplicatesUncounted
             | Self::DuplicatesAsFiltered
             | Self::LateKnownPasses
+            | Self::RowTakenBackTwice
+            | Self::RowNotTakenBack
+            | Self::GivenBeforeTakenBack
+            | Self::FirstOfASealHolds
+            | Self::ChangesUnsealed
+            | Self::ChangesOneSealEarly
             | Self::MultipliedUncounted => {
                 let lying = |inner| -> Box<dyn Operator> { Box::new(LyingStep::new(inner, self)) };
                 pipeline.steps = pipeline.steps.into_iter().map(lying).collect();
@@ -114,6 +121,21 @@ impl Variant {
                         Box::new(LyingVersions::new(joins.temporal(world.plan.is_in_files())));
                 }
             }
+            Self::ChangesInFilesForgotten => {
+                if let Some(changes) = world.plan.changes {
+                    pipeline.steps[1] = Box::new(LyingVersions::new(changes.step(world.plan.is_in_files())));
+                }
+            }
+            Self::VersionsIgnored | Self::DeletionsIgnored => {
+                if let Some(changes) = world.plan.changes {
+                    let changes = match self {
+                        Self::VersionsIgnored => Changes { is_versioned: false, ..changes },
+                        _ => Changes { has_deletions: false, ..changes },
+                    };
+                    pipeline.steps[1] = Box::new(changes.step(false));
+                }
+            }
+            Self::InsertsOvertake => pipeline.settings.in_flight_max = 4,
             Self::DuplicatesHoldTime | Self::FilteredHoldTime => {
                 let hidden = Hidden::default();
                 let dropped = (self == Self::FilteredHoldTime).then(|| world.plan.clone());

@@ -354,6 +354,44 @@ impl Variant {
             Self::ExistsIsAnothers => {
                 ("exists-is-anothers", "a record that is there already counts as another's, unread", 60)
             }
+            Self::RowTakenBackTwice => {
+                ("row-taken-back-twice", "the rows that a seal takes back come out twice", 20)
+            }
+            Self::RowNotTakenBack => {
+                ("row-not-taken-back", "the first seal of a process takes no row back", 20)
+            }
+            Self::GivenBeforeTakenBack => (
+                "given-before-taken-back",
+                "the new rows of a seal stand before those that take rows back, so that a merge keeps the wrong ones",
+                20,
+            ),
+            Self::FirstOfASealHolds => (
+                "first-of-a-seal-holds",
+                "of the rows of a key in one batch the first holds, and not the last",
+                20,
+            ),
+            Self::VersionsIgnored => {
+                ("versions-ignored", "an upsert with versions lets the row hold that came last", 20)
+            }
+            Self::DeletionsIgnored => {
+                ("deletions-ignored", "a row that deletes its key is written as any other", 20)
+            }
+            Self::ChangesUnsealed => {
+                ("changes-unsealed", "every third delta of an upsert's state is not sealed", 20)
+            }
+            Self::ChangesOneSealEarly => {
+                ("changes-one-seal-early", "a snapshot of an upsert's state lacks the last seal", 60)
+            }
+            Self::ChangesInFilesForgotten => (
+                "changes-in-files-forgotten",
+                "a start does not open the files of an upsert that its checkpoint names: rows stay that were replaced",
+                20,
+            ),
+            Self::InsertsOvertake => (
+                "inserts-overtake",
+                "inserts into a table to which their order matters are sent several at a time",
+                60,
+            ),
         }
     }
 }

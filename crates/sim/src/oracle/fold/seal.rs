@@ -36,7 +36,7 @@ impl Oracle {
         self.clocks.sealed(&known, &sealed.read, seal.watermark_ms)?;
         let of_tables = self.rows(seal, (broker, objects), server, &mut sealed)?;
         let units: Vec<Sent> = sealed.read.iter().flat_map(|record| self.plan.units_of(record)).collect();
-        if self.windows.is_none() && self.joins.is_none() {
+        if self.windows.is_none() && self.joins.is_none() && self.changes.is_none() {
             sealed.written = self.units_of(&of_tables, &units)?;
         }
         for refusal in &seal.refusals {
@@ -155,10 +155,15 @@ impl Oracle {
         (units, may_close): (Vec<Sent>, bool),
         mut sealed: Sealed,
     ) -> Result<(), Broken> {
-        let fates = match (&mut self.windows, &mut self.joins) {
-            (Some(windows), _) => windows.seal(seal, &sealed, of_tables, may_close)?,
-            (None, Some(joins)) => joins.seal(seal, &sealed, of_tables, may_close)?,
-            (None, None) => {
+        let fates = match (&mut self.windows, &mut self.joins, &mut self.changes) {
+            (Some(windows), ..) => windows.seal(seal, &sealed, of_tables, may_close)?,
+            (None, Some(joins), _) => joins.seal(seal, &sealed, of_tables, may_close)?,
+            (None, None, Some(changes)) => {
+                let fates = changes.seal(seal, &sealed, of_tables)?;
+                self.count_tables(seal, &sealed, of_tables)?;
+                fates
+            }
+            (None, None, None) => {
                 match self.plan.unnests {
                     true => self.count_items(seal, &sealed, of_tables)?,
                     false => self.count(seal, &sealed, of_tables)?,
@@ -284,6 +289,22 @@ fn give_times(rows: &mut [Row], read: &[Sent]) -> Result<(), Broken> {
         row[2] = record.time_ms as u64;
     }
     Ok(())
+}
+
+/// C9: the dead letters of a seal are the records that are none, where the server refuses no row.
+///
+/// # Errors
+/// When others are.
+pub fn rejects_alone(sealed: &Sealed) -> Result<(), Broken> {
+    let mut found: Vec<(u64, u64)> = sealed.dead.iter().map(|row| (row[0], row[1])).collect();
+    let rejects = sealed.read.iter().filter(|record| !record.is_good);
+    let mut expected: Vec<(u64, u64)> = rejects.map(|record| (record.id, reason_code("malformed"))).collect();
+    found.sort_unstable();
+    expected.sort_unstable();
+    match found == expected {
+        true => Ok(()),
+        false => Err(("C9", format!("dead letters are {found:?}, and should be {expected:?}"))),
+    }
 }
 
 /// What the records of all inputs became in a seal.
