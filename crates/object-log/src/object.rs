@@ -14,6 +14,7 @@
 //! The stored bytes of a frame are one zstd frame or several, one after the other. So a body that its sender has compressed with zstd goes into the
 //! object as it came, between two that are made here: compressing it again would be more than half of a gateway's work.
 
+mod pieces;
 mod records;
 
 use bytes::Bytes;
@@ -23,6 +24,7 @@ use dataflow::{BlockBuilder, Partition, RecordBlock, position};
 use crate::entry::Entry;
 use crate::framing::{FormatError, damaged};
 use crate::names::{QueueId, Written};
+use pieces::Pieces;
 
 /// First bytes of a data object: three letters and the format version.
 pub const MAGIC: [u8; 4] = *b"FBD1";
@@ -158,8 +160,9 @@ impl Records {
     }
 }
 
-/// Encodes appends into an object; there is at least one record. The entry lacks its position and the time of its commit.
-pub fn encode(queue: QueueId, written: Written, appends: &[Append]) -> (Bytes, Entry) {
+/// Encodes appends into an object, whose bytes are those of all pieces, one behind the other; there is at least one record. The entry lacks its position and the time
+/// of its commit.
+pub fn encode(queue: QueueId, written: Written, appends: &[Append]) -> (Vec<Bytes>, Entry) {
     let mut entry = Entry {
         epoch: written.epoch,
         run: written.run,
@@ -169,22 +172,7 @@ pub fn encode(queue: QueueId, written: Written, appends: &[Append]) -> (Bytes, E
         time_max_ms: i64::MIN,
         ..Entry::default()
     };
-    // What came compressed is most of a large object; the rest grows as it must.
-    let packed: usize = appends.iter().filter_map(|append| append.packed.as_ref()).map(Bytes::len).sum();
-    let mut out = Vec::with_capacity(packed + (1 << 20));
-    out.extend_from_slice(&MAGIC);
-    out.extend_from_slice(&queue.0.to_le_bytes());
-    for number in [written.epoch, written.run, written.number] {
-        out.extend_from_slice(&number.to_le_bytes());
-    }
-    let counts_at = out.len();
-    out.extend_from_slice(&[0; 12]);
-    for Append { producer, records: block, .. } in appends {
-        let (id, ordinal) = producer.unwrap_or((0, 0));
-        out.extend_from_slice(&id.to_le_bytes());
-        out.extend_from_slice(&ordinal.to_le_bytes());
-        out.extend_from_slice(&(block.len() as u32).to_le_bytes());
-    }
+    let mut out = Pieces::default();
     let mut frame = Frame::default();
     let mut frames = 0u32;
     for Append { records: block, packed, .. } in appends {
@@ -210,12 +198,33 @@ pub fn encode(queue: QueueId, written: Written, appends: &[Append]) -> (Bytes, E
         frames += 1;
         frame.write(&mut out, &mut entry);
     }
-    for (at, count) in [entry.rows, frames, appends.len() as u32].into_iter().enumerate() {
-        out[counts_at + 4 * at..][..4].copy_from_slice(&count.to_le_bytes());
+    let mut whole = Pieces::default();
+    whole.write(&head_of(queue, written, [entry.rows, frames, appends.len() as u32], appends));
+    whole.append(out);
+    let pieces = whole.into_bytes();
+    entry.bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
+    entry.crc32c = pieces.iter().fold(0, |crc, piece| crc32c::crc32c_append(crc, piece));
+    (pieces, entry)
+}
+
+/// What stands before the frames: with these counts of rows, frames and appends, and who sends each of these.
+fn head_of(queue: QueueId, written: Written, counts: [u32; 3], appends: &[Append]) -> Vec<u8> {
+    let mut head = Vec::with_capacity(HEAD_BYTES + APPEND_BYTES * appends.len());
+    head.extend_from_slice(&MAGIC);
+    head.extend_from_slice(&queue.0.to_le_bytes());
+    for number in [written.epoch, written.run, written.number] {
+        head.extend_from_slice(&number.to_le_bytes());
     }
-    entry.bytes = out.len() as u64;
-    entry.crc32c = crc32c::crc32c(&out);
-    (Bytes::from(out), entry)
+    for count in counts {
+        head.extend_from_slice(&count.to_le_bytes());
+    }
+    for Append { producer, records: block, .. } in appends {
+        let (id, ordinal) = producer.unwrap_or((0, 0));
+        head.extend_from_slice(&id.to_le_bytes());
+        head.extend_from_slice(&ordinal.to_le_bytes());
+        head.extend_from_slice(&(block.len() as u32).to_le_bytes());
+    }
+    head
 }
 
 /// Rows on their way into a frame.
@@ -261,7 +270,7 @@ impl Frame {
             || self.packed_raw + self.bytes.iter().map(Vec::len).sum::<usize>() >= BlockBuilder::BYTES_MAX
     }
 
-    fn write(&mut self, out: &mut Vec<u8>, entry: &mut Entry) {
+    fn write(&mut self, out: &mut Pieces, entry: &mut Entry) {
         let kept = [true, self.has_keys, self.has_headers];
         let raw_len = self.times.len()
             + self.packed_raw
@@ -271,22 +280,21 @@ impl Frame {
                     lists.iter().zip(kept).filter(|(_, kept)| *kept).map(|(list, _)| list.len())
                 })
                 .sum::<usize>();
-        for number in [self.rows, raw_len as u32, 0] {
-            out.extend_from_slice(&number.to_le_bytes());
+        let flags = u8::from(self.has_keys) * HAS_KEYS + u8::from(self.has_headers) * HAS_HEADERS;
+        let stored = self.stored(kept);
+        for number in [self.rows, raw_len as u32, stored.len() as u32] {
+            out.write(&number.to_le_bytes());
         }
-        let stored_at = out.len();
-        out.push(u8::from(self.has_keys) * HAS_KEYS + u8::from(self.has_headers) * HAS_HEADERS);
-        let begin = out.len();
-        self.write_stored(kept, out);
-        let stored = (out.len() - begin) as u32;
-        out[stored_at - 4..stored_at].copy_from_slice(&stored.to_le_bytes());
+        out.write(&[flags]);
+        out.append(stored);
         entry.rows += self.rows;
         entry.raw_bytes += raw_len as u64;
         *self = Self::default();
     }
 
     /// What is compressed here, around what came compressed.
-    fn write_stored(&mut self, kept: [bool; 3], out: &mut Vec<u8>) {
+    fn stored(&mut self, kept: [bool; 3]) -> Pieces {
+        let mut out = Pieces::default();
         let mut raw = std::mem::take(&mut self.times);
         for (list, _) in self.lengths.iter().zip(kept).filter(|(_, kept)| *kept) {
             raw.extend_from_slice(list);
@@ -295,22 +303,23 @@ impl Frame {
         for (at, packed) in std::mem::take(&mut self.packed) {
             raw.extend_from_slice(&self.bytes[0][from..at]);
             from = at;
-            compress(&mut raw, out);
-            out.extend_from_slice(&packed);
+            compress(&mut raw, &mut out);
+            out.put(&packed);
         }
         raw.extend_from_slice(&self.bytes[0][from..]);
         for (list, _) in self.bytes.iter().zip(kept).skip(1).filter(|(_, kept)| *kept) {
             raw.extend_from_slice(list);
         }
-        compress(&mut raw, out);
+        compress(&mut raw, &mut out);
+        out
     }
 }
 
 /// Appends a zstd frame of these bytes, if there are any, and takes them.
-fn compress(raw: &mut Vec<u8>, out: &mut Vec<u8>) {
+fn compress(raw: &mut Vec<u8>, out: &mut Pieces) {
     if !raw.is_empty() {
         let stored = zstd::bulk::compress(raw, LEVEL).expect("memory is written to, which does not fail");
-        out.extend_from_slice(&stored);
+        out.write(&stored);
         raw.clear();
     }
 }

@@ -311,8 +311,9 @@ impl LogPartition {
     ///
     /// # Errors
     /// When the store fails for good, or other bytes are there.
-    pub async fn put_own(&self, key: &Key, bytes: Bytes) -> Result<(), LogError> {
-        let put = || self.store.put_if_absent(key, vec![bytes.clone()]);
+    pub async fn put_own(&self, key: &Key, pieces: Vec<Bytes>) -> Result<(), LogError> {
+        let bytes_len: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+        let put = || self.store.put_if_absent(key, pieces.clone());
         for _ in 0..OWN_PUTS_MAX {
             if self.patiently_even_in_doubt(put).await? == Put::Created {
                 return Ok(());
@@ -320,8 +321,8 @@ impl LogPartition {
             // By contract it need not be durable yet.
             let folder = key.folder();
             self.patiently(|| self.store.harden(&folder)).await?;
-            match self.patiently(|| self.store.get(key, bytes.len() as u64)).await? {
-                Some(found) if found == bytes => return Ok(()),
+            match self.patiently(|| self.store.get(key, bytes_len)).await? {
+                Some(found) if is_of(&found, &pieces) => return Ok(()),
                 Some(_) => {
                     return Err(LogError::Refused(format!(
                         "`{key}` holds other bytes than this process has put there; two processes have the same random numbers"
@@ -346,7 +347,7 @@ impl LogPartition {
     ) -> Result<Reference, LogError> {
         let bytes = Bytes::from(segment.to_bytes());
         let reference = segment.reference(written, &bytes);
-        self.put_own(&self.names.segment(queue, written), bytes).await?;
+        self.put_own(&self.names.segment(queue, written), vec![bytes]).await?;
         Ok(reference)
     }
 
@@ -552,4 +553,11 @@ fn edited(root: &Root, edits: &[Edit], drafts: &[Draft], now_ms: i64) -> Option<
         next = edited.or(next);
     }
     next.as_ref().unwrap_or(root).committing(drafts, now_ms).or(next)
+}
+
+/// Whether an object consists of these pieces.
+fn is_of(object: &[u8], pieces: &[Bytes]) -> bool {
+    let mut rest = object;
+    let begins = |piece: &Bytes| rest.strip_prefix(&piece[..]).inspect(|behind| rest = behind).is_some();
+    pieces.iter().all(begins) && rest.is_empty()
 }

@@ -11,6 +11,12 @@ fn shown() -> Partition {
     Partition::new("log", 3)
 }
 
+/// An object in one piece.
+fn encoded(queue: QueueId, written: Written, appends: &[Append]) -> (Bytes, Entry) {
+    let (pieces, entry) = encode(queue, written, appends);
+    (pieces.concat().into(), entry)
+}
+
 /// Everything in an object, unpacked.
 fn read(queue: QueueId, entry: &Entry, bytes: &[u8]) -> Result<Vec<RecordBlock>, FormatError> {
     let object = decode(queue, entry, &Bytes::copy_from_slice(bytes))?;
@@ -56,7 +62,8 @@ fn rows(blocks: &[RecordBlock]) -> Vec<Row> {
 #[test]
 fn records_come_back_with_everything_that_goes_beside_them() {
     let appends = vec![(Some((9, 4)), mixed(30)), (None, mixed(1)), (Some((8, 0)), mixed(9_000))];
-    let (bytes, entry) = encode(QUEUE, WRITTEN, &appends.clone().into_iter().map(append).collect::<Vec<_>>());
+    let (bytes, entry) =
+        encoded(QUEUE, WRITTEN, &appends.clone().into_iter().map(append).collect::<Vec<_>>());
     let entry = Entry { first: 100, ..entry };
     assert_eq!((entry.rows, entry.appends, entry.bytes), (9_031, 3, bytes.len() as u64));
     let object = decode(QUEUE, &entry, &bytes).expect("is whole");
@@ -75,7 +82,7 @@ fn records_come_back_with_everything_that_goes_beside_them() {
 
 #[test]
 fn a_block_is_read_from_its_middle() {
-    let (bytes, entry) = encode(QUEUE, WRITTEN, &[(None, mixed(40))].map(append));
+    let (bytes, entry) = encoded(QUEUE, WRITTEN, &[(None, mixed(40))].map(append));
     let object = decode(QUEUE, &Entry { first: 10, ..entry }, &bytes).expect("is whole");
     let block = blocks_of(&object)[0].clone();
     let all = rows(&blocks_of(&object));
@@ -90,7 +97,7 @@ fn a_block_is_read_from_its_middle() {
 
 #[test]
 fn an_object_of_another_entry_or_log_or_with_one_other_byte_is_refused() {
-    let (bytes, entry) = encode(QUEUE, WRITTEN, &[(None, mixed(3))].map(append));
+    let (bytes, entry) = encoded(QUEUE, WRITTEN, &[(None, mixed(3))].map(append));
     let is_taken = |queue, entry: Entry, bytes: &[u8]| read(queue, &entry, bytes).is_ok();
     assert!(is_taken(QUEUE, entry, &bytes));
     assert!(!is_taken(QueueId(1), entry, &bytes));
@@ -116,14 +123,14 @@ fn what_can_be_written_can_be_read() {
     let body: Vec<u8> = (0..APPEND_BYTES_MAX).map(|_| noise()).collect();
     builder.push(0, 0, Some(&body));
     let large = builder.take();
-    let (bytes, entry) = encode(QUEUE, WRITTEN, &[(None, mixed(8_191)), (None, large)].map(append));
+    let (bytes, entry) = encoded(QUEUE, WRITTEN, &[(None, mixed(8_191)), (None, large)].map(append));
     assert!(entry.bytes <= OBJECT_BYTES_MAX);
     assert_eq!(blocks_of(&decode(QUEUE, &entry, &bytes).expect("is whole")).len(), 1);
 }
 
 #[test]
 fn an_object_keeps_its_golden_head() {
-    let (bytes, _) = encode(QUEUE, WRITTEN, &[(Some((9, 4)), mixed(2))].map(append));
+    let (bytes, _) = encoded(QUEUE, WRITTEN, &[(Some((9, 4)), mixed(2))].map(append));
     // What zstd makes of a frame is zstd's; the rest is ours.
     let ours = HEAD_BYTES + APPEND_BYTES + FRAME_BYTES;
     let hex: String = bytes[..ours].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -132,7 +139,7 @@ fn an_object_keeps_its_golden_head() {
 
 #[test]
 fn fuzz_data_object() {
-    let (example, _) = encode(QUEUE, WRITTEN, &[(Some((9, 4)), mixed(20)), (None, mixed(2))].map(append));
+    let (example, _) = encoded(QUEUE, WRITTEN, &[(Some((9, 4)), mixed(20)), (None, mixed(2))].map(append));
     let fuzz = testkit::Fuzz::new("log data object").example(&example);
     fuzz.memory_max(FRAME_RAW_MAX * 2 + (4 << 20), 400).run(3_000, |bytes| {
         let entry = Entry {
@@ -169,7 +176,7 @@ fn a_body_that_came_compressed_is_stored_as_it_came_and_read_as_what_it_was() {
             digest: None,
         });
     }
-    let (bytes, entry) = encode(QUEUE, WRITTEN, &appends);
+    let (bytes, entry) = encoded(QUEUE, WRITTEN, &appends);
     for packed in appends.iter().filter_map(|append| append.packed.as_ref()) {
         assert!(bytes.windows(packed.len()).any(|window| window == &packed[..]), "stored as it came");
     }
@@ -192,10 +199,31 @@ fn the_bodies_of_many_records_that_came_compressed_together_are_read_as_what_the
     assert!(packed().records.payloads.bytes.is_empty(), "only the compressed bytes are held");
     assert_eq!(packed().raw_bytes(), lines.payloads.bytes.len());
     let appends = [append((None, mixed(500))), packed(), append((None, mixed(3))), packed()];
-    let (bytes, entry) = encode(QUEUE, WRITTEN, &appends);
+    let (bytes, entry) = encoded(QUEUE, WRITTEN, &appends);
     let object = decode(QUEUE, &entry, &bytes).expect("is whole");
     let all = [mixed(500), lines.clone(), mixed(3), lines.clone()];
     assert_eq!(rows(&blocks_of(&object)), rows(&all));
     assert!(object.frames.iter().all(|frame| frame.rows as usize <= BlockBuilder::RECORDS_MAX));
     assert_eq!((entry.time_min_ms, entry.time_max_ms), (TIME_UNKNOWN_MS, 7_999));
+}
+
+/// A large body that came compressed is in memory once while its object is on its way.
+#[test]
+fn what_came_compressed_is_not_copied_into_an_object() {
+    let mut random = 1u64;
+    let mut noise = || {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (random >> 56) as u8
+    };
+    let body: Vec<u8> = (0..300_000).map(|_| noise()).collect();
+    let packed = Bytes::from(zstd::bulk::compress(&body, 1).expect("compresses"));
+    let mut builder = BlockBuilder::new(Partition::new("any", 0), 0);
+    builder.push(0, 5, Some(&body));
+    let whole = Append { packed: Some(packed.clone()), ..append((None, builder.take())) };
+    let appends = [append((None, mixed(4))), whole.without_raw(), append((None, mixed(2)))];
+    let (pieces, entry) = encode(QUEUE, WRITTEN, &appends);
+    assert!(pieces.iter().any(|piece| piece.as_ptr() == packed.as_ptr()), "the same bytes");
+    let object = decode(QUEUE, &entry, &pieces.concat().into()).expect("is whole");
+    let found = rows(&blocks_of(&object));
+    assert_eq!((found.len(), &found[4].0), (7, &Some(body)));
 }

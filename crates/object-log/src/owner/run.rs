@@ -241,11 +241,11 @@ impl Run {
                 }
             }
             let encoded = runtime.run(move || object::encode(queue, written, &appends)).await;
-            let Some((bytes, entry)) = encoded else {
+            let Some((pieces, entry)) = encoded else {
                 return (number, Err(LogError::Refused("encoding an object failed; report this".to_owned())));
             };
             let key = partition.names().object(queue, written);
-            let put = partition.put_own(&key, bytes).await;
+            let put = partition.put_own(&key, pieces).await;
             (number, put.map(|()| Draft { entry, producers: producers.into_iter().collect() }))
         }));
     }
