@@ -26,6 +26,10 @@ use zstd::bulk::Decompressor;
 use crate::budget::Held;
 use crate::refusal::{Kind, Refusal};
 
+/// The buffer of a body whose length is announced grows fourfold, and never beyond that length: a body of megabytes is not copied at each doubling, and a sender that
+/// only announces holds little room.
+const ANNOUNCED_RATIO_MAX: usize = 4;
+
 /// Bytes inflated at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -127,20 +131,28 @@ impl Encoding {
 ///
 /// # Errors
 /// As the module's table says, but for what inflating finds.
-pub async fn read(
-    headers: &HeaderMap,
-    mut body: Body,
-    bounds: BodyBounds,
-    mut held: Held,
-) -> Result<Raw, Refusal> {
+pub async fn read(headers: &HeaderMap, body: Body, bounds: BodyBounds, held: Held) -> Result<Raw, Refusal> {
     let encoding = Encoding::of(headers)?;
     let said =
         headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if said.is_some_and(|said| said > bounds.bytes_max as u64) {
         return Err(too_large(bounds.bytes_max));
     }
-    // What a client only announces holds no room: one that then sends nothing would keep others out.
-    let usual = said.map_or(bounds.bytes_max, |said| said as usize);
+    let said = said.map(|said| said as usize);
+    read_announced(body, encoding, bounds, held, |_| said).await
+}
+
+/// As [`read`], where a body says by its own first bytes how many it has.
+///
+/// # Errors
+/// As [`read`].
+pub async fn read_announced(
+    mut body: Body,
+    encoding: Encoding,
+    bounds: BodyBounds,
+    mut held: Held,
+    announced: impl Fn(&[u8]) -> Option<usize>,
+) -> Result<Raw, Refusal> {
     let mut bytes: Vec<u8> = Vec::new();
     let until = Instant::now() + bounds.time_max;
     let slow = || Refusal::new(Kind::TooSlow, "the body came too slowly; nothing of it was taken");
@@ -155,7 +167,14 @@ pub async fn read(
         }
         let needed = bytes.len() + piece.len();
         if needed > bytes.capacity() {
-            let capacity = (2 * bytes.capacity()).max(PIECE_BYTES).min(usual).max(needed);
+            // What a client only announces holds no room: one that then sends nothing would keep others out. One that announces less than it sends announces nothing.
+            let said =
+                announced(if bytes.is_empty() { piece } else { &bytes }).filter(|said| *said >= needed);
+            let (ratio, most) = match said {
+                Some(said) => (ANNOUNCED_RATIO_MAX, said.min(bounds.bytes_max)),
+                None => (2, bounds.bytes_max),
+            };
+            let capacity = (ratio * bytes.capacity()).max(PIECE_BYTES).min(most).max(needed);
             held.take(capacity - bytes.capacity())?;
             bytes.reserve_exact(capacity - bytes.len());
         }

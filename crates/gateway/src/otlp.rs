@@ -20,6 +20,7 @@
 mod grpc;
 mod status;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ pub use formats::otlp::Signal;
 use crate::body::Inflated;
 use crate::gate::{self, Caller, Gate};
 use crate::options::{Format, OtlpStreams};
-use crate::records::otlp::{Form, record};
+use crate::records::otlp::{Form, check};
 use crate::records::{self, Errors, Parsed, Rows};
 use crate::refusal::{Kind, Refusal};
 use crate::stream::{OtlpRows, Packed, Stream};
@@ -127,21 +128,32 @@ async fn append(
     let (client, filled) = (caller.name().to_owned(), stream.clone());
     let parsed = gate.compute(move || {
         let (begin, Inflated { mut bytes, packed, mut held }) = inflate()?;
+        bytes.drain(..begin);
         if form == Form::Json {
             // One text that is none would cost all rows; in Protocol Buffers it costs its own.
             bytes = text::of_json(bytes, &mut held)?;
         }
+        // For a request that is written anew, beside its body; one that is taken as it came gives as much back below.
         let mut rows = Rows::new(now_ms, held.another(), bytes.len())?;
-        let count = record(signal, form, &bytes[begin..], &mut rows)?;
+        let checked = check(signal, form, &bytes, &mut rows)?;
+        let count = checked.rows;
+        let anew = match checked.request {
+            Cow::Owned(anew) => Some(anew),
+            Cow::Borrowed(_) => None,
+        };
+        // Only where the body is the record.
+        let packed = packed.filter(|_| anew.is_none());
+        if count > 0 {
+            rows.push_whole(anew.unwrap_or(bytes))?;
+        }
         let mut parsed = rows.done();
         if count == 0 && parsed.errors.count > 0 {
             return Err(nothing_left(&parsed.errors));
         }
-        // Only where the body is the record.
-        let packed = packed.filter(|_| form == Form::Protobuf && parsed.errors.count == 0);
         let key = filled.key(&client, key.as_deref(), &parsed.records, packed.as_ref())?;
         let packed = packed.or_else(|| filled.pack(&parsed.records));
-        if packed.is_some() {
+        if let Some(packed) = &packed {
+            held.shrink_to(packed.len());
             parsed.held.merge(held);
         }
         Ok((parsed, packed, key, count))

@@ -177,13 +177,21 @@ impl Rows {
         self.push_with(record.len(), |out| out.extend_from_slice(record))
     }
 
-    /// One more record of `bytes`, which `write` appends.
-    pub(crate) fn push_with(
-        &mut self,
-        bytes: usize,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<(), Refusal> {
-        let position = self.block.len() as u64;
+    /// The only record, in the memory where it is.
+    pub(crate) fn push_whole(&mut self, mut record: Vec<u8>) -> Result<(), Refusal> {
+        debug_assert!(self.is_empty(), "only an empty block can take the memory over");
+        self.check(record.len())?;
+        self.keep(self.times * (record.len() + ROW_BYTES))?;
+        if record.capacity() - record.len() > record.len() / 8 {
+            // Held by its length for as long as it waits.
+            record.shrink_to_fit();
+        }
+        self.block.push_with(0, self.now_ms, |out| *out = record);
+        Ok(())
+    }
+
+    /// Whether there is room for a record of so many bytes.
+    fn check(&self, bytes: usize) -> Result<(), Refusal> {
         if self.block.len() == ROWS_MAX || self.block.bytes() + bytes > object_log::object::APPEND_BYTES_MAX {
             let bytes_max = object_log::object::APPEND_BYTES_MAX;
             let message = format!(
@@ -191,6 +199,17 @@ impl Rows {
             );
             return Err(Refusal::new(Kind::TooLarge, message));
         }
+        Ok(())
+    }
+
+    /// One more record of `bytes`, which `write` appends.
+    pub(crate) fn push_with(
+        &mut self,
+        bytes: usize,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), Refusal> {
+        let position = self.block.len() as u64;
+        self.check(bytes)?;
         // Behind the check: what is not taken must not take room from what is.
         self.keep(self.times * (bytes + ROW_BYTES))?;
         self.block.push_with(position, self.now_ms, write);

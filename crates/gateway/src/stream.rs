@@ -296,7 +296,8 @@ impl Stream {
             return None;
         }
         let packed = zstd::bulk::compress(bytes, object_log::object::LEVEL).ok()?;
-        (packed.len() <= bytes.len() / PACKED_RATIO_MIN).then(|| Bytes::from(packed))
+        // Without the room that the compressor wanted: it is held by its length.
+        (packed.len() <= bytes.len() / PACKED_RATIO_MIN).then(|| Bytes::from(packed.into_boxed_slice()))
     }
 
     fn count_appended(&self, rows: u64, bytes: u64) {

@@ -165,6 +165,39 @@ async fn a_body_that_stops_or_trickles_ends_in_time() {
     assert_eq!(refused.kind, Kind::TooSlow);
 }
 
+/// A length that is only announced gives a body memory for four times what has come, and never for more than it announces or may have.
+#[tokio::test]
+async fn a_body_that_says_how_long_it_is_grows_in_few_steps() {
+    let budget = Budget::apart("this", 64 << 20);
+    let length = 1 << 20;
+    for (said, piece, bytes_max, held_max) in [
+        (32 << 20, 16 << 10, 64 << 20, 4 * length),
+        (length, 16 << 10, 64 << 20, length),
+        // More than it may have.
+        (usize::MAX, 16 << 10, length, length),
+        // Less than comes: as if it said nothing.
+        (1 << 10, 16 << 10, 64 << 20, 2 * length),
+        (0, 100, 64 << 20, 2 * length),
+    ] {
+        let pieces = vec![b'x'; length].chunks(piece).map(Bytes::copy_from_slice).collect::<Vec<_>>();
+        let body = Body::from_stream(stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>)));
+        let held = Held::none(&budget, &budget);
+        let raw = read_announced(body, Encoding::Identity, bounds(bytes_max), held, |begin| {
+            assert!(begin.starts_with(b"x"), "it stands in the first bytes");
+            Some(said)
+        });
+        let raw = raw.await.unwrap();
+        assert_eq!(raw.bytes.len(), length);
+        assert!(
+            raw.bytes.capacity() <= raw.held.bytes(),
+            "{} for {}",
+            raw.held.bytes(),
+            raw.bytes.capacity()
+        );
+        assert!(raw.held.bytes() <= held_max, "{} where {said} are announced", raw.held.bytes());
+    }
+}
+
 #[tokio::test]
 async fn a_long_announcement_holds_no_room() {
     let budget = Budget::new("a test", 1 << 20);

@@ -34,7 +34,7 @@ use http_body_util::{BodyExt, Full};
 use tokio::time::Instant;
 
 use super::{Service, Taking, status};
-use crate::body::{self, BodyBounds, Inflated};
+use crate::body::{self, BodyBounds, Encoding, Inflated};
 use crate::budget::{Budget, Held};
 use crate::gate;
 use crate::records::otlp::Form;
@@ -141,7 +141,8 @@ async fn take(
         time_max: stream.bounds.time_max.min(left()),
         ..stream.bounds
     };
-    let raw = body::read(&HeaderMap::new(), body, bounds, gate.hold_for_request(&stream)).await?;
+    let room = gate.hold_for_request(&stream);
+    let raw = body::read_announced(body, Encoding::Identity, bounds, room, frame::announced).await?;
     let wait_max = gate.answer_wait_max().min(left());
     let taking = Taking { signal, form: Form::Protobuf, headers: &head.headers, wait_max };
     let taken = super::append(gate, &caller, &stream, taking, move || frame::message(raw, encoding)).await;

@@ -9,6 +9,7 @@ use store::{Prefix, Store};
 
 use super::*;
 use crate::options::{Limits, StreamOptions};
+use crate::records::otlp::record;
 use crate::support::{self, NEVER, Running, in_memory, limits, options, roomy, start};
 
 const PROTOBUF: (&str, &str) = ("Content-Type", "application/x-protobuf");

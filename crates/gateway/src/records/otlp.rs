@@ -27,11 +27,16 @@ impl Form {
     }
 }
 
-/// Appends a request as a record, without those of its rows that are broken, which become errors; unless it has no other rows. How many it has.
+/// Looks at a request: the record that it is, without those of its rows that are broken, which become errors.
 ///
 /// # Errors
 /// [`Kind::Malformed`] for bytes that cannot be divided into rows, and [`Kind::TooLarge`] for more than a record may have or a decoder takes.
-pub(crate) fn record(signal: Signal, form: Form, body: &[u8], rows: &mut Rows) -> Result<usize, Refusal> {
+pub(crate) fn check<'b>(
+    signal: Signal,
+    form: Form,
+    body: &'b [u8],
+    rows: &mut Rows,
+) -> Result<otlp::Checked<'b>, Refusal> {
     let invalid = |invalid: otlp::Invalid| {
         let kind = match invalid.reason {
             dataflow::Reason::TooLarge => Kind::TooLarge,
@@ -41,11 +46,20 @@ pub(crate) fn record(signal: Signal, form: Form, body: &[u8], rows: &mut Rows) -
     };
     let bytes_max = object_log::object::APPEND_BYTES_MAX;
     let checked = otlp::check(signal, body, form == Form::Json, bytes_max).map_err(invalid)?;
-    if let Some((number, why)) = checked.broken.first {
+    if let Some((number, why)) = &checked.broken.first {
         rows.errors.unit = Unit::Record;
-        rows.error(number as u64, why.message);
+        rows.error(*number as u64, why.message.as_str());
         rows.errors.add_unshown(checked.broken.rows as u64 - 1);
     }
+    Ok(checked)
+}
+
+/// Appends a request as a record, unless it has no rows. How many it has.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn record(signal: Signal, form: Form, body: &[u8], rows: &mut Rows) -> Result<usize, Refusal> {
+    let checked = check(signal, form, body, rows)?;
     if checked.rows > 0 {
         rows.push(&checked.request)?;
     }

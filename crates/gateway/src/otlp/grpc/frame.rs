@@ -10,6 +10,12 @@ use crate::refusal::{Kind, Refusal};
 /// Bytes before a message.
 pub(super) const PREFIX_BYTES: usize = 5;
 
+/// The length of a body with one message, by the prefix of that.
+pub(super) fn announced(begin: &[u8]) -> Option<usize> {
+    let &[_, a, b, c, d] = begin.first_chunk::<PREFIX_BYTES>()?;
+    usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()?.checked_add(PREFIX_BYTES)
+}
+
 /// How the messages of a call are compressed that say so of themselves.
 ///
 /// # Errors
