@@ -56,6 +56,9 @@ pub const REQUESTS_MAX: usize = 32;
 /// Memory that is taken for an object at once; more only as its bytes come.
 const RESERVED_BYTES: usize = 8 << 20;
 
+/// The buffer of an object grows by so many times what it already holds.
+const GROWTH: usize = 7;
+
 /// A store on object storage. Clones share one bound of requests.
 #[derive(Clone)]
 pub struct ObjectStorage {
@@ -236,9 +239,10 @@ async fn read(result: GetResult, place: &str) -> Result<Bytes, StoreError> {
         if whole.is_empty() && piece.len() as u64 == len {
             return Ok(piece);
         }
-        // The length is within what the caller takes, but so far only announced: memory grows with what comes.
+        // The length is within what the caller takes, but so far only announced: memory grows with what comes, and in few steps, since each copies what came before.
         if whole.capacity() - whole.len() < piece.len() {
-            whole.reserve((len as usize - whole.len()).min(piece.len().max(whole.len()).max(RESERVED_BYTES)));
+            let more = piece.len().max(GROWTH * whole.len()).max(RESERVED_BYTES);
+            whole.reserve((len as usize - whole.len()).min(more));
         }
         whole.extend_from_slice(&piece);
     }

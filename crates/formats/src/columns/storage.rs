@@ -42,8 +42,8 @@ fn offset(end: usize) -> Fit<i32> {
 
 /// Bytes of a text in the first batch, as a guess.
 const TEXT_BYTES_GUESSED: usize = 16;
-/// Memory that a column of text gets before it has any: as much as a block of records has bytes.
-const TEXT_BYTES_RESERVED_MAX: usize = 4 << 20;
+/// Memory that a column of text gets before it has any: twice the bytes of a block of records, since its last record may make a block longer.
+const TEXT_BYTES_RESERVED_MAX: usize = 8 << 20;
 
 /// Which values are null. Nothing is kept until one is.
 #[derive(Default)]

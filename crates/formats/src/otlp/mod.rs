@@ -41,6 +41,7 @@ mod walk;
 mod wire;
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dataflow::reject::{self, RowReject};
 use dataflow::{Decoded, Decoder, RecordBlock, Reject, Schema, Several, Spans};
@@ -137,6 +138,8 @@ pub struct OtlpDecoder {
     options: OtlpOptions,
     plan: Plan,
     patterns: Vec<Box<dyn TypedColumn>>,
+    /// Bytes of a row of the newest block, about.
+    row_bytes: AtomicUsize,
 }
 
 impl OtlpDecoder {
@@ -151,7 +154,7 @@ impl OtlpDecoder {
         // Nothing of a request is dropped, and the collector's exporter stores what a sender names twice as it comes.
         patterns.iter_mut().for_each(|column| column.keep_repeats());
         let plan = Plan::new(signal, &schema)?;
-        Ok(Self { schema, options, plan, patterns })
+        Ok(Self { schema, options, plan, patterns, row_bytes: AtomicUsize::new(ROW_BYTES_GUESSED) })
     }
 
     /// The signal whose requests it reads.
@@ -193,6 +196,21 @@ impl OtlpDecoder {
         reject::each_row(block, row, turned.into_iter().map(of_row).collect())
     }
 
+    /// Rows for which columns get memory, as large as those of the block before.
+    #[inline(never)]
+    fn rows_expected(&self, block: &RecordBlock) -> usize {
+        block.payloads.bytes.len() / self.row_bytes.load(Ordering::Relaxed) + block.len()
+    }
+
+    /// Expects a sixteenth more rows per byte than this block had: columns that outgrow their memory are copied into twice as much.
+    #[inline(never)]
+    fn had_rows(&self, block: &RecordBlock, rows: usize) {
+        if let Some(per_row) = block.payloads.bytes.len().checked_div(rows) {
+            let per_row = (per_row * 15 / 16).clamp(ROW_BYTES_GUESSED_MIN, ROW_BYTES_GUESSED_MAX);
+            self.row_bytes.store(per_row, Ordering::Relaxed);
+        }
+    }
+
     fn column(&self, fault: &Fault) -> &str {
         fault.column.map_or("", |at| &self.schema.columns()[at].name)
     }
@@ -208,8 +226,12 @@ impl fmt::Debug for OtlpDecoder {
     }
 }
 
-/// Rows in so many bytes, as a guess for the first memory of a column.
+/// Bytes of a row before the first block, as a guess for the first memory of a column.
 const ROW_BYTES_GUESSED: usize = 256;
+/// Bounds of that guess after a block: behind rows of two bytes a block of large ones must not take memory for millions, and behind one huge row small ones must not find
+/// columns without any.
+const ROW_BYTES_GUESSED_MIN: usize = 32;
+const ROW_BYTES_GUESSED_MAX: usize = 64 << 10;
 
 impl Decoder for OtlpDecoder {
     fn schema(&self) -> &Schema {
@@ -221,7 +243,7 @@ impl Decoder for OtlpDecoder {
     }
 
     fn decode(&self, block: &RecordBlock) -> Decoded {
-        let expected = block.payloads.bytes.len() / ROW_BYTES_GUESSED + block.len();
+        let expected = self.rows_expected(block);
         let rewritten = self.rewritten(block);
         let mut of_json = rewritten.iter().peekable();
         let mut walk = Walk::new(&self.plan, &self.patterns, expected);
@@ -258,6 +280,7 @@ impl Decoder for OtlpDecoder {
                 }
             }
         }
+        self.had_rows(block, positions.len());
         several.rejected_rows = of_rows.len();
         rejects.extend(of_rows);
         rows::of_several(block, &self.schema, walk.finish(), (positions, times_ms), rejects, several)
