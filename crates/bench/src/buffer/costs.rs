@@ -5,7 +5,7 @@
 //!
 //! Requests follow the time more than the records as long as time cuts objects: an idle log commits nothing, a slow one commits as often as a fast one, and objects
 //! grow before there are more of them. Once size cuts them, objects follow the bytes. So a month is reckoned at the rate that was measured, and for the published rate
-//! by kind: objects by the bytes that fill them, where those are more than time cuts, and all else by time. Beside that stand two bounds that assume nothing of the kinds.
+//! by kind: objects, and records of the journal, by the bytes that fill them, where those are more than time cuts, and all else by time. Beside that stand two bounds that assume nothing of the kinds.
 
 use std::time::Duration;
 
@@ -79,6 +79,10 @@ struct Prices {
 /// S3 Standard in us-east-1. What is acknowledged goes within minutes, names of requests are kept for ten: a quarter of an hour is more than both.
 const LIST: Prices = Prices { put: 5e-6, get: 4e-7, gigabyte_month: 0.023, kept_s: 900.0 };
 
+/// Bytes of rows at which a pipeline of the published rate makes a seal: `batch: { bytes: 256MiB }`, which its memory holds with `memory: 4GiB` or more. With the defaults
+/// it would make four times as many.
+const SEAL_BYTES: f64 = 256.0 * 1_048_576.0;
+
 /// Commits of a log under load.
 const COMMITS_PER_S: f64 = 2.0;
 
@@ -97,13 +101,14 @@ pub struct Flow {
     gets_per_s: f64,
     stored_bytes_per_s: f64,
     records_per_s: f64,
-    /// Bytes of a record as sent.
+    /// Bytes of a record as sent, and as a row.
     record_bytes: f64,
+    row_bytes: f64,
 }
 
 impl Flow {
-    /// What was counted while `records` were sent within `took`.
-    pub fn of(counted: Counted, records: f64, record_bytes: f64, took: Duration) -> Self {
+    /// What was counted while `records`, each of so many bytes as sent and as a row, were sent within `took`.
+    pub fn of(counted: Counted, records: f64, (record_bytes, row_bytes): (f64, f64), took: Duration) -> Self {
         let a_second = |number: u64| number as f64 / took.as_secs_f64();
         Self {
             puts_per_s: a_second(counted.puts),
@@ -112,6 +117,7 @@ impl Flow {
             stored_bytes_per_s: a_second(counted.put_bytes),
             records_per_s: records / took.as_secs_f64(),
             record_bytes,
+            row_bytes,
         }
     }
 
@@ -141,15 +147,16 @@ impl Flow {
         self.record_bytes * self.records_per_s / object_bytes()
     }
 
-    /// With as many objects as its bytes fill, if those are more than there were, each of which is read once; with the commits of a log under load; and with as many
-    /// other requests a second as now.
+    /// With as many objects as its bytes fill, if those are more than there were, each of which is read once; with the commits of a log under load; with as many records
+    /// of the journal as its rows fill seals, if those are more than there were; and with as many other requests a second as now.
     /// Nothing where no object was counted.
     fn at_published_by_kind(self) -> Option<Self> {
-        let [objects_per_s, commits_per_s, _] = self.kinds_per_s;
+        let [objects_per_s, commits_per_s, seals_per_s] = self.kinds_per_s;
         let flow = self.at(PUBLISHED_RECORDS_PER_S, 1.0);
         let objects = (flow.full_objects_per_s() - objects_per_s).max(0.0);
         let commits = (COMMITS_PER_S - commits_per_s).max(0.0);
-        let puts_per_s = flow.puts_per_s + objects + commits;
+        let seals = (flow.row_bytes * flow.records_per_s / SEAL_BYTES - seals_per_s).max(0.0);
+        let puts_per_s = flow.puts_per_s + objects + commits + seals;
         let by_kind = Self { puts_per_s, gets_per_s: flow.gets_per_s + objects, ..flow };
         (objects_per_s > 0.0).then_some(by_kind)
     }
@@ -249,9 +256,10 @@ fn notes(last: &str) -> Vec<String> {
             .to_owned(),
         format!(
             "at 175,000 records/s: reckoned from `{last}`; bytes in proportion to the records. By their bytes: an object for each {} MiB as sent, where those are \
-             more than time cuts, each read once; the journal's records and all other requests by time, as now, which holds while `batch.age` cuts batches. The rows below assume nothing of the kinds, but for at least \
-             {COMMITS_PER_S:.0} commits a second",
-            whole(object_bytes() / f64::from(1 << 20))
+             more than time cuts, each read once; a record of the journal for each {} MiB of rows, where those are more than time cuts (`batch.bytes`, with `memory: 4GiB`); \
+             all other requests by time, as now. The rows below assume nothing of the kinds, but for at least {COMMITS_PER_S:.0} commits a second",
+            whole(object_bytes() / f64::from(1 << 20)),
+            whole(SEAL_BYTES / f64::from(1 << 20))
         ),
         format!(
             "published: dollars as its publisher gives them, for {} records/s of {PUBLISHED_RECORD_BYTES:.0} B compressed; of what the cluster's figure \

@@ -111,7 +111,8 @@ impl Bench<'_> {
             figures.put(PUTS, counted.puts as f64 / records * 1e6);
             figures.put(GETS, counted.gets as f64 / records * 1e6);
             figures.put(STORED_BYTES, counted.put_bytes as f64 / records);
-            let flow = costs::Flow::of(counted, records, sent_bytes, ran.sent.took);
+            let row_bytes = self.plan.workload.spec().record_bytes as f64;
+            let flow = costs::Flow::of(counted, records, (sent_bytes, row_bytes), ran.sent.took);
             costs::put(&flow, &mut figures);
         }
         figures

@@ -16,7 +16,7 @@ fn close(found: f64, expected: f64) {
 #[test]
 fn a_month_costs_what_is_counted_at_list_prices() {
     // A million requests of each kind are 5 dollars and 40 cents; 386 kB a second for a quarter of an hour are 347 MB.
-    let flow = Flow::of(counted(), 1e6, 800.0, TOOK);
+    let flow = Flow::of(counted(), 1e6, (800.0, 2_700.0), TOOK);
     close(flow.requests(), 5.4);
     close(flow.storage(), 0.34722 * 0.023);
     close(flow.month(), 5.408);
@@ -26,7 +26,7 @@ fn a_month_costs_what_is_counted_at_list_prices() {
 
 #[test]
 fn the_published_rate_is_between_as_many_requests_a_second_and_as_many_a_record() {
-    let flow = Flow::of(counted(), 1e6, 800.0, TOOK);
+    let flow = Flow::of(counted(), 1e6, (800.0, 2_700.0), TOOK);
     let times = PUBLISHED_RECORDS_PER_S / (1e6 / TOOK.as_secs_f64());
     let [least, most] = flow.at_published();
     // Time would cut a thousand objects in as many seconds; the bytes fill more than two a second.
@@ -37,7 +37,8 @@ fn the_published_rate_is_between_as_many_requests_a_second_and_as_many_a_record(
     close(least.storage(), most.storage());
     close(least.storage(), flow.storage() * times);
     // Twice the published rate: half of the requests at the least.
-    let fast = Flow::of(counted(), 2.0 * PUBLISHED_RECORDS_PER_S * TOOK.as_secs_f64(), 800.0, TOOK);
+    let fast =
+        Flow::of(counted(), 2.0 * PUBLISHED_RECORDS_PER_S * TOOK.as_secs_f64(), (800.0, 2_700.0), TOOK);
     let [least, most] = fast.at_published();
     close(least.puts_per_s, full + COMMITS_PER_S);
     close(most.puts_per_s, full + COMMITS_PER_S);
@@ -52,16 +53,24 @@ fn objects_follow_the_bytes_and_all_else_the_time() {
     let took_s = TOOK.as_secs_f64();
     let counted =
         |objects: f64| Counted { objects: (objects * took_s) as u64, roots: 2 * 2_592, ..counted() };
-    let at = |objects| Flow::of(counted(objects), 1_000.0 * took_s, 800.0, TOOK).at_published_by_kind();
+    let at =
+        |objects| Flow::of(counted(objects), 1_000.0 * took_s, (800.0, 2_700.0), TOOK).at_published_by_kind();
     let full = 800.0 * PUBLISHED_RECORDS_PER_S / object_bytes();
     let (rest_puts, gets) = (1_000.0 / took_s, 1_000.0 / took_s);
+    // No record of the journal was counted.
+    let seals = 2_700.0 * PUBLISHED_RECORDS_PER_S / SEAL_BYTES;
+    assert!((1.5..2.0).contains(&seals), "{seals}");
     let few = at(0.1).expect("objects were counted");
-    close(few.puts_per_s, rest_puts + full - 0.1);
+    close(few.puts_per_s, rest_puts + full - 0.1 + seals);
     close(few.gets_per_s, gets + full - 0.1);
     close(few.stored_bytes_per_s, 1e9 / took_s * 175.0);
     let many = at(3.0).expect("objects were counted");
-    close(many.puts_per_s, rest_puts);
+    close(many.puts_per_s, rest_puts + seals);
     assert_eq!(at(0.0), None);
+    // Time made more of them than the rows fill.
+    let counted = Counted { records: 3 * 2_592, ..counted(3.0) };
+    let timed = Flow::of(counted, 1_000.0 * took_s, (800.0, 2_700.0), TOOK).at_published_by_kind();
+    close(timed.expect("objects were counted").puts_per_s, rest_puts);
 }
 
 #[test]
@@ -75,6 +84,7 @@ fn the_published_figures_agree_with_each_other() {
         stored_bytes_per_s: 0.0,
         records_per_s: PUBLISHED_RECORDS_PER_S,
         record_bytes: PUBLISHED_RECORD_BYTES,
+        row_bytes: 2_700.0,
     };
     assert!((0.9..1.0).contains(&(flow.month() / PUBLISHED_MONTH)), "{}", flow.month());
 }
@@ -83,7 +93,7 @@ fn report(with_store: bool) -> Report {
     let mut figures = Figures::default();
     figures.put(super::super::figures::WIRE_BYTES, 800.0);
     if with_store {
-        put(&Flow::of(counted(), 1e6, 800.0, TOOK), &mut figures);
+        put(&Flow::of(counted(), 1e6, (800.0, 2_700.0), TOOK), &mut figures);
     }
     let run = Run {
         arm: "5,000 records/s".to_owned(),
