@@ -3,8 +3,9 @@
 //! These programs take two to five minutes to build where nothing is cached, too long for a ladder that is to end within the hour, so these tests run on request:
 //! `scripts/setup otel`, then `cargo test --workspace --features forebay/development --test end_to_end -- --ignored collector`.
 //!
-//! The collector's exporter for ClickHouse is not beside them: version 0.161.0 starts with a query of clickhouse-go over HTTP that the engine of the tests, which is no whole server,
-//! answers without a row (`failed to query server hello`). Its tables are made by our own statements instead ([`super::otlp`]).
+//! The collector's exporter for ClickHouse is not beside them: it starts with a query of clickhouse-go over HTTP that the engine of the tests, which is no whole server,
+//! answers without a row (`failed to query server hello`). Its tables are made by our own statements instead ([`super::otlp`]). `forebay bench buffer --against otelcol` answers that query
+//! in the engine's place, and has the exporter fill a table.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
