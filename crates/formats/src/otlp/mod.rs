@@ -197,13 +197,11 @@ impl OtlpDecoder {
     }
 
     /// Rows for which columns get memory, as large as those of the block before.
-    #[inline(never)]
     fn rows_expected(&self, block: &RecordBlock) -> usize {
         block.payloads.bytes.len() / self.row_bytes.load(Ordering::Relaxed) + block.len()
     }
 
     /// Expects a sixteenth more rows per byte than this block had: columns that outgrow their memory are copied into twice as much.
-    #[inline(never)]
     fn had_rows(&self, block: &RecordBlock, rows: usize) {
         if let Some(per_row) = block.payloads.bytes.len().checked_div(rows) {
             let per_row = (per_row * 15 / 16).clamp(ROW_BYTES_GUESSED_MIN, ROW_BYTES_GUESSED_MAX);
