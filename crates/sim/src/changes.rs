@@ -7,11 +7,12 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int64Type, UInt64Type};
 use arrow_array::{BooleanArray, RecordBatch};
-use dataflow::{Batch, Column, ColumnType, Operator, OperatorError, Output, Probed, Schema, State};
+use dataflow::{Batch, Column, ColumnType, Operator, Schema};
 use operators::{Upsert, UpsertConfig};
 
 use crate::pairs::TINY_VERSIONS;
 use crate::records::{Row, from_columns, schema, to_columns};
+use crate::step::Remade;
 
 /// One record in so many deletes its key, where any does.
 const DELETES_ONE_IN: u64 = 4;
@@ -38,7 +39,11 @@ impl Changes {
 
     /// The steps of a pipeline; with most rows in files, if that is asked for.
     pub fn steps(self, is_in_files: bool) -> Vec<Box<dyn Operator>> {
-        vec![Box::new(Marks(self)), Box::new(self.step(is_in_files)), Box::new(Signed)]
+        vec![
+            Box::new(Remade::new("marks", move |batch| marks(self, batch))),
+            Box::new(self.step(is_in_files)),
+            Box::new(Remade::new("signed", to_signed)),
+        ]
     }
 
     /// The step that has the state.
@@ -74,61 +79,28 @@ fn marked() -> Schema {
     Schema::new(columns)
 }
 
-/// The step before it, which says what deletes its key.
-struct Marks(Changes);
-
-impl Operator for Marks {
-    fn name(&self) -> &str {
-        "marks"
-    }
-
-    fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {
-        Ok(Probed { batch, reads: Vec::new(), scratch: None })
-    }
-
-    fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
-        let rows = from_columns(&probed.batch.rows);
-        let deleted: Vec<bool> = rows.iter().map(|row| self.0.deletes(row[0])).collect();
-        let mut columns = probed.batch.rows.columns().to_vec();
-        columns.push(Arc::new(BooleanArray::from(deleted)));
-        let rows = RecordBatch::try_new(marked().arrow().clone(), columns).expect("the columns are those");
-        Ok(Output::all(Batch { rows, ..probed.batch }))
-    }
-
-    fn state(&mut self) -> Option<&mut dyn State> {
-        None
-    }
+/// The columns of the step before it, which says what deletes its key.
+fn marks(changes: Changes, batch: &Batch) -> RecordBatch {
+    let rows = from_columns(&batch.rows);
+    let deleted: Vec<bool> = rows.iter().map(|row| changes.deletes(row[0])).collect();
+    let mut columns = batch.rows.columns().to_vec();
+    columns.push(Arc::new(BooleanArray::from(deleted)));
+    RecordBatch::try_new(marked().arrow().clone(), columns).expect("the columns are those")
 }
 
-/// The step behind it, which makes its rows those of the simulated table.
-struct Signed;
-
-impl Operator for Signed {
-    fn name(&self) -> &str {
-        "signed"
+/// Those of the step behind it, which makes its rows those of the simulated table.
+fn to_signed(batch: &Batch) -> RecordBatch {
+    let rows = &batch.rows;
+    if rows.num_rows() == 0 {
+        // What is left of records that are taken has their columns.
+        return to_columns(&[]);
     }
-
-    fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {
-        Ok(Probed { batch, reads: Vec::new(), scratch: None })
-    }
-
-    fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
-        let rows = &probed.batch.rows;
-        if rows.num_rows() == 0 {
-            // What is left of records that are taken has their columns.
-            return Ok(Output::all(Batch { rows: to_columns(&[]), ..probed.batch }));
-        }
-        let column = |name: &str| rows.column_by_name(name).expect("a column of the table");
-        let numbers = |name: &str| column(name).as_primitive::<UInt64Type>();
-        let (ids, keys) = (numbers("id"), numbers("key"));
-        let times = column("time").as_primitive::<Int64Type>();
-        let signs = column(SIGN).as_primitive::<Int8Type>();
-        let row = |row| signed(ids.value(row), keys.value(row), times.value(row), signs.value(row) < 0);
-        let made: Vec<Row> = (0..rows.num_rows()).map(row).collect();
-        Ok(Output::all(Batch { rows: to_columns(&made), ..probed.batch }))
-    }
-
-    fn state(&mut self) -> Option<&mut dyn State> {
-        None
-    }
+    let column = |name: &str| rows.column_by_name(name).expect("a column of the table");
+    let numbers = |name: &str| column(name).as_primitive::<UInt64Type>();
+    let (ids, keys) = (numbers("id"), numbers("key"));
+    let times = column("time").as_primitive::<Int64Type>();
+    let signs = column(SIGN).as_primitive::<Int8Type>();
+    let row = |row| signed(ids.value(row), keys.value(row), times.value(row), signs.value(row) < 0);
+    let made: Vec<Row> = (0..rows.num_rows()).map(row).collect();
+    to_columns(&made)
 }

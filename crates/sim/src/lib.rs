@@ -24,6 +24,7 @@
 //! | [`results`]  | a window in place of dedup                                          |
 //! | [`pairs`]    | a join in place of dedup                                            |
 //! | [`changes`]  | an upsert in place of dedup                                         |
+//! | `step`       | a step without state around those                                   |
 //! | [`replayer`] | who replays dead letters                                            |
 //! | [`random`]   | numbers from a seed                                                 |
 
@@ -45,6 +46,7 @@ pub mod results;
 pub mod route;
 pub mod server;
 pub mod shrink;
+mod step;
 pub mod table;
 pub mod variant;
 pub mod world;

@@ -6,16 +6,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use dataflow::{Batch, Operator, OperatorError, Output, Probed, Schema, State, Transform, Transformed};
+use arrow_array::{Array, RecordBatch};
+use dataflow::{Batch, Operator, OperatorError, Schema, Transform, Transformed};
 use engine::tables::{Side, SideRows};
 use operators::join::{spilled, temporal};
 use operators::{Join, JoinColumn, JoinConfig, JoinKind, JoinSide, TemporalConfig, TemporalJoin};
 
 use crate::records::{Row, schema, to_columns};
 use crate::results::Aggregates;
+use crate::step::Remade;
 
 /// A join of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +101,7 @@ impl Joins {
             true => Box::new(self.temporal(is_in_files)),
             false => Box::new(self.interval(is_in_files)),
         };
-        let mut steps: Vec<Box<dyn Operator>> = vec![join, Box::new(Pairs)];
+        let mut steps: Vec<Box<dyn Operator>> = vec![join, Box::new(Remade::new("pairs", to_pairs))];
         if let Some(window) = self.window {
             let window = Aggregates { closes: self.closes, ..window };
             steps.extend(window.steps_of_pairs(is_in_files));
@@ -218,35 +219,18 @@ impl Transform for Lonely {
     }
 }
 
-/// The step behind the join.
-struct Pairs;
-
-impl Operator for Pairs {
-    fn name(&self) -> &str {
-        "pairs"
-    }
-
-    fn probe(&mut self, batch: Batch) -> Result<Probed, OperatorError> {
-        Ok(Probed { batch, reads: Vec::new(), scratch: None })
-    }
-
-    fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> Result<Output, OperatorError> {
-        let batch = probed.batch;
-        let numbers = |name: &str| {
-            batch.rows.column_by_name(name).expect("a column of the join").as_primitive::<UInt64Type>()
-        };
-        let [left, right, keys] = ["left", "right", "key"].map(numbers);
-        let id = |ids: &arrow_array::UInt64Array, row| ids.is_valid(row).then(|| ids.value(row));
-        let pair = |row| Pair {
-            ids: [id(left, row), id(right, row)],
-            key: keys.value(row),
-            time_ms: batch.times_ms[row],
-        };
-        let made: Vec<Row> = (0..batch.len()).map(|row| pair(row).row()).collect();
-        Ok(Output::all(Batch { rows: to_columns(&made), ..batch }))
-    }
-
-    fn state(&mut self) -> Option<&mut dyn State> {
-        None
-    }
+/// The columns of the step behind the join.
+fn to_pairs(batch: &Batch) -> RecordBatch {
+    let numbers = |name: &str| {
+        batch.rows.column_by_name(name).expect("a column of the join").as_primitive::<UInt64Type>()
+    };
+    let [left, right, keys] = ["left", "right", "key"].map(numbers);
+    let id = |ids: &arrow_array::UInt64Array, row| ids.is_valid(row).then(|| ids.value(row));
+    let pair = |row| Pair {
+        ids: [id(left, row), id(right, row)],
+        key: keys.value(row),
+        time_ms: batch.times_ms[row],
+    };
+    let made: Vec<Row> = (0..batch.len()).map(|row| pair(row).row()).collect();
+    to_columns(&made)
 }

@@ -6,15 +6,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{TimestampMillisecondType, UInt64Type};
-use dataflow::{Batch, Operator, OperatorError, Output, Probed, Schema, State, Transform, Transformed};
+use dataflow::{Batch, Operator, OperatorError, Schema, Transform, Transformed};
 use engine::tables::{Side, SideRows};
 use operators::window::spilled::Sizes;
 use operators::window::{Aggregate, Clock, Emit, Function, Windows};
 use operators::{Window, WindowConfig};
 
 use crate::records::{Row, schema, to_columns};
+use crate::step::Remade;
 
 /// Which windows there are; all lengths in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,13 +185,14 @@ impl Aggregates {
         let second = self.behind.map(|behind| behind.window(first.output(), self.closes, is_in_files));
         let mut steps: Vec<Box<dyn Operator>> = vec![Box::new(first)];
         steps.extend(second.map(|second| -> Box<dyn Operator> { Box::new(second) }));
-        steps.push(Box::new(Results { windows: self.last_windows(), is_of_pairs: false }));
+        let windows = self.last_windows();
+        steps.push(Box::new(Remade::new("results", move |batch| to_results(windows, false, batch))));
         steps
     }
 
     /// The steps behind those that make rows of the pairs of a join, which have the columns of a record.
     pub fn steps_of_pairs(self, is_in_files: bool) -> Vec<Box<dyn Operator>> {
-        let results = Results { windows: self.windows, is_of_pairs: true };
+        let results = Remade::new("results", move |batch| to_results(self.windows, true, batch));
         vec![Box::new(self.window(is_in_files)), Box::new(results)]
     }
 
@@ -284,48 +287,28 @@ impl Transform for AsItCame {
     }
 }
 
-/// The step behind the window.
-struct Results {
-    windows: Kind,
-    /// Whether they are of rows of a join.
-    is_of_pairs: bool,
-}
-
-impl Operator for Results {
-    fn name(&self) -> &str {
-        "results"
-    }
-
-    fn probe(&mut self, batch: Batch) -> std::result::Result<Probed, OperatorError> {
-        Ok(Probed { batch, reads: Vec::new(), scratch: None })
-    }
-
-    fn finish(&mut self, probed: Probed, _answers: &[Vec<u8>]) -> std::result::Result<Output, OperatorError> {
-        let rows = probed.batch.rows;
-        let column = |name: &str| rows.column_by_name(name).expect("a column of the results");
-        let numbers = |name: &str| column(name).as_primitive::<UInt64Type>();
-        let times = |name: &str| column(name).as_primitive::<TimestampMillisecondType>();
-        let (starts, ends) = (times("window_start"), times("window_end"));
-        let versions = rows.column_by_name(VERSION).map(|column| column.as_primitive::<UInt64Type>());
-        let [keys, counts, sums, least, greatest] = ["key", "n", "sum", "least", "greatest"].map(numbers);
-        let result = |row| Result {
-            start_ms: starts.value(row),
-            end_ms: ends.value(row),
-            key: keys.value(row),
-            count: counts.value(row),
-            last: 0,
-            ids: [sums.value(row), least.value(row), greatest.value(row)],
-        };
-        let version = |row| versions.map(|versions| versions.value(row));
-        let made = |row| match self.is_of_pairs {
-            true => result(row).row_of_pairs(),
-            false => result(row).row(self.windows, version(row)),
-        };
-        let made: Vec<Row> = (0..rows.num_rows()).map(made).collect();
-        Ok(Output::all(Batch { rows: to_columns(&made), ..probed.batch }))
-    }
-
-    fn state(&mut self) -> Option<&mut dyn State> {
-        None
-    }
+/// The columns of the step behind the window, whose results are of rows of a join where `is_of_pairs`.
+fn to_results(windows: Kind, is_of_pairs: bool, batch: &Batch) -> RecordBatch {
+    let rows = &batch.rows;
+    let column = |name: &str| rows.column_by_name(name).expect("a column of the results");
+    let numbers = |name: &str| column(name).as_primitive::<UInt64Type>();
+    let times = |name: &str| column(name).as_primitive::<TimestampMillisecondType>();
+    let (starts, ends) = (times("window_start"), times("window_end"));
+    let versions = rows.column_by_name(VERSION).map(|column| column.as_primitive::<UInt64Type>());
+    let [keys, counts, sums, least, greatest] = ["key", "n", "sum", "least", "greatest"].map(numbers);
+    let result = |row| Result {
+        start_ms: starts.value(row),
+        end_ms: ends.value(row),
+        key: keys.value(row),
+        count: counts.value(row),
+        last: 0,
+        ids: [sums.value(row), least.value(row), greatest.value(row)],
+    };
+    let version = |row| versions.map(|versions| versions.value(row));
+    let made = |row| match is_of_pairs {
+        true => result(row).row_of_pairs(),
+        false => result(row).row(windows, version(row)),
+    };
+    let made: Vec<Row> = (0..rows.num_rows()).map(made).collect();
+    to_columns(&made)
 }
