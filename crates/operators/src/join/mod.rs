@@ -521,7 +521,8 @@ impl State for Join {
             })
             .expect("held columns go together: `tidy` does it, too");
         }
-        match self.spilled.is_empty() {
+        // Without a run as well: the numbers of later ones, which deltas name, go on.
+        match self.spilled.is_blank() {
             true => writer.finish(),
             false => writer.finish_with(|to| self.spilled.write(to)),
         }

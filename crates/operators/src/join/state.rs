@@ -45,7 +45,7 @@ const MAGIC: [u8; 4] = *b"FBJN";
 /// The newest version that is read.
 pub const VERSION: u16 = 2;
 
-/// The version that is written while every row is in memory: programs before this one read it.
+/// The version that is written while no row has left memory: programs before this one read it.
 const VERSION_IN_MEMORY: u16 = 1;
 
 /// Bytes of the checksum.

@@ -153,7 +153,9 @@ impl Spilled {
         }
         check_end(&from)?;
         let is_ascending = numbers.is_sorted_by(|one, next| one < next);
-        match is_ascending && numbers.last().is_some_and(|last| *last < spilled.next) {
+        // All runs may have gone.
+        let is_below = numbers.last().is_none_or(|last| *last < spilled.next);
+        match is_ascending && is_below && !spilled.is_blank() {
             true => Ok(spilled),
             false => Err(damaged("has a run twice, or in no order")),
         }

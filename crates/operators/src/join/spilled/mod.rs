@@ -204,6 +204,11 @@ impl Spilled {
         self.runs.is_empty()
     }
 
+    /// Whether no row has ever left memory.
+    pub fn is_blank(&self) -> bool {
+        self.next == 0
+    }
+
     /// Whether there are rows of a side.
     pub fn has(&self, side: JoinSide) -> bool {
         self.runs.iter().any(|run| run.file.side == side)

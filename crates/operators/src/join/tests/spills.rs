@@ -326,6 +326,27 @@ fn seals_that_let_few_rows_out_read_each_block_once() {
     assert!(came == 1_000 && bench.let_out <= blocks, "{came} rows, {} of {blocks} blocks", bench.let_out);
 }
 
+/// The deltas behind the snapshot name a run by its number.
+#[test]
+fn a_snapshot_without_runs_remembers_how_many_there_were() {
+    let mut bench = Bench::new(&config(JoinKind::Inner), TINY);
+    bench.put(JoinSide::Left, lefts(0..10));
+    bench.cut(0);
+    bench.work(100);
+    bench.cut(10_000);
+    assert_eq!((bench.step.spilled_entries(), bench.step.held()), (0, 0));
+    bench.checkpoint();
+    bench.put(JoinSide::Right, rights(0..10, 10_000));
+    bench.cut(10_000);
+    bench.work(100);
+    let later = batch(JoinSide::Left, &[(Some(1), 1, "a text", 10_000)]);
+    assert_eq!(found(&bench.put(JoinSide::Left, later).batch), [(Some(1), Some(1), 10_000)]);
+    bench.cut(10_000);
+    bench.restart();
+    let later = batch(JoinSide::Left, &[(Some(2), 2, "a text", 10_000)]);
+    assert_eq!(found(&bench.put(JoinSide::Left, later).batch), [(Some(2), Some(2), 10_000)]);
+}
+
 #[test]
 fn closing_lets_out_what_is_in_files() {
     for sizes in [TINY, PIECES] {
@@ -360,7 +381,7 @@ fn a_step_that_has_spilled_nothing_writes_what_an_earlier_program_reads() {
     let len = bench.deltas[0].len() - 8;
     assert_eq!(spilled.deltas[0][6..len], bench.deltas[0][6..len]);
     spilled.cut(10_000);
-    assert_eq!(spilled.step.snapshot()[4], 1, "nor does one that holds no run any more");
+    assert_eq!(spilled.step.snapshot()[4], 2, "once there was a run, its number is remembered");
 }
 
 #[test]
