@@ -256,6 +256,7 @@ impl LaneTask {
     /// # Errors
     /// When a step cannot go on, or a record cannot be written.
     pub async fn run(mut self, stop: watch::Receiver<bool>) -> Result<End, EngineError> {
+        self.works.stop_with(stop.clone());
         let ended = self.read_to_the_end(stop).await;
         match ended {
             Err(error) if error.is_of_state_alone() => self.deliver(error).await,
@@ -404,9 +405,12 @@ impl LaneTask {
     /// What was read is absorbed and cut; nothing more is read. Then waits until all of it is settled, for a row that the
     /// server refuses comes back here to be sealed as a dead letter. If every input `has_ended`, the steps that are to close then are closed
     /// by the last cut, which is one like any other: a crash before it is durable leaves them open, and the next start comes here again. A run that
-    /// `is_complete` waits for results on their way out of files; one that is asked to stop leaves them to the next start.
+    /// `is_complete` waits for results on their way out of files; one that is asked to stop leaves them, and all other work on files, to the next start.
     async fn finish(&mut self, is_complete: bool, has_ended: bool) -> Result<(), EngineError> {
         self.watermarks.stop(self.context.runtime.elapsed());
+        if !is_complete {
+            self.works.begin_no_more();
+        }
         while !self.waiting.is_empty() {
             let decoded = front(&mut self.waiting).await;
             self.absorb(decoded).await?;

@@ -15,7 +15,7 @@ use dataflow::operator::{Given, Need};
 use dataflow::{Operator, Runtime, StateError, StateFile, StateRead, StateWork, Task};
 use metrics::counter;
 use store::{Key, Store};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::objects::{NextReader, Objects};
 use crate::retry::Backoff;
@@ -170,6 +170,9 @@ pub struct Works {
     files: Files,
     under_way: Vec<UnderWay>,
     next_id: u64,
+    begins_none: bool,
+    /// True once the process is to stop.
+    stop: watch::Receiver<bool>,
     done: mpsc::UnboundedSender<Finished>,
     finished: mpsc::UnboundedReceiver<Finished>,
 }
@@ -179,7 +182,9 @@ impl Works {
     pub fn new(files: Files) -> Self {
         // As many messages as there is work under way at the most.
         let (done, finished) = mpsc::unbounded_channel();
-        Self { files, under_way: Vec::new(), next_id: 0, done, finished }
+        // Until it is told, nobody asks it to stop.
+        let (_, stop) = watch::channel(false);
+        Self { files, under_way: Vec::new(), next_id: 0, begins_none: false, stop, done, finished }
     }
 
     /// Where the files lie.
@@ -230,18 +235,37 @@ impl Works {
         state.adopt(work).map_err(|source| EngineError::State { step: name, source })
     }
 
+    /// What says that the process is to stop: then nothing is waited for, however much a step has in memory.
+    pub fn stop_with(&mut self, stop: watch::Receiver<bool>) {
+        self.stop = stop;
+    }
+
+    /// Begins no work from here on: a process that is to stop has little time, and the next start does the work as well. What steps have in memory grows by
+    /// the blocks that are read already, and by no more.
+    pub fn begin_no_more(&mut self) {
+        self.begins_none = true;
+    }
+
     /// Starts what is due after a seal, and waits if a step has far more in memory than it should.
     ///
     /// # Errors
     /// As [`adopt`](Self::adopt).
     pub async fn start(&mut self, steps: &mut [Box<dyn Operator>]) -> Result<(), EngineError> {
         self.adopt(steps)?;
+        if self.begins_none {
+            return Ok(());
+        }
         for index in 0.. {
             let Ok((_, state)) = stateful(steps, index) else { return Ok(()) };
             self.spawn_due(index, state);
             while stateful(steps, index)?.1.is_crowded() {
+                let finished = tokio::select! {
+                    biased;
+                    Ok(_) = self.stop.wait_for(|is_asked| *is_asked) => return Ok(()),
+                    finished = self.finished.recv() => finished,
+                };
                 // The sender lives here too, so the queue never closes.
-                let Some(finished) = self.finished.recv().await else { break };
+                let Some(finished) = finished else { break };
                 self.hand_back(steps, finished)?;
                 // What was waited for may be what other work has waited for.
                 self.spawn_due(index, stateful(steps, index)?.1);
