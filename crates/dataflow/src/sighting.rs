@@ -39,6 +39,13 @@ pub trait Tokens: Send + Sync {
         false
     }
 
+    /// Whether rows of which the table has none may be in the targets of its views, and these may have forgotten their token by the sighting `now`. A server that
+    /// crashed after the sighting `first`, which was before the first attempt, may know the token of rows that the table lost; a later attempt then feeds the targets alone.
+    fn may_be_in_views_alone(&self, first: &Sighting, now: &Sighting) -> bool {
+        let _ = (first, now);
+        false
+    }
+
     /// How many frames may be in doubt at once so that each can still be sent again under its token after all others; at least 1.
     fn frames_max(&self, now: &Sighting) -> u64;
 

@@ -28,6 +28,7 @@
 //! | was asked(**) |                   | no                     | dead             | none        | yes   |           | stop           |
 //! |               | yes, accepted     | taken as: no           | dead             | none        | yes   |           | stop (***)     |
 //! | was asked (4) | no                | taken as: no           |                  |             |       |           | as above       |
+//! | crashed (5)   | no                | no                     | dead             | none        | yes   |           | stop           |
 //!
 //! Attempts are ended before a resend too: one that the server still works on when the token is evicted, long after the resend,
 //! would write the rows again.
@@ -58,6 +59,9 @@
 //! the rows any more, however certainly it stands, so the frame is never resent: its rows are probed, and the question stays until it is
 //! answered or the rows are where they belong.
 //!
+//! (5) The server of a plain table has restarted since the first attempt, so that the table may know the token of rows that it lost. A later attempt, whose answer was lost
+//! as well, may have fed the targets of the views alone, and these may have forgotten the token since: sent once more, the rows would be there twice.
+//!
 //! The operator's word is about the table that was there when it was asked for; with another table in its place it is asked again.
 
 /// What a probe found.
@@ -84,6 +88,8 @@ pub struct Facts {
     pub token_stands: bool,
     /// True if the table feeds materialized views.
     pub feeds_views: bool,
+    /// True if an earlier attempt may have fed the targets of the views and not the table, and these may have forgotten the token.
+    pub in_views_alone: bool,
     /// What was found, if it was looked for.
     pub found: Option<Found>,
     /// Attempts that still run, if it was asked *before* the probe.
@@ -217,7 +223,7 @@ impl StopReason {
             Self::ViewsUnknown => {
                 "the rows of an insert are in the table, but it had no answer and its token no longer proves anything, so the \
                  targets of its materialized views may lack them; or a crash took them from the table alone, and the targets \
-                 have them"
+                 have them, or may have them"
             }
         }
     }
@@ -286,7 +292,9 @@ pub fn decide(facts: &Facts) -> Decision {
         Some(Found::Part) => Decision::Stop(facts.mending().unwrap_or(StopReason::PartPresent)),
         Some(Found::All) if facts.feeds_views && !facts.confirmed => Decision::Stop(StopReason::ViewsUnknown),
         Some(Found::All) => Decision::Settle,
-        Some(Found::None) if facts.feeds_views && (facts.confirmed || views_asked || is_other) => {
+        Some(Found::None)
+            if facts.feeds_views && (facts.confirmed || views_asked || is_other || facts.in_views_alone) =>
+        {
             Decision::Stop(StopReason::ViewsUnknown)
         }
         Some(Found::None) if facts.confirmed || facts.refused => Decision::NewGeneration,

@@ -517,6 +517,9 @@ impl World {
                     .as_ref()
                     .is_some_and(|before| ClickHouseTokens.lapse(Basis::Token, before, &now).is_none()),
                 feeds_views: now.feeds_views,
+                in_views_alone: before
+                    .as_ref()
+                    .is_none_or(|before| ClickHouseTokens.may_be_in_views_alone(before, &now)),
                 found,
                 alive,
                 refused: false,

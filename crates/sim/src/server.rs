@@ -189,8 +189,8 @@ impl Server {
         self.run += 1;
         self.running.clear();
         for table in &mut self.tables {
-            if self.replicas > 1 {
-                // A keeper takes token and part together.
+            if self.replicas > 1 || self.token_age_us != u64::MAX {
+                // A Keeper takes token and part together, and forgets by age.
                 table.tokens.retain(|_, token| *token == Token::Stands);
                 table.order.retain(|(name, _)| {
                     let name = name.split_once('/').map_or(name.as_str(), |(name, _)| name);

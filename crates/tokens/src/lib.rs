@@ -32,6 +32,10 @@ impl Tokens for ClickHouseTokens {
         trust::may_have_lost_names(since, now)
     }
 
+    fn may_be_in_views_alone(&self, first: &Sighting, now: &Sighting) -> bool {
+        trust::may_be_in_views_alone(first, now)
+    }
+
     fn frames_max(&self, now: &Sighting) -> u64 {
         Facts::of(now).map_or(1, |facts| trust::frames(facts.token_window, facts.tokens_per_frame))
     }

@@ -121,6 +121,18 @@ pub fn may_have_lost_names(since: &Sighting, now: &Sighting) -> bool {
     now.has_unnamed && may_have_forgotten(Basis::Absence, &since, &now)
 }
 
+/// Whether rows of which the table has none may be in the targets of its views, in targets that may have forgotten their token: sent again they would be there twice.
+/// A server that crashed after the sighting `first` may have kept the table's token without its rows, and a later attempt then fed the targets alone.
+///
+/// That needs a plain table, which is on one server. A replicated one forgets by age, and its token and its part come into the Keeper together.
+pub fn may_be_in_views_alone(first: &Sighting, now: &Sighting) -> bool {
+    let (Some(before), Some(after)) = (Facts::of(first), Facts::of(now)) else { return true };
+    let is_plain = after.token_age_ms_max.is_none() && before.server_uuid == after.server_uuid;
+    let has_crashed = is_plain && !is_same_run(&before, &after);
+    // In another zone rows fall into partitions of the targets that do not know the token.
+    has_crashed && (before.zone != after.zone || lapse(Basis::Absence, first, now).is_some())
+}
+
 /// How old a token is at the most, milliseconds: by the server's clock, or by ours if the server's was set back.
 fn age_ms(since: &Facts, now: &Facts) -> u64 {
     let theirs_ms = now.seen_ms.saturating_sub(since.seen_ms);

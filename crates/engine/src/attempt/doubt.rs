@@ -27,12 +27,17 @@ impl Sending<'_> {
                 Some(seen) => seen,
                 None => self.look().await,
             };
-            let stands = |before| self.target.table.tokens().lapse(Basis::Token, before, &seen).is_none();
+            let tokens = self.target.table.tokens();
+            let stands = |before| tokens.lapse(Basis::Token, before, &seen).is_none();
             let facts = Facts {
                 table_before: self.before.as_ref().map(|before| before.table_uuid.clone()),
                 table: seen.table_uuid.clone(),
                 token_stands: self.before.as_ref().is_some_and(stands),
                 feeds_views: seen.feeds_views,
+                in_views_alone: self
+                    .before
+                    .as_ref()
+                    .is_none_or(|before| tokens.may_be_in_views_alone(before, &seen)),
                 found,
                 alive,
                 refused: self.is_refused(),
@@ -47,7 +52,7 @@ impl Sending<'_> {
                 Decision::Resend => {
                     let since =
                         self.before.clone().expect("a resend rests on a sighting before the first attempt");
-                    self.decided = Some(Decided { basis: Basis::Token, since });
+                    self.decided = Some(Decided { basis: Basis::Token, since, first: None });
                     return Ok(false);
                 }
                 Decision::Settle => return Ok(true),
@@ -55,7 +60,8 @@ impl Sending<'_> {
                 Decision::EndAttempts => alive = self.end_attempts(alive).await?,
                 Decision::Probe => (found, seen_with_rows) = self.probe().await?.unzip(),
                 Decision::Confirm => {
-                    self.decided = Some(Decided { basis: Basis::Absence, since: seen });
+                    let first = self.before.clone();
+                    self.decided = Some(Decided { basis: Basis::Absence, since: seen, first });
                     confirmed = self.confirm().await?;
                     // What was found before says nothing any more, whatever the answer; nor does it of running attempts.
                     (found, alive) = (None, None);

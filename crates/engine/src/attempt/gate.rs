@@ -36,6 +36,8 @@ pub struct Decided {
     pub basis: Basis,
     /// The sighting of the server since which that must hold.
     pub since: Sighting,
+    /// The one before the first attempt, where the targets of views may have to remember the token since then.
+    pub first: Option<Sighting>,
 }
 
 /// The gate of one attempt.
@@ -63,7 +65,11 @@ impl<'a> ResendGate<'a> {
         let table = target.table.name();
         match target.table.see().await {
             Ok(now) => {
-                let lapse = target.table.tokens().lapse(decided.basis, &decided.since, &now);
+                let tokens = target.table.tokens();
+                let in_views =
+                    |first: &Sighting| now.feeds_views && tokens.may_be_in_views_alone(first, &now);
+                let in_views = decided.first.as_ref().is_some_and(in_views).then_some("views_unknown");
+                let lapse = tokens.lapse(decided.basis, &decided.since, &now).or(in_views);
                 self.context.see(self.place, now);
                 if let Some(reason) = lapse {
                     tracing::info!(

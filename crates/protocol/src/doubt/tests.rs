@@ -6,6 +6,7 @@ fn facts() -> Facts {
         table: "t".into(),
         token_stands: true,
         feeds_views: false,
+        in_views_alone: false,
         found: None,
         alive: None,
         refused: false,
@@ -106,6 +107,18 @@ fn an_absent_frame_gets_a_new_token_only_once_the_old_one_stands_for_certain() {
         Decision::Stop(StopReason::ViewsUnknown),
         "an owner that comes later does not know what was confirmed, but what was asked"
     );
+    let alone = |views, refused| {
+        let found = Some(Found::None);
+        let facts = Facts { alive: Some(0), found, in_views_alone: true, refused, ..uncertain() };
+        decide(&with_views(views, facts))
+    };
+    assert_eq!(
+        alone(true, false),
+        Decision::Stop(StopReason::ViewsUnknown),
+        "the targets have forgotten the token"
+    );
+    assert_eq!(alone(true, true), Decision::Stop(StopReason::ViewsUnknown), "nor do they know a new one");
+    assert_eq!(alone(false, false), Decision::Confirm);
     let exchanged = |views| {
         let (table, found) = ("other".into(), Some(Found::None));
         // What was said of the earlier table's token says nothing of this one.

@@ -48,6 +48,26 @@ fn a_decision_to_send_again_lapses_with_the_facts_that_it_rests_on() {
     }
 }
 
+/// Only a crash leaves a token without its rows, and only what the targets have forgotten since would come to them twice.
+#[test]
+fn rows_may_be_in_views_alone_after_a_crash_and_where_the_targets_may_have_forgotten() {
+    let first = Facts { altered_ms: 1_000, declaration: 1, ..server(0, 60_000, 100) };
+    let asked = |now: Facts| may_be_in_views_alone(&first.seen("t"), &now.seen("t"));
+    let restarted = |block| Facts { altered_ms: 1_000, declaration: 1, ..server(65_000, 90_000, block) };
+    let running = Facts { altered_ms: 1_000, declaration: 1, ..server(0, 70_000, 190) };
+    assert!(!asked(running), "the server has not restarted");
+    assert!(!asked(restarted(149)), "the targets remember");
+    assert!(asked(restarted(150)), "others may have pushed the token out");
+    assert!(asked(Facts { altered_ms: 80_000, ..restarted(140) }), "the memory may have been emptied");
+    assert!(asked(Facts { zone: "Asia/Tokyo".into(), ..restarted(140) }), "other partitions of the targets");
+    let replica = Facts { server_uuid: "other".into(), altered_ms: 2_000, ..restarted(150) };
+    assert!(!asked(replica), "another server has no part in what this one lost");
+    let replicated = Facts { token_age_ms_max: Some(10_000), ..restarted(150) };
+    assert!(!asked(replicated), "its Keeper has the token with the part, or neither");
+    let nothing = Sighting { table_uuid: "t".into(), ..Sighting::default() };
+    assert!(may_be_in_views_alone(&nothing, &restarted(140).seen("t")), "nobody knows what was before");
+}
+
 #[test]
 fn tokens_are_bounded_by_what_each_block_may_cost() {
     let of =
