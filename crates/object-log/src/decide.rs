@@ -67,6 +67,10 @@ pub struct Open {
     pub uploads: usize,
     /// Objects that are uploaded and not committed.
     pub uncommitted: usize,
+    /// In how long the next commit may begin ([`commit_in`]).
+    pub commit_in: Duration,
+    /// How long objects took of late from their cut until they were uploaded.
+    pub upload_time: Duration,
 }
 
 /// How long appends wait for others, and how large an object gets.
@@ -78,7 +82,7 @@ pub struct Linger {
     pub raw_bytes: usize,
     /// Nothing waits for less than this, so that appends of one moment share an object.
     pub min: Duration,
-    /// Nothing waits for longer before it is uploaded, nor between two commits under load.
+    /// The longest wait before an upload, but for what would then only wait for its commit; and the time between two commits under load.
     pub max: Duration,
     /// Objects that are encoded or uploaded at a time.
     pub uploads_max: usize,
@@ -91,8 +95,9 @@ impl Open {
     }
 }
 
-/// In how long the open batch is to be cut; zero is now, `None` when an upload ends. While nothing is on its way waiting gains nothing, so the batch goes after
-/// [`Linger::min`]; under load batches grow while the earlier ones travel, up to [`Linger::max`].
+/// In how long the open batch is to be cut; zero is now, `None` when an upload ends. While nothing is on its way the batch goes after [`Linger::min`], while others are it grows, up
+/// to [`Linger::max`]. It is not cut earlier than it takes to be uploaded by the time that the next commit may begin: it would only wait there, and what comes meanwhile would
+/// wait for the commit after that.
 pub fn cut(open: &Open, linger: &Linger) -> Option<Duration> {
     if open.uploads >= linger.uploads_max {
         return None;
@@ -100,8 +105,10 @@ pub fn cut(open: &Open, linger: &Linger) -> Option<Duration> {
     if open.is_full(linger) {
         return Some(Duration::ZERO);
     }
-    let wait = if open.uploads + open.uncommitted == 0 { linger.min } else { linger.max };
-    Some(wait.saturating_sub(open.age))
+    let is_alone = open.uploads + open.uncommitted == 0;
+    let wait = if is_alone { linger.min } else { linger.max };
+    let in_time = open.commit_in.saturating_sub(open.upload_time);
+    Some(wait.saturating_sub(open.age).max(in_time))
 }
 
 /// In how long what is uploaded is to be committed, when the last commit began `since` ago and no swap is on its way; zero is now. So one that

@@ -52,6 +52,8 @@ fn what_comes_alone_goes_at_once_and_what_comes_under_load_waits_for_more() {
         age: ms(age),
         uploads,
         uncommitted,
+        commit_in: Duration::ZERO,
+        upload_time: Duration::ZERO,
     };
     assert_eq!(cut(&open(10, 0, 0, 0), &LINGER), Some(ms(5)), "nothing is on its way");
     assert_eq!(cut(&open(10, 6, 0, 0), &LINGER), Some(ms(0)));
@@ -62,6 +64,14 @@ fn what_comes_alone_goes_at_once_and_what_comes_under_load_waits_for_more() {
     let raw = Open { raw_bytes: 5_000, ..open(10, 0, 1, 0) };
     assert_eq!(cut(&raw, &LINGER), Some(ms(0)), "what a reader has to unpack");
     assert_eq!(cut(&open(1_000, 900, 3, 0), &LINGER), None, "an upload must end first");
+    let before = |commit_in, upload_time, age| {
+        let (commit_in, upload_time) = (ms(commit_in), ms(upload_time));
+        cut(&Open { commit_in, upload_time, ..open(10, age, 0, 0) }, &LINGER)
+    };
+    assert_eq!(before(300, 100, 0), Some(ms(200)), "it is uploaded when the commit may begin");
+    assert_eq!(before(100, 100, 0), Some(ms(5)));
+    assert_eq!(before(400, 100, 350), Some(ms(300)), "a deadline before that would gain nothing");
+    assert_eq!(before(50, 100, 350), Some(ms(0)));
     assert_eq!(commit_in(None, &LINGER), ms(0));
     assert_eq!(commit_in(Some(ms(100)), &LINGER), ms(400), "at most two commits a second");
     assert_eq!(commit_in(Some(ms(700)), &LINGER), ms(0));

@@ -37,6 +37,7 @@ pub(super) struct Waiting {
 /// An object on its way.
 pub(super) struct OnItsWay {
     number: u64,
+    cut_at: Duration,
     pub(super) waiting: Vec<Waiting>,
     /// Once it is uploaded.
     draft: Option<Draft>,
@@ -64,6 +65,8 @@ pub(super) struct Run {
     pub(super) open_bytes: usize,
     pub(super) open_raw_bytes: usize,
     pub(super) open_since: Duration,
+    /// How long objects took of late from their cut until they were uploaded: what most do not exceed.
+    upload_time: Duration,
     next_number: u64,
     pub(super) next_segment: u64,
     uploads: FuturesUnordered<BoxFuture<'static, Upload>>,
@@ -99,6 +102,7 @@ impl Run {
             runtime,
             linger: settings.linger(),
             claim: seen.root.claim(),
+            upload_time: Duration::ZERO,
             next_number: seen.root.committed,
             next_segment: seen.root.sealed,
             partition,
@@ -219,6 +223,8 @@ impl Run {
             uploads: self.uploads.len(),
             // A root that names more objects than were uploaded has taken those under way out: it is of no honest store.
             uncommitted: self.on_their_way.len().saturating_sub(self.uploads.len()),
+            commit_in: self.commit_in(),
+            upload_time: self.upload_time,
         }
     }
 
@@ -229,7 +235,8 @@ impl Run {
         let appends = std::mem::take(&mut self.open);
         let waiting = std::mem::take(&mut self.open_waiting);
         (self.open_bytes, self.open_raw_bytes) = (0, 0);
-        self.on_their_way.push_back(OnItsWay { number, waiting, draft: None });
+        let cut_at = self.runtime.elapsed();
+        self.on_their_way.push_back(OnItsWay { number, cut_at, waiting, draft: None });
         let (partition, runtime) = (self.partition.clone(), self.runtime.clone());
         let queue = self.root().queue_id();
         let written = Written { epoch: self.claim.epoch, run: self.claim.run, number };
@@ -254,6 +261,9 @@ impl Run {
         // One that the root has taken out already was committed by a process that draws the same random numbers: no honest one.
         if let Some(object) = self.on_their_way.iter_mut().find(|object| object.number == number) {
             object.draft = Some(draft);
+            let took = self.runtime.elapsed().saturating_sub(object.cut_at).min(self.linger.max);
+            // More than most take: one that is late misses its commit.
+            self.upload_time = took.max((self.upload_time * 7 + took) / 8);
         }
     }
 
@@ -269,14 +279,21 @@ impl Run {
         if self.edits.is_empty() && !(is_ready && has_room) {
             return None;
         }
-        let since = self.swapped_at.map(|at| self.runtime.elapsed().saturating_sub(at));
         // A full tail keeps appends waiting, so its segment does not wait.
         let is_urgent = seals && !has_room;
-        Some(if is_urgent || self.is_closed {
-            Duration::ZERO
-        } else {
-            decide::commit_in(since, &self.linger)
-        })
+        if is_urgent || self.is_closed {
+            return Some(Duration::ZERO);
+        }
+        // Edits go with an object that will soon be there: it would miss a commit without it.
+        let late = self.on_their_way.front().filter(|object| object.draft.is_none() && has_room);
+        let now = self.runtime.elapsed();
+        let until_late = late.map(|object| (object.cut_at + self.linger.max).saturating_sub(now));
+        Some(self.commit_in().max(until_late.unwrap_or_default()))
+    }
+
+    fn commit_in(&self) -> Duration {
+        let since = self.swapped_at.map(|at| self.runtime.elapsed().saturating_sub(at));
+        decide::commit_in(since, &self.linger)
     }
 
     fn begin_swap(&mut self) -> BoxFuture<'static, Result<Seen, LostOwner>> {

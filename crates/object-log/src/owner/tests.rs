@@ -362,3 +362,20 @@ async fn an_object_is_cut_by_its_bytes_as_stored() {
     let records = read_from(&partition, 0).await;
     assert!(records.len() == 40 && records.iter().all(|(_, read)| *read == text));
 }
+
+/// Uploaded at once the second would wait for its commit all the same, and the third for the one after that.
+#[tokio::test]
+async fn what_comes_before_the_next_commit_shares_an_object_and_is_in_it() {
+    let partition = partition();
+    let settings = Settings { linger_max: Duration::from_secs(3), ..quick() };
+    let owner = Owner::start(partition.clone(), "test", settings).await.expect("claims");
+    let appender = owner.appender();
+    assert_eq!(appender.append(append(None, "first")).await, Ok(Appended::At(0)));
+    let third = async {
+        partition.runtime().sleep(Duration::from_millis(100)).await;
+        appender.append(append(None, "third")).await
+    };
+    let (second, third) = tokio::join!(appender.append(append(None, "second")), third);
+    assert_eq!((second, third), (Ok(Appended::At(1)), Ok(Appended::At(2))));
+    assert_eq!(owner.root().tail.len(), 2);
+}

@@ -218,7 +218,7 @@ pub struct Stream {
     #[schemars(extend("x-least" = "64KiB", "x-most" = "64MiB", "x-why" = "a reader holds a whole object"))]
     pub object: Size,
 
-    /// The longest wait for others that share an object and a commit under load. While nothing is under way a request waits 5 ms only.
+    /// The longest wait for others that share an object and a commit under load. If the last commit was at least as long ago, a request waits 5 ms only.
     #[serde(default = "default_linger")]
     #[schemars(extend("x-least" = "1ms", "x-most" = "30s", "x-why" = "a client waits for as long at the least"))]
     pub linger: Period,
