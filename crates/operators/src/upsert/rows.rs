@@ -186,7 +186,7 @@ impl Layouts {
         if self.known.len() == LAYOUTS_MAX {
             return Err(format!(
                 "the table has had other columns {LAYOUTS_MAX} times since the first row was kept; nothing of this batch is sealed, and nothing is lost. Start once with \
-                 `--new-state upsert`: what comes later takes no row from before back"
+                 `--new-state upsert --yes`: what comes later takes no row from before back"
             ));
         }
         self.readings.push(self.reading(&self.own).expect("a layout is read by itself"));

@@ -238,3 +238,51 @@ fn a_row_of_an_upsert_that_is_refused_becomes_a_dead_letter_that_says_what_stays
     }
     assert_eq!(table.value("SELECT count() FROM {t} FINAL"), "2");
 }
+
+/// Follows the step's advice once its memory is used up, and what the documents say of a start without its state.
+#[test]
+fn an_upsert_goes_on_with_more_memory_and_begins_anew_with_a_new_state() {
+    const KEYS: u64 = 300_000;
+    let Some(case) = Case::begin("collapsing_memory") else { return };
+    let table = table(&case, "CollapsingMergeTree(sign)", "id UInt64, v Int64, sign Int8", "id");
+    table.ask("SYSTEM STOP MERGES {t}");
+    let with = |memory: &str| {
+        case.pipeline().one_of(&format!(
+            "{{ clickhouse: {{ table: {} }}, upsert: {{ key: [id], sign: sign, memory: {memory} }} }}",
+            table.name()
+        ))
+    };
+    let feed = case.feed();
+    let change = |id: u64, v: i64| feed.push(0, format!(r#"{{"id":{id},"v":{v}}}"#).as_bytes());
+    (0..KEYS).for_each(|id| change(id, 1));
+    feed.flush();
+    let output = with("1MiB").run_tool(&["run"], &["--drain"]);
+    assert!(
+        !output.exit.status.success() && output.stderr.contains("Raise `upsert.memory`"),
+        "{}",
+        output.stderr
+    );
+    let pipeline = with("64MiB");
+    pipeline.drain();
+    assert_eq!(
+        table.value("SELECT count(), uniqExact(id), sum(sign) FROM {t}"),
+        format!("{KEYS}\t{KEYS}\t{KEYS}")
+    );
+    let of_one = || {
+        table
+            .value("SELECT groupArray((v, sign)) FROM (SELECT * FROM {t} WHERE id = 7 ORDER BY v, sign DESC)")
+    };
+    change(7, 2);
+    feed.flush();
+    pipeline.drain();
+    assert_eq!(of_one(), "[(1,1),(1,-1),(2,1)]");
+    change(7, 3);
+    feed.flush();
+    let output = pipeline.run_tool(&["run"], &["--drain", "--new-state", "upsert", "--yes"]);
+    assert_eq!(output.exit.status.code(), Some(0), "{}", output.stderr);
+    assert_eq!(of_one(), "[(1,1),(1,-1),(2,1),(3,1)]", "the first change takes nothing back");
+    change(7, 4);
+    feed.flush();
+    pipeline.drain();
+    assert_eq!(of_one(), "[(1,1),(1,-1),(2,1),(3,1),(3,-1),(4,1)]");
+}
