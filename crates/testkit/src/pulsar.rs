@@ -69,18 +69,7 @@ impl Pulsar {
         if let Some(missing) = missing() {
             bail!("pulsar cannot be started: {missing}");
         }
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            match Pulsar::start_once(&options) {
-                Err(error)
-                    if tries < PORT_TRIES_MAX && format!("{error:#}").contains("Address already in use") =>
-                {
-                    eprintln!("testkit: pulsar lost its port to somebody, try {tries} of {PORT_TRIES_MAX}");
-                }
-                outcome => return outcome,
-            }
-        }
+        until_ports_are_free(|| Pulsar::start_once(&options))
     }
 
     fn start_once(options: &PulsarOptions) -> Result<Pulsar> {
@@ -245,7 +234,8 @@ impl Pulsar {
         if self.process.is_running()? {
             self.kill9()?;
         }
-        self.process = launch(&self.dir, self.ports, self.token.as_deref())?;
+        // Its bookie looks for a port of its own, and may lose it before it binds it.
+        self.process = until_ports_are_free(|| launch(&self.dir, self.ports, self.token.as_deref()))?;
         Ok(())
     }
 
@@ -267,6 +257,22 @@ impl Pulsar {
     /// The directory of its settings, data and logs.
     pub fn dir(&self) -> &Path {
         self.dir.path()
+    }
+}
+
+/// Tries again while somebody else has taken a port.
+fn until_ports_are_free<T>(start: impl Fn() -> Result<T>) -> Result<T> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match start() {
+            Err(error)
+                if tries < PORT_TRIES_MAX && format!("{error:#}").contains("Address already in use") =>
+            {
+                eprintln!("testkit: pulsar lost its port to somebody, try {tries} of {PORT_TRIES_MAX}");
+            }
+            outcome => return outcome,
+        }
     }
 }
 
