@@ -27,7 +27,7 @@ const RECORDS: u64 = 6_000;
 /// The same of the tests in full.
 const KILLS_IN_FULL: u64 = 10;
 const RECORDS_IN_FULL: u64 = 20_000;
-/// The last records of a life come in so many pieces, the last of them right before the kill.
+/// The last records of a life come in so many pieces, and the last of them is on its way when the kill comes.
 const PIECES: usize = 6;
 /// The server dies in so many lives of ten, and at least in one.
 const SERVER_KILLS_IN_TEN: u64 = 3;
@@ -99,7 +99,7 @@ struct Deaths {
 }
 
 /// A broker that a test owns.
-trait Broker {
+trait Broker: Send {
     /// Sends records, and returns when the broker has them.
     fn send(&mut self, records: &[Record]);
     /// SIGKILL.
@@ -200,7 +200,9 @@ fn survive(
             deaths.server += 1;
         }
         let (rest, wait_ms) = (next(), random.below(if is_early { 400 } else { 800 }));
-        for (n, piece) in rest.chunks(rest.len().div_ceil(PIECES).max(1)).enumerate() {
+        let mut pieces: Vec<_> = rest.chunks(rest.len().div_ceil(PIECES).max(1)).collect();
+        let last = pieces.pop().unwrap_or_default();
+        for (n, piece) in pieces.into_iter().enumerate() {
             if n == 1 && life == (lives - 1) / 2 {
                 // The same process goes on with a broker that was away.
                 wait_for_progress(pipelines, &mut sealed);
@@ -208,12 +210,19 @@ fn survive(
             std::thread::sleep(Duration::from_millis(wait_ms / PIECES as u64));
             broker.send(piece);
         }
-        for process in &mut running {
-            if !process.is_running().expect("its state") {
-                panic!("the program ended by itself:\n{}", process.stderr().expect("its log"));
+        std::thread::sleep(Duration::from_millis(wait_ms / PIECES as u64));
+        // A pipeline with small batches seals a piece before the broker has said that it has it all.
+        let before_kill = Duration::from_millis(random.below(20));
+        std::thread::scope(|scope| {
+            scope.spawn(|| broker.send(last));
+            std::thread::sleep(before_kill);
+            for process in &mut running {
+                if !process.is_running().expect("its state") {
+                    panic!("the program ended by itself:\n{}", process.stderr().expect("its log"));
+                }
+                process.kill9().expect("the program to be killed");
             }
-            process.kill9().expect("the program to be killed");
-        }
+        });
         deaths.program += 1;
         let left: Vec<u64> = pipelines.iter().map(|pipeline| pipeline.lag()).collect();
         deaths.in_the_middle += u64::from(left.iter().all(|left| *left > 0));
