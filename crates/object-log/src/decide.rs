@@ -96,8 +96,8 @@ impl Open {
 }
 
 /// In how long the open batch is to be cut; zero is now, `None` when an upload ends. While nothing is on its way the batch goes after [`Linger::min`], while others are it grows, up
-/// to [`Linger::max`]. It is not cut earlier than it takes to be uploaded by the time that the next commit may begin: it would only wait there, and what comes meanwhile would
-/// wait for the commit after that.
+/// to [`Linger::max`]. In both cases it is cut no earlier than necessary for its upload to end when the next commit may begin. An object that is there before only waits, and what
+/// comes meanwhile waits for the commit after that.
 pub fn cut(open: &Open, linger: &Linger) -> Option<Duration> {
     if open.uploads >= linger.uploads_max {
         return None;

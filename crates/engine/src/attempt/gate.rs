@@ -36,7 +36,7 @@ pub struct Decided {
     pub basis: Basis,
     /// The sighting of the server since which that must hold.
     pub since: Sighting,
-    /// The one before the first attempt, where the targets of views may have to remember the token since then.
+    /// The sighting before the first attempt, if the targets of views must remember the token since then.
     pub first: Option<Sighting>,
 }
 

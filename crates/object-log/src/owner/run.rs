@@ -65,7 +65,7 @@ pub(super) struct Run {
     pub(super) open_bytes: usize,
     pub(super) open_raw_bytes: usize,
     pub(super) open_since: Duration,
-    /// How long objects took of late from their cut until they were uploaded: what most do not exceed.
+    /// How long objects took of late from their cut until they were uploaded; most take no longer.
     upload_time: Duration,
     next_number: u64,
     pub(super) next_segment: u64,
@@ -262,7 +262,7 @@ impl Run {
         if let Some(object) = self.on_their_way.iter_mut().find(|object| object.number == number) {
             object.draft = Some(draft);
             let took = self.runtime.elapsed().saturating_sub(object.cut_at).min(self.linger.max);
-            // More than most take: one that is late misses its commit.
+            // A high estimate, because an object that is late misses its commit.
             self.upload_time = took.max((self.upload_time * 7 + took) / 8);
         }
     }
@@ -284,7 +284,7 @@ impl Run {
         if is_urgent || self.is_closed {
             return Some(Duration::ZERO);
         }
-        // Edits go with an object that will soon be there: it would miss a commit without it.
+        // Edits wait for an object that will soon be uploaded: behind a commit of the edits alone it would wait for the next one.
         let late = self.on_their_way.front().filter(|object| object.draft.is_none() && has_room);
         let now = self.runtime.elapsed();
         let until_late = late.map(|object| (object.cut_at + self.linger.max).saturating_sub(now));

@@ -521,7 +521,7 @@ impl State for Join {
             })
             .expect("held columns go together: `tidy` does it, too");
         }
-        // Without a run as well: the numbers of later ones, which deltas name, go on.
+        // Also where no run is left: the deltas behind it name later runs by numbers that go on.
         match self.spilled.is_blank() {
             true => writer.finish(),
             false => writer.finish_with(|to| self.spilled.write(to)),
