@@ -139,8 +139,8 @@ impl FaultProxy {
         self.shared.lock().counters
     }
 
-    /// The newest 10,000 requests that are over, in the order of their beginnings. A client may have its answer a moment
-    /// before the request is over for the proxy: wait for the number that is expected.
+    /// The newest 10,000 requests that were answered or are over, in the order of their beginnings. A client that has any of
+    /// its answer finds its request here; one that was cut or reset, or whose connection ended, may be ahead of it.
     pub fn seen(&self) -> Vec<Seen> {
         self.shared.lock().seen.values().cloned().collect()
     }

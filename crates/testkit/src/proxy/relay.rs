@@ -85,6 +85,7 @@ fn serve_request(client: &mut Client, shared: &Shared) -> io::Result<Next> {
     let stream: &TcpStream = client.get_ref();
     let mut request = Request::read(head, client)?;
     let (number, decision) = shared.decide(&request.seen);
+    request.number = number;
     request.seen.rule = decision.as_ref().map(|(id, _)| *id);
     let outcome = match decision {
         None => apply(Fault::Pass, &mut request, stream, shared),
@@ -93,12 +94,10 @@ fn serve_request(client: &mut Client, shared: &Shared) -> io::Result<Next> {
         }
         Some((_, fault)) => apply(fault, &mut request, stream, shared),
     };
-    request.seen.body_whole = request.body.is_ended();
-    let whole = request.seen.body_whole;
-    shared.record(number, request.seen);
+    request.record(shared);
     match outcome? {
         // The rest of a half-read body would be taken for the next request.
-        Next::Keep if keep && whole => Ok(Next::Keep),
+        Next::Keep if keep && request.seen.body_whole => Ok(Next::Keep),
         Next::Keep => Ok(Next::Close),
         end => Ok(end),
     }
@@ -113,6 +112,8 @@ struct Request<'c, 's> {
     body: Body<'c, Client<'s>>,
     /// The server that gets it, if it is not the proxy's own.
     elsewhere: Option<SocketAddr>,
+    /// Its place in the record, once the rules were asked.
+    number: u64,
     seen: Seen,
 }
 
@@ -141,7 +142,13 @@ impl<'c, 's> Request<'c, 's> {
             rule: None,
             server_status: None,
         };
-        Ok(Request { head, framing, prefix, body, elsewhere: None, seen })
+        Ok(Request { head, framing, prefix, body, elsewhere: None, number: 0, seen })
+    }
+
+    /// Puts what is known so far into the record: before the client has any of its answer, and when the request is over.
+    fn record(&mut self, shared: &Shared) {
+        self.seen.body_whole = self.body.is_ended();
+        shared.record(self.number, self.seen.clone());
     }
 
     /// The next piece of the body, at most `limit` bytes; empty at its end.
@@ -288,6 +295,7 @@ fn answer_ourselves(
     if half_read {
         head.set("Connection", "close");
     }
+    request.record(shared);
     let mut writer = BufWriter::new(client);
     head.write(&mut writer)?;
     writer.write_all(&answer.body)?;
@@ -325,6 +333,7 @@ fn pass(
     sleep(delay, shared);
     let keep = framing != Framing::UntilClose && request.body.is_ended();
     head.set("Connection", if keep { "keep-alive" } else { "close" });
+    request.record(shared);
     let mut client = client;
     head.write(&mut client)?;
     let mut body = Body::new(&mut reader, framing).take(answer_bytes_max);
