@@ -67,7 +67,7 @@ pub fn options(streams: Vec<StreamOptions>) -> Options {
         name: "test".to_owned(),
         listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
         also_listen: Vec::new(),
-        edge: listener::Edge { tls: None, http2: true },
+        edge: listener::Edge { tls: None, http2: Some(listener::Windows::new(1 << 20)) },
         streams,
         clients: Vec::new(),
         tenant_header: None,

@@ -11,6 +11,7 @@
 //! | `stall`    | ends a connection whose client no longer takes its answer            |
 //! | `stopping` | how the parts of a connection learn that the server stops             |
 //! | `unread`   | throws away what comes of a request that was answered before it was read |
+//! | `windows`  | how much all connections of HTTP/2 may send ahead of their reader    |
 //! | `tls`      | certificates from files, read again when they change                 |
 //! | `admit`    | refuses foreign host names and cross-site requests                   |
 // Listeners stand at the edge of the system and not on the data's path: they live in wall time.
@@ -23,7 +24,9 @@ mod stall;
 mod stopping;
 mod tls;
 mod unread;
+mod windows;
 
 pub use admit::{Names, Refusal};
 pub use serve::{Bounds, Edge, serve, serve_with};
 pub use tls::{Tls, TlsError, TlsFiles};
+pub use windows::Windows;

@@ -47,6 +47,7 @@ use crate::stall::Stalling;
 use crate::stopping::{LAST_READ, LAST_WORD, asked, soon_after};
 use crate::tls::Tls;
 use crate::unread::{Drained, Followed, Unread};
+use crate::windows::{Window, Windows};
 
 /// The reply to a connection beyond the bound.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\nconnection: close\r\nretry-after: 1\r\n\
@@ -70,13 +71,14 @@ pub struct Bounds {
     pub write_wait_max: Duration,
 }
 
-/// What a listener speaks: TLS or not, HTTP/2 or not.
+/// What a listener speaks: TLS or not, HTTP/2 or not. Listeners whose edges are clones share the windows.
 #[derive(Debug, Clone, Default)]
 pub struct Edge {
     /// Encrypts connections.
     pub tls: Option<Tls>,
-    /// Takes HTTP/2 beside HTTP/1.1: what ALPN says with TLS, and without it a client that begins with HTTP/2's preface.
-    pub http2: bool,
+    /// Takes HTTP/2 beside HTTP/1.1: what ALPN says with TLS, and without it a client that begins with HTTP/2's preface. Its connections
+    /// share these windows.
+    pub http2: Option<Windows>,
 }
 
 /// How every client of HTTP/2 that knows it in advance begins; no request of HTTP/1.1 begins so.
@@ -88,8 +90,6 @@ const PREFACE_PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// Requests of one connection of HTTP/2 at a time.
 const STREAMS_MAX: u32 = 128;
-/// Bytes of a connection of HTTP/2 that are taken before somebody reads them; of one request, half of it.
-const WINDOW_BYTES: u32 = 1 << 20;
 /// After so long without a frame a connection of HTTP/2 is asked whether it is alive, and ends after as long without an answer.
 const PING_EVERY: Duration = Duration::from_secs(20);
 
@@ -190,16 +190,17 @@ async fn connection(
         None => {
             let greeted = async {
                 match edge.http2 {
-                    true => begins_http2(&stream, bounds.head_wait_max, &mut stopping).await,
-                    false => Some(false),
+                    Some(_) => begins_http2(&stream, bounds.head_wait_max, &mut stopping).await,
+                    None => Some(false),
                 }
             };
             let Some(is_http2) = greeted.await else {
                 tracing::debug!("a connection did not say in time what it speaks");
                 return;
             };
+            let http2 = edge.http2.filter(|_| is_http2);
             let stream = Stalling::new(stream, bounds.write_wait_max, unread.clone(), stopping.clone());
-            requests(stream, is_http2, router, bounds, (unread, stopping)).await;
+            requests(stream, http2, router, bounds, (unread, stopping)).await;
         }
         Some(tls) => {
             let stream = Stalling::new(stream, bounds.write_wait_max, unread.clone(), stopping.clone());
@@ -214,8 +215,9 @@ async fn connection(
             let accepted = accepting.await;
             match accepted {
                 Some(Ok(Ok(stream))) => {
-                    let is_http2 = edge.http2 && stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                    requests(stream, is_http2, router, bounds, (unread, stopping)).await;
+                    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                    let http2 = edge.http2.filter(|_| is_http2);
+                    requests(stream, http2, router, bounds, (unread, stopping)).await;
                 }
                 Some(Ok(Err(error))) => tracing::debug!(%error, "a connection could not be encrypted"),
                 Some(Err(_)) | None => tracing::debug!("a connection was not encrypted in time"),
@@ -262,15 +264,15 @@ async fn begins_http2(
 /// must not take the room of HTTP/2 and TLS too.
 async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
-    is_http2: bool,
+    http2: Option<Windows>,
     router: Router,
     bounds: Bounds,
     (unread, stopping): (Unread, watch::Receiver<bool>),
 ) {
     let stream = TokioIo::new(stream);
-    let ended = match is_http2 {
-        true => Box::pin(of_http2(stream, router, bounds, stopping)).await,
-        false => Box::pin(of_http1(stream, router, bounds, (unread, stopping))).await,
+    let ended = match http2 {
+        Some(windows) => Box::pin(of_http2(stream, windows.open(), router, bounds, stopping)).await,
+        None => Box::pin(of_http1(stream, router, bounds, (unread, stopping))).await,
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
@@ -279,6 +281,7 @@ async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 
 async fn of_http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: TokioIo<S>,
+    window: Window,
     router: Router,
     bounds: Bounds,
     mut stopping: watch::Receiver<bool>,
@@ -289,8 +292,8 @@ async fn of_http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_EVERY)
         .max_concurrent_streams(STREAMS_MAX)
-        .initial_connection_window_size(WINDOW_BYTES)
-        .initial_stream_window_size(WINDOW_BYTES / 2)
+        .initial_connection_window_size(window.bytes)
+        .initial_stream_window_size(window.of_request())
         .max_header_list_size(u32::try_from(bounds.head_bytes_max).unwrap_or(u32::MAX));
     let requests = Requests::default();
     let counted = requests.clone();

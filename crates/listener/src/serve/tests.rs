@@ -371,6 +371,11 @@ const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const ASK_HTTP2: &[u8] = b"\0\0\x0e\x01\x05\0\0\0\x01\x82\x86\x84\x41\x09localhost";
 
 async fn start_http2(router: Router, bounds: Bounds) -> Running {
+    start_http2_with(router, bounds, 1 << 20).await
+}
+
+/// With so many bytes for the windows of all connections.
+async fn start_http2_with(router: Router, bounds: Bounds, windows: usize) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, asked) = oneshot::channel();
@@ -378,7 +383,7 @@ async fn start_http2(router: Router, bounds: Bounds) -> Running {
         // A dropped sender stops it too.
         let _ = asked.await;
     };
-    let edge = Edge { tls: None, http2: true };
+    let edge = Edge { tls: None, http2: Some(Windows::new(windows)) };
     Running { address, stop, served: tokio::spawn(serve_with(listener, router, bounds, edge, stopped)) }
 }
 
@@ -476,6 +481,54 @@ async fn a_client_of_http_2_that_opens_no_window_for_its_answer_loses_its_place(
     }
 }
 
+/// By how many bytes the server widens the window of a connection at its beginning.
+async fn widened_by(stream: &mut TcpStream) -> u32 {
+    let ping = b"\0\0\x08\x06\0\0\0\0\0whatever";
+    stream.write_all(&[GREETING, ping].concat()).await.unwrap();
+    let (mut widened, mut answered) = (0, 0);
+    // What the server has to say at once it says before it answers a second time.
+    while answered < 2 {
+        let mut head = [0; 9];
+        tokio::time::timeout(NEVER, stream.read_exact(&mut head)).await.expect("a frame").unwrap();
+        let mut content = vec![0; usize::from(head[1]) * 256 + usize::from(head[2])];
+        stream.read_exact(&mut content).await.unwrap();
+        match (head[3], head[4]) {
+            (8, _) => widened += u32::from_be_bytes(content.try_into().unwrap()),
+            (6, 1) => {
+                answered += 1;
+                stream.write_all(ping).await.unwrap();
+            }
+            _ => {}
+        }
+    }
+    widened
+}
+
+#[tokio::test]
+async fn connections_of_http_2_share_what_they_may_send_ahead() {
+    let given = 4 << 20;
+    let running = start_http2_with(hello(), bounds(), given).await;
+    let (mut held, mut widened) = (Vec::new(), Vec::new());
+    for _ in 0..60 {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        widened.push(widened_by(&mut stream).await);
+        held.push(stream);
+    }
+    assert!(widened[0] as usize == given / 8 && widened[59] < 10_000, "{widened:?}");
+    assert!(widened.iter().map(|bytes| *bytes as usize).sum::<usize>() <= given, "{widened:?}");
+    drop(held);
+    // The server sees the ends one by one.
+    let until = Instant::now() + NEVER;
+    loop {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        if widened_by(&mut stream).await as usize == given / 8 {
+            break;
+        }
+        assert!(Instant::now() < until, "what ended gives its share back");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
 #[tokio::test]
 async fn who_has_connected_before_a_stop_is_answered() {
     // Which of the two the server meets first is left to chance.
@@ -511,7 +564,7 @@ async fn a_stop_does_not_wait_for_a_greeting_or_for_a_head() {
 async fn http_2_is_known_by_its_first_bytes_and_only_where_it_is_taken() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let edge = Edge { tls: None, http2: true };
+    let edge = Edge { tls: None, http2: Some(Windows::new(1 << 20)) };
     tokio::spawn(serve_with(listener, hello(), bounds(), edge, std::future::pending()));
     let mut one = TcpStream::connect(address).await.unwrap();
     // In two pieces: less than the preface says nothing yet.

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 
 use super::*;
-use crate::{Bounds, Edge, serve_with};
+use crate::{Bounds, Edge, Windows, serve_with};
 
 /// Longer than any pause of a busy machine: no test here is decided by it.
 const WAIT_MAX: Duration = Duration::from_secs(600);
@@ -80,7 +80,7 @@ async fn start_within(tls: Tls, connections_max: usize) -> SocketAddr {
     let router = Router::new()
         .route("/", get(async || "hello"))
         .route("/no", post(async || (StatusCode::FORBIDDEN, "no")));
-    let edge = Edge { tls: Some(tls), http2: true };
+    let edge = Edge { tls: Some(tls), http2: Some(Windows::new(1 << 20)) };
     tokio::spawn(serve_with(listener, router, bounds, edge, std::future::pending()));
     address
 }
@@ -201,7 +201,7 @@ async fn a_stop_does_not_wait_for_a_client_that_does_not_finish_tls() {
         write_wait_max: WAIT_MAX,
     };
     let tls = Tls::open(write(&dir, &Authority::new().issue())).unwrap();
-    let edge = Edge { tls: Some(tls), http2: true };
+    let edge = Edge { tls: Some(tls), http2: Some(Windows::new(1 << 20)) };
     let (stop, asked) = tokio::sync::oneshot::channel::<()>();
     let stopped = async {
         let _ = asked.await;

@@ -14,7 +14,7 @@ use gateway::files::FilesOptions;
 use gateway::options::{Csv, SecretFile};
 use gateway::syslog::{SyslogOptions, Transport};
 use gateway::{ClientOptions, Fills, Format, Limits, Options, OtlpStreams, StreamOptions};
-use listener::{Edge, Tls, TlsFiles};
+use listener::{Edge, Tls, TlsFiles, Windows};
 use object_log::Settings;
 use object_log::decide::Retention;
 use store::{Remote, Store};
@@ -27,6 +27,9 @@ use crate::config::values::{Identifier, Listen, Period};
 
 /// A body ends that sends nothing for this part of the time that it may take.
 const BODY_WAITS: u32 = 3;
+/// So great a part of `limits.memory`, on top of it, may have been sent over HTTP/2 and not been read: with the default, 56 connections send 1 MiB
+/// ahead, and those after them less.
+const PART_OF_WINDOWS: usize = 4;
 
 /// What a gateway is made of; the stores of its logs are open then. Waits while one is away.
 ///
@@ -60,7 +63,8 @@ pub(super) fn with_streams(file: &Gateway, streams: Vec<StreamOptions>) -> anyho
             http2: true,
         })
     });
-    let edge = Edge { tls: tls.transpose().context("`tls`")?, http2: true };
+    let windows = Windows::new(bytes(file.limits.memory.bytes) / PART_OF_WINDOWS);
+    let edge = Edge { tls: tls.transpose().context("`tls`")?, http2: Some(windows) };
     let syslog = syslog_options(file, edge.tls.as_ref());
     let tenant_header = file.tenant_header.as_ref().map(|name| name.parse()).transpose();
     let also_listen = file.also_listen.iter().filter_map(|listen| match listen {
