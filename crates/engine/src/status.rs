@@ -241,19 +241,22 @@ impl Status {
     /// one answer in a hundred would fill the log; those who ask it say what they wait for.)
     pub fn met(&self, place: &str, state: State, words: &str, effect: Effect, noticed: Noticed, now_ms: i64) {
         let state = state.behind(words);
-        let (was, now, begun) = {
+        let (now, begun) = {
             let mut snapshot = self.lock();
             let before = snapshot.problems.remove(place);
             let was = before.as_ref().map(|problem| problem.state);
             let (now, begun) = problem::met(before, state, words, effect, noticed, now_ms);
             snapshot.problems.insert(place.to_owned(), now.clone());
-            (was, now, begun)
+            if begun {
+                // Under the lock: who has seen it in a snapshot finds it in the metric.
+                was.inspect(|was| problem::tell(place, *was, false));
+                problem::tell(place, state, true);
+            }
+            (now, begun)
         };
         if !begun {
             return;
         }
-        was.inspect(|was| problem::tell(place, *was, false));
-        problem::tell(place, state, true);
         if place != STORE && self.should_log(place, state, now_ms) {
             let (effect, remedy) = (problem::effect_word(now.effect), state.remedy());
             tracing::warn!(place, state = state.word(), effect, remedy, "waiting: {}", now.words);
@@ -335,17 +338,20 @@ impl Status {
         let ended = {
             let mut snapshot = self.lock();
             let is_over = |p: &Problem| by == Noticed::Inserting || p.noticed == by;
-            if snapshot.problems.get(place).is_some_and(is_over) {
+            let ended = if snapshot.problems.get(place).is_some_and(is_over) {
                 snapshot.problems.remove(place)
             } else {
                 None
-            }
+            };
+            // Under the lock, as its beginning.
+            ended.as_ref().inspect(|ended| problem::tell(place, ended.state, false));
+            ended
         };
-        if let Some(ended) = ended {
-            problem::tell(place, ended.state, false);
-            if place != STORE && self.should_log_end(place, ended.state) {
-                tracing::info!(place, state = ended.state.word(), times = ended.times, "no longer waiting");
-            }
+        if let Some(ended) = ended
+            && place != STORE
+            && self.should_log_end(place, ended.state)
+        {
+            tracing::info!(place, state = ended.state.word(), times = ended.times, "no longer waiting");
         }
     }
 
