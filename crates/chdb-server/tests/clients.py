@@ -238,11 +238,11 @@ class Http(unittest.TestCase):
     def test_running_queries_are_listed_and_killed_by_the_clients_id(self):
         query_id = "slow-" + uuid.uuid4().hex
         result = []
-        slow = f"INSERT INTO {self.table} (a) SELECT sleepEachRow(1) FROM numbers(30)"
+        slow = f"INSERT INTO {self.table} (a) SELECT sleepEachRow(1) FROM numbers(300)"
         worker = threading.Thread(target=lambda: result.append(send(body=slow, query_id=query_id, max_block_size=1, log_comment="mine")))
         worker.start()
         probe = f"SELECT query_id, Settings['max_block_size'] FROM system.processes WHERE query_id = '{query_id}'"
-        end = time.time() + 10
+        end = time.time() + 120
         while sql(probe) != f"{query_id}\t1":
             self.assertLess(time.time(), end)
         self.assertEqual(send("SELECT 1", query_id=query_id)[1]["X-ClickHouse-Exception-Code"], "216")
@@ -260,7 +260,7 @@ class Http(unittest.TestCase):
         connection.putheader("Content-Length", "4")
         connection.endheaders(b"1\n")
         probe = f"SELECT user, query FROM system.processes WHERE query_id = '{query_id}'"
-        end = time.time() + 10
+        end = time.time() + 120
         while not sql(probe).startswith("default\tINSERT INTO"):
             self.assertLess(time.time(), end)
         self.assertEqual(sql(f"KILL QUERY WHERE query_id = '{query_id}'").split("\t")[:2], ["waiting", query_id])

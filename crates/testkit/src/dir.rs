@@ -27,6 +27,12 @@ pub(crate) fn cached(path: &str) -> PathBuf {
     workspace_dir().join(".cache").join(path)
 }
 
+/// `target/testkit`, which may not be there yet.
+pub(crate) fn base() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    workspace_dir().join(target).join("testkit")
+}
+
 /// A directory of one test, or of one service of a test.
 ///
 /// Dropped while its thread panics, it stays and its path is printed; otherwise it is removed with everything in it.
@@ -41,11 +47,7 @@ impl TestDir {
     pub fn new(name: &str) -> Result<TestDir> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         static SWEEP: Once = Once::new();
-        let base = match std::env::var_os("CARGO_TARGET_DIR") {
-            Some(target) => workspace_dir().join(target),
-            None => workspace_dir().join("target"),
-        }
-        .join("testkit");
+        let base = base();
         fs::create_dir_all(&base).with_context(|| format!("cannot create `{}`", base.display()))?;
         SWEEP.call_once(|| sweep(&base));
         loop {

@@ -2,11 +2,13 @@
 //!
 //! Owns the pause between two looks, and the range of ports. Does not own how long anything may take (each test says).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
 use std::net::TcpListener;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::dir;
 use crate::process::without_forks;
 
 /// The pause between two checks of a condition is this part of the time waited so far: no wait gets longer by more than that, and a long one asks seldom. A look is
@@ -57,25 +59,41 @@ pub(crate) fn poll<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) -
     }
 }
 
-/// A port on 127.0.0.1 that is free now, and that this process returns once.
+/// A port on 127.0.0.1 that is free now, and that no other call returns while this process lives, nor in another test process beside it: a
+/// service takes seconds to bind what it was given.
 ///
 /// # Panics
-/// When none of the 12,000 candidates is free.
+/// When none of the 12,000 candidates is free, or the lock of one cannot be made.
 pub fn free_port() -> u16 {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    static GIVEN: Mutex<BTreeMap<u16, File>> = Mutex::new(BTreeMap::new());
     let mut given = GIVEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let width = PORTS.end - PORTS.start;
     // Test processes that run side by side begin their search at different places.
     let first = std::process::id().wrapping_mul(2_654_435_761) >> 16;
     for step in 0..width {
         let port = PORTS.start + ((first % u32::from(width)) as u16 + step) % width;
-        if given.contains(&port) || !is_free(port) {
+        if given.contains_key(&port) || !is_free(port) {
             continue;
         }
-        given.insert(port);
+        let Some(lock) = lock(port) else { continue };
+        given.insert(port, lock);
         return port;
     }
     panic!("no port between {} and {} is free", PORTS.start, PORTS.end);
+}
+
+/// The lock of a port among test processes, which ends with the process that holds it; `None` while another does.
+fn lock(port: u16) -> Option<File> {
+    let dir = dir::base().join("ports");
+    let made = std::fs::create_dir_all(&dir).and_then(|()| File::create(dir.join(port.to_string())));
+    let file = made.unwrap_or_else(|error| panic!("no lock of port {port} in `{}`: {error}", dir.display()));
+    match file.try_lock() {
+        Ok(()) => Some(file),
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Error(error)) => {
+            panic!("port {port} cannot be locked in `{}`: {error}", dir.display())
+        }
+    }
 }
 
 fn is_free(port: u16) -> bool {

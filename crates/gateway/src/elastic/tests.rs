@@ -158,7 +158,7 @@ async fn a_bulk_is_durable_when_it_is_answered_and_says_what_became_of_each_docu
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bulk_of_which_nothing_was_stored_is_sent_again_whole_and_items_are_where_some_was() {
-    let limits = crate::options::Limits { answer_wait_max: Duration::from_millis(500), ..support::limits() };
+    let limits = crate::options::Limits { answer_wait_max: Duration::from_secs(2), ..support::limits() };
     let stores = [in_memory(), in_memory()];
     let mut slow = support::stream("slow", &stores[0]);
     support::linger(&mut slow, support::NEVER);

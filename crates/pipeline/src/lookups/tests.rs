@@ -217,9 +217,20 @@ async fn the_other_side_is_read_again_when_it_is_too_old_and_a_block_keeps_what_
 }
 
 /// A machine that was suspended: its wall clock went on, and its other clock stood still.
-struct Suspended {
+pub(super) struct Suspended {
     inner: Arc<TokioRuntime>,
     suspended_ms: AtomicI64,
+}
+
+impl Suspended {
+    pub(super) fn new(compute_threads: usize) -> Arc<Self> {
+        Arc::new(Self { inner: TokioRuntime::new(compute_threads), suspended_ms: AtomicI64::new(0) })
+    }
+
+    /// It was suspended for so long in all.
+    pub(super) fn for_ms(&self, suspended_ms: i64) {
+        self.suspended_ms.store(suspended_ms, Ordering::Relaxed);
+    }
 }
 
 impl Runtime for Suspended {
@@ -258,12 +269,12 @@ impl Runtime for Suspended {
 
 #[tokio::test]
 async fn a_machine_that_was_suspended_reads_the_other_side_again() {
-    let runtime = Arc::new(Suspended { inner: TokioRuntime::new(1), suspended_ms: AtomicI64::new(0) });
+    let runtime = Suspended::new(1);
     let world = world_on("suspended", LONG, runtime.clone());
     world.writes("{\"shop\":1,\"rank\":5}\n");
     let mut reader = world.reader().await;
     let mut finds = async |suspended_ms: i64| {
-        runtime.suspended_ms.store(suspended_ms, Ordering::Relaxed);
+        runtime.for_ms(suspended_ms);
         world.push();
         rank(&next(&mut *reader).await.expect("a block"), 1)
     };
@@ -310,16 +321,18 @@ async fn a_block_is_kept_while_next_is_dropped() {
     world.writes("{\"shop\":1,\"rank\":5}\n");
     world.push();
     let mut reader = world.reader().await;
-    for _ in 0..20 {
-        let mut asked = Box::pin(next(&mut *reader));
-        if let std::task::Poll::Ready(block) = futures::poll!(&mut asked) {
-            assert_eq!(rank(&block.expect("a block"), 1), Some(5));
-            return;
+    let found = async {
+        loop {
+            let mut asked = Box::pin(next(&mut *reader));
+            if let std::task::Poll::Ready(block) = futures::poll!(&mut asked) {
+                return block.expect("a block");
+            }
+            drop(asked);
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        drop(asked);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("the block was lost");
+    };
+    let block = tokio::time::timeout(Duration::from_secs(300), found).await.expect("the block was lost");
+    assert_eq!(rank(&block, 1), Some(5));
 }
 
 #[tokio::test]

@@ -98,7 +98,12 @@ impl Pipeline {
     /// # Panics
     /// When it does not start or does not end.
     pub fn dead_letters(&self, action: &str, args: &[&str]) -> Output {
-        let ran = self.dead_letters_spawn(action, args).run(&self.dir, END_MAX);
+        let mut spawn = self.dead_letters_spawn(action, args);
+        if action == "replay" && !args.contains(&"--timeout") {
+            // A busy machine may need longer than a person would wait.
+            spawn = spawn.args(["--timeout", "15m"]);
+        }
+        let ran = spawn.run(&self.dir, END_MAX);
         ran.expect("`dead-letters` must end")
     }
 

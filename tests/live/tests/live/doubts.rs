@@ -56,7 +56,7 @@ fn what_was_held_arrives_late(case: &Case, what: Held, others: u64, is_killed: b
     table.ask(&format!("ALTER TABLE {{t}} MODIFY SETTING non_replicated_deduplication_window = {WINDOW}"));
     let feed = case.feed();
     feed.send(ids(0..100));
-    let pipeline = case.pipeline().url(&proxy.url()).batch("{ rows: 200, age: 200ms }");
+    let pipeline = case.pipeline().url(&proxy.url()).batch("{ rows: 200, age: 1s }");
     let mut running = pipeline.run();
     table.wait_for(100);
 

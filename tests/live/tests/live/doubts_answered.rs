@@ -29,7 +29,7 @@ impl Asked {
         view.iter().for_each(|sql| drop(table.ask(sql)));
         let feed = case.feed();
         feed.send(ids(0..100));
-        let pipeline = case.pipeline().url(&proxy.url()).sink("timeout: 2s");
+        let pipeline = case.pipeline().url(&proxy.url()).sink("timeout: 2s").batch("{ rows: 1000, age: 1s }");
         let running = pipeline.run();
         table.wait_for(100);
         // The answer has come as well: one insert is asked about.

@@ -381,10 +381,12 @@ fn a_process_that_is_not_seen_keeps_its_pipeline_while_it_writes_and_ends_once_i
         let feeding = scope.spawn(|| {
             let mut sent = 100;
             while !is_over.load(std::sync::atomic::Ordering::SeqCst) {
-                feed.send(ids(sent..sent + 1));
+                // Without a wait for the broker: where it pauses, there is something to read as soon as it goes on.
+                ids(sent..sent + 1).for_each(|body| feed.push(0, body.as_bytes()));
                 sent += 1;
                 std::thread::sleep(PAUSE);
             }
+            feed.flush();
             sent
         });
         let mut refused = Vec::new();

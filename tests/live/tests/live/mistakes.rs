@@ -278,7 +278,7 @@ fn mistake_03_a_replay_moves_no_sealed_record_into_another_window_of_processing_
         });
         // Some of a window is written, in every second life for certain, and the rest of it comes until the kill.
         if lives % 2 == 0 {
-            testkit::wait_until(Duration::from_secs(60), "a result of this life", || {
+            testkit::wait_until(live::PATIENCE, "a result of this life", || {
                 count("SELECT count() FROM {t}") > before
             });
         } else {

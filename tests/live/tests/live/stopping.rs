@@ -14,10 +14,13 @@ fn ids(range: std::ops::Range<u32>) -> impl Iterator<Item = String> {
 
 /// A pipeline that holds all it has read in its queues but one record, for its batches are large and old age is far. The first batch of
 /// a start is cut at once: so one record goes ahead.
+/// A busy machine may need longer than the default for what the program holds.
+const LONG_DRAIN: &str = "shutdown: { timeout: 10m }";
+
 fn holding(case: &Case, records: u32) -> (Table, Pipeline, Process) {
     let table = case.table("id UInt32", "id");
     case.feed().spread(ids(0..1));
-    let pipeline = case.pipeline().dedup("id", None).batch("{ rows: 1000000, age: 10m }");
+    let pipeline = case.pipeline().dedup("id", None).batch("{ rows: 1000000, age: 10m }").more(LONG_DRAIN);
     let running = pipeline.run();
     pipeline.wait_for_live("the first batch", |status| status["sealed"]["read"] == 1);
     case.feed().spread(ids(1..records));

@@ -41,6 +41,17 @@ fn question(name: &str) -> Vec<u8> {
 
 /// Calls on a connection of its own, as a client of gRPC does.
 async fn call(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Called {
+    call_telling(address, path, headers, body, || ()).await
+}
+
+/// The same; calls `on_piece` for each piece of the answer that has come.
+async fn call_telling(
+    address: SocketAddr,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Vec<u8>,
+    mut on_piece: impl FnMut(),
+) -> Called {
     let tcp = TcpStream::connect(address).await.unwrap();
     let (client, connection) = h2::client::handshake(tcp).await.unwrap();
     let driving = tokio::spawn(connection);
@@ -59,6 +70,7 @@ async fn call(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: V
         let piece = piece.unwrap();
         from.flow_control().release_capacity(piece.len()).unwrap();
         body.extend_from_slice(&piece);
+        on_piece();
     }
     headers.extend(from.trailers().await.unwrap().unwrap_or_default());
     driving.abort();
@@ -256,12 +268,20 @@ async fn who_watches_health_is_told_at_once_and_when_the_gateway_stops() {
     let store = in_memory();
     let gateway = start(options(vec![a_stream("otlp_logs", Signal::Logs, &store)])).await;
     let address = gateway.address;
+    let (tells, mut told) = tokio::sync::mpsc::unbounded_channel();
     let watching = |name: &'static str| {
-        tokio::spawn(async move { call(address, "/grpc.health.v1.Health/Watch", &[], question(name)).await })
+        let tells = tells.clone();
+        // Nobody listens any more once each was told something.
+        let on_piece = move || _ = tells.send(());
+        tokio::spawn(async move {
+            call_telling(address, "/grpc.health.v1.Health/Watch", &[], question(name), on_piece).await
+        })
     };
     let watchers = [watching(""), watching(SERVICES[1].0), watching("other.Service")];
     // Each is told at once: the gateway is asked to stop only behind that.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    for _ in &watchers {
+        tokio::time::timeout(NEVER, told.recv()).await.expect("it is told").unwrap();
+    }
     gateway.stop().await.unwrap();
     for (watcher, first) in watchers.into_iter().zip([SERVING, SERVING, SERVICE_UNKNOWN]) {
         let called = watcher.await.unwrap();

@@ -185,7 +185,8 @@ async fn a_file_that_grows_is_read_on_and_one_that_appears_is_found() {
     // Nothing ends, and a packed file is left out.
     dir.write("c.log", b"\x1f\x8b\x08 and so on");
     run.go(600).await;
-    assert!(run.watch.seen.values().all(|seen| seen.caught_up && !seen.ended));
+    run.watch.until(|seen| seen.values().all(|seen| seen.caught_up)).await.unwrap();
+    assert!(run.watch.seen.values().all(|seen| !seen.ended));
     assert_eq!(run.from.len(), 2);
     let ends = fixture.source.ends().await.unwrap();
     assert_eq!(ends.len(), 2);
