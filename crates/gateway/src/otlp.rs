@@ -60,6 +60,7 @@ pub fn routes(gate: Gate, streams: OtlpStreams) -> Router {
         .route("/v1/metrics", of(Signal::Metrics))
         .layer(DefaultBodyLimit::disable())
         .merge(grpc::routes())
+        .fallback(grpc::unknown)
         .with_state(Service { gate, streams: Arc::new(streams) })
 }
 

@@ -92,6 +92,14 @@ pub(super) fn routes() -> Router<Service> {
         .layer(DefaultBodyLimit::disable())
 }
 
+/// What is asked for at a path that is no route: a call is told so as calls are told things, and anything else by its status.
+pub(super) async fn unknown(request: Request) -> Response {
+    if no_call(&request).is_some() {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    ended(UNIMPLEMENTED, "there is no such method; `grpc.reflection` names the services that there are", None)
+}
+
 /// What a call is answered that was not done.
 struct Fault {
     code: u32,

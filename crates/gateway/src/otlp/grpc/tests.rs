@@ -159,8 +159,17 @@ async fn what_can_never_be_taken_has_a_code_that_senders_do_not_repeat() {
         assert!(called.text("grpc-message").contains(words), "{called:?}");
         assert_eq!(called.text("grpc-status-details-bin"), "");
     }
+    // Profiles as they are at present, and what nobody has ever heard of.
+    for path in ["/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", "/a.b/C"] {
+        let called = call(gateway.address, path, &[], good.clone()).await;
+        assert_eq!((called.status, called.code()), (200, 12), "{called:?}");
+        assert!(called.text("grpc-message").contains("no such method"), "{called:?}");
+    }
     // What is no call of gRPC.
-    assert_eq!(call(gateway.address, "/a.b/C", &[], good.clone()).await.status, 404);
+    for path in ["/v1development/profiles", "/a.b/C"] {
+        let (status, ..) = gateway.send(path, &[("Content-Type", "application/x-protobuf")], &good).await;
+        assert_eq!(status, 404);
+    }
     let (status, ..) = gateway.send(EXPORT, &[("Content-Type", "application/grpc")], &good).await;
     assert_eq!(status, 505);
     gateway.stop().await.unwrap();
