@@ -10,7 +10,7 @@ use std::process::Command;
 use live::pipeline::term;
 use live::{Case, Pipeline, Table};
 use serde_json::Value;
-use testkit::{HttpClient, free_port};
+use testkit::{HttpClient, free_port, workspace_dir};
 
 use super::hostile::{bomb as bomb_of, rss_mib_max};
 use super::logs::{start_gateway, wait_for_gateway};
@@ -225,4 +225,57 @@ fn a_listening_pipeline_takes_files_and_single_records_of_its_schema() {
     compare(&table, &files.rows);
     let dead = table.dead_letters().try_count();
     assert_eq!(dead.unwrap_or(0), 0, "what is refused at the door is no dead letter");
+}
+
+/// The blocks of a language in a page, in order.
+fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    page.split(fence.as_str()).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+/// Answers of `curl` to the lines of a block that are not about the gateway's own start.
+fn answers(case: &Case, port: u16, block: &str) -> Vec<(u64, u64)> {
+    let mut answers = Vec::new();
+    for line in block.lines().filter(|line| !line.starts_with("forebay ")) {
+        let line = line.replace("127.0.0.1:8686", &format!("127.0.0.1:{port}"));
+        let ran = Command::new("sh").args(["-c", &line]).current_dir(case.dir()).output();
+        let output = ran.expect("a shell starts");
+        assert!(output.status.success(), "`{line}`: {}", String::from_utf8_lossy(&output.stderr));
+        if line.starts_with("curl ") {
+            let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            let number = |name: &str| told[name].as_u64().unwrap_or_else(|| panic!("`{line}`: {told}"));
+            answers.push((number("records"), number("skipped")));
+        }
+    }
+    answers
+}
+
+/// Its files, its gateways, and curl, as the page has them; only the port is another.
+#[test]
+fn every_curl_of_the_gateways_page_is_taken() {
+    let Some(case) = Case::begin("batches_curl") else { return };
+    let files = files();
+    let (_, records) = records(20);
+    let orders: Vec<_> = records.iter().filter(|record| record.message == "shop.Order").collect();
+    let messages: Vec<u8> = orders.iter().flat_map(|order| delimited(&order.bytes)).collect();
+    std::fs::write(case.dir().join("readings.avsc"), &files.schema).expect("the folder can be written");
+    std::fs::write(case.dir().join("readings.avro"), &files.files["null"]).expect("the same");
+    std::fs::write(case.dir().join("orders.bin"), &messages).expect("the same");
+    let page = std::fs::read_to_string(workspace_dir().join("docs/gateway.md")).expect("the page");
+    let shell: Vec<&str> = blocks(&page, "sh").into_iter().filter(|block| block.contains("curl ")).collect();
+    let yaml: Vec<&str> = blocks(&page, "yaml").into_iter().take(2).collect();
+    let count = COUNT as u64;
+    let expected = [vec![(2, 0)], vec![(count, 0), (count, 0), (orders.len() as u64, 0)]];
+    assert_eq!((shell.len(), yaml.len()), (2, 2), "blocks with curl, and the gateways before them");
+    for ((commands, streams), expected) in shell.into_iter().zip(yaml).zip(expected) {
+        let port = free_port();
+        let name = if streams.starts_with("gateway:") { "" } else { "gateway: second\n" };
+        let common = format!("listen: '127.0.0.1:{port}'\nhttp: {{ listen: none }}\nstore: ./logs-{port}\n");
+        std::fs::write(case.dir().join("gateway.yaml"), format!("{name}{streams}{common}"))
+            .expect("the folder can be written");
+        let gateway = start_gateway(case.dir());
+        wait_for_gateway(port);
+        assert_eq!(answers(&case, port, commands), expected, "{commands}");
+        term(gateway);
+    }
 }

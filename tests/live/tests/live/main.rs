@@ -63,7 +63,7 @@
 //! | [`guide`]      | the commands of docs/changing-a-pipeline.md, and a store that is lost              |
 //! | [`hostile`]    | clients that mean harm                                                            |
 //! | [`hostile_wires`] | the same at gRPC, syslog and TLS                                                  |
-//! | [`batches`]    | requests with many records in Avro and Protobuf                                    |
+//! | [`batches`]    | requests with many records in Avro and Protobuf; the gateway's page with curl       |
 //! | [`connections`] | thousands of connections at a gateway, at rest and sending                     |
 //! | [`listening`]  | pipelines that take requests themselves                                            |
 //! | [`ways`]       | what commands advise, followed                                                    |
