@@ -51,8 +51,7 @@ pub async fn measure(plan: &Plan, say: &dyn Fn(&str)) -> anyhow::Result<Report> 
     let place = Place::make(&plan.common, say)?;
     let bench = Bench { plan, place: &place };
     let outcome = bench.measure().await;
-    place.clear();
-    outcome
+    place.clear(outcome)
 }
 
 struct Bench<'a> {

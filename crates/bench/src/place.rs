@@ -152,13 +152,16 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Removes the folder, unless it is to be kept.
-    pub fn clear(self) {
+    /// Removes the folder, unless it is to be kept, or its logs may tell why there is no outcome; gives the outcome on.
+    pub fn clear<T>(self, outcome: anyhow::Result<T>) -> anyhow::Result<T> {
         if self.common.keep {
             self.say(&format!("kept `{}`", self.dir.display()));
+        } else if outcome.is_err() {
+            self.say(&format!("kept `{}`, where logs of the programs may tell more", self.dir.display()));
         } else if let Err(error) = std::fs::remove_dir_all(&self.dir) {
             self.say(&format!("`{}` could not be removed: {error}", self.dir.display()));
         }
+        outcome
     }
 }
 

@@ -146,12 +146,29 @@ impl Parts<'_> {
 
     /// Ends a part once its stage has come; what is held then goes nowhere.
     async fn end_in(&mut self, part: Part, mut trap: Trap) -> anyhow::Result<()> {
+        let caught = tokio::select! {
+            caught = trap.has_caught(STAGE_MAX) => caught,
+            ended = self.ended() => return ended,
+        };
         ensure!(
-            trap.has_caught(STAGE_MAX).await,
+            caught,
             "that did not come within {} s: the load may have ended before; offer it for longer (`--seconds`)",
             STAGE_MAX.as_secs()
         );
         self.end(part).await
+    }
+
+    /// Ends, with an error, when a part has ended that nobody has killed.
+    async fn ended(&mut self) -> anyhow::Result<()> {
+        loop {
+            if let Some(engine) = &mut self.engine {
+                engine.is_running()?;
+            }
+            if let Some(gateway) = &mut self.gateway {
+                gateway.is_running()?;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 
     fn before_server(&self) -> anyhow::Result<&Proxy> {

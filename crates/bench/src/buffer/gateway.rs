@@ -104,6 +104,16 @@ impl Gateway {
         self.child.kill().await
     }
 
+    /// Checks that it has not ended.
+    ///
+    /// # Errors
+    /// When it has; its last words are part of the error.
+    pub fn is_running(&mut self) -> anyhow::Result<()> {
+        let Some(end) = self.child.poll()? else { return Ok(()) };
+        let said = std::fs::read_to_string(&self.said).unwrap_or_default();
+        bail!("the gateway ended ({}): {}", end.status, said.lines().last().unwrap_or_default())
+    }
+
     /// Ends it.
     ///
     /// # Errors
