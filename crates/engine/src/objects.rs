@@ -271,22 +271,19 @@ impl Objects {
         reader: NextReader,
     ) -> Result<(), EngineError> {
         let key = key(object)?;
-        let (mut backoff, mut has_tried) = (Backoff::new(self.retry_pause_max), false);
+        let mut backoff = Backoff::new(self.retry_pause_max);
         loop {
             let put = match reader {
                 NextReader::Soon => self.store.put_if_absent(&key, pieces.clone()).await,
                 NextReader::Start => self.store.put_past_cache(&key, pieces.clone()).await,
             };
+            // Also where the effect of one that failed is not known: no record points to the object yet.
             let failed = match put {
                 Ok(Put::Created) => return Ok(()),
-                // The name holds this claim's nonce: what is there is our own earlier try, once it is durable.
-                Ok(Put::Exists) if has_tried => match self.store.harden(&key.folder()).await {
-                    Ok(()) => return Ok(()),
-                    Err(error) => error,
-                },
+                // The name holds this claim's nonce: what is there came by an earlier try of ours, if it is whole.
                 Ok(Put::Exists) => match self.holds(&key, &pieces).await {
                     Ok(Some(true)) => return Ok(()),
-                    Ok(Some(false)) => return Err(written_by_another(object)),
+                    Ok(Some(false)) => return Err(other_bytes(object)),
                     // Removed meanwhile: by a newer owner, which this one will learn of.
                     Ok(None) => {
                         backoff.pause(&*self.runtime).await;
@@ -294,11 +291,7 @@ impl Objects {
                     }
                     Err(error) => error,
                 },
-                // Also where the effect is not known: no record points to the object yet.
-                Err(error) => {
-                    has_tried = true;
-                    error
-                }
+                Err(error) => error,
             };
             if !failed.kind.is_transient() {
                 return Err(failed.into());
@@ -328,6 +321,14 @@ fn is_of(mut found: &[u8], pieces: &[Bytes]) -> bool {
 fn written_by_another(object: &str) -> EngineError {
     let what = "written by someone else under this owner's name".to_owned();
     EngineError::Damaged { object: object.to_owned(), what }
+}
+
+/// Nothing is sealed with the object; the next claim has names of its own.
+fn other_bytes(object: &str) -> EngineError {
+    EngineError::Mismatch(format!(
+        "the store holds other bytes under `{object}` than were put there: a part of them, which no service may keep when a put breaks off, or somebody else's. \
+         Nothing of it was sealed or lost: start again. If it happens again, take another service (docs/stores.md, \"What the service must provide\")"
+    ))
 }
 
 fn warn(backoff: &Backoff, error: &StoreError, object: &str) {

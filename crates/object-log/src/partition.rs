@@ -325,7 +325,8 @@ impl LogPartition {
                 Some(found) if is_of(&found, &pieces) => return Ok(()),
                 Some(_) => {
                     return Err(LogError::Refused(format!(
-                        "`{key}` holds other bytes than this process has put there; two processes have the same random numbers"
+                        "`{key}` holds other bytes than this process has put there: a part of them, which no service may keep when a put breaks off, or those of a process with \
+                         the same random numbers. Nothing of it is in the log"
                     )));
                 }
                 // The sweep of a later owner has deleted it meanwhile; that there is one is said by the swap that follows.

@@ -20,6 +20,9 @@
 //! An object is put in one request, whatever its size: only so is it conditional as a whole with every provider. The
 //! deadline grows with the size, so that a slow link is given its time ([`wire::RATE_BYTES_MIN`]).
 //!
+//! A put whose connection breaks leaves nothing, by contract of every provider. To S3 it goes with a checksum all the same, by which the service sees that a part
+//! is no whole: versitygw up to 1.8 keeps the part otherwise.
+//!
 //! Rule 8 of the contract cannot be seen here: a bucket has no folders. Rule 3 holds without [`Store::harden`], for a
 //! provider answers a put when the object is durable.
 
@@ -53,6 +56,10 @@ use answer::Answer;
 /// below what makes a provider slow a client down.
 pub const REQUESTS_MAX: usize = 32;
 
+/// A put of so many bytes at the most has their hash in its signature, where there is one: a third of a millisecond. Records of a journal and roots of logs are shorter, and what stands
+/// there in part would take everything with it.
+const HASHED_BYTES_MAX: usize = 512 << 10;
+
 /// Memory that is taken for an object at once; more only as its bytes come.
 const RESERVED_BYTES: usize = 8 << 20;
 
@@ -63,6 +70,8 @@ const GROWTH: usize = 7;
 #[derive(Clone)]
 pub struct ObjectStorage {
     objects: Arc<dyn ObjectStore>,
+    /// The same for puts of at most [`HASHED_BYTES_MAX`].
+    hashing: Arc<dyn ObjectStore>,
     pages: Arc<dyn PaginatedListStore>,
     root: Prefix,
     url: String,
@@ -93,10 +102,16 @@ impl ObjectStorage {
         self.requests.acquire().await.expect("the semaphore is never closed")
     }
 
+    /// The client for a put of so many bytes.
+    fn putting(&self, bytes: usize) -> &dyn ObjectStore {
+        if bytes <= HASHED_BYTES_MAX { &*self.hashing } else { &*self.objects }
+    }
+
     async fn put(&self, path: &Path, place: &str, body: Vec<Bytes>) -> Result<Put, StoreError> {
         let _turn = self.turn().await;
         let options = PutOptions { mode: PutMode::Create, extensions: wire::told(), ..PutOptions::default() };
-        match self.objects.put_opts(path, PutPayload::from_iter(body), options).await {
+        let body = PutPayload::from_iter(body);
+        match self.putting(body.content_length()).put_opts(path, body, options).await {
             Ok(_) => Ok(Put::Created),
             Err(error) => match Answer::of(&error) {
                 answer if answer.is_exists() => Ok(Put::Exists),
@@ -124,7 +139,7 @@ impl ObjectStorage {
             }
         };
         let options = PutOptions { mode, extensions: wire::told(), ..PutOptions::default() };
-        match self.objects.put_opts(path, PutPayload::from(body), options).await {
+        match self.putting(body.len()).put_opts(path, PutPayload::from(body), options).await {
             Ok(result) => Ok(Some(result)),
             Err(error) => match Answer::of(&error) {
                 answer if answer.is_exists() => Ok(None),

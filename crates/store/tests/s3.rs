@@ -306,6 +306,54 @@ async fn an_answer_lost_after_the_put_leaves_the_effect_unknown_and_the_object_t
     }
 }
 
+/// By this name the provider's own tools are told to send a checksum only where they must.
+const CHECKSUM_CALCULATION: &str = "AWS_REQUEST_CHECKSUM_CALCULATION";
+
+/// Whoever is killed in the middle of a put leaves none of it, or whoever finds a part under the name would take it for the object.
+#[tokio::test]
+async fn a_put_that_breaks_off_in_its_body_leaves_no_object() {
+    let Some((_s3, proxy)) = world() else { return };
+    let store = empty(&proxy.url());
+    for (n, bytes) in [(0, 2_000), (1, 400 << 10), (2, 20 << 20)] {
+        let name = format!("cut/{n}");
+        let sent = vec![Bytes::from(vec![b'x'; bytes])];
+        for body_bytes in [1_000, bytes as u64 / 2, bytes as u64 - 1] {
+            let rule = proxy.add(Rule::next(1, Fault::CutRequest { body_bytes }).method("PUT"));
+            let error = store.put_if_absent(&key(&name), sent.clone()).await.expect_err("it broke off");
+            assert_eq!(error.kind, ErrorKind::Io, "{error}");
+            assert_eq!(proxy.fired(rule), 1);
+            // The server may need a moment to notice.
+            for _ in 0..20 {
+                let found = store.get(&key(&name), 64 << 20).await.expect("reads");
+                assert_eq!(found.map(|found| found.len()), None, "{bytes} bytes, cut after {body_bytes}");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        assert_eq!(store.put_if_absent(&key(&name), sent.clone()).await.expect("puts"), Put::Created);
+    }
+    let sends_checksums = std::env::var(CHECKSUM_CALCULATION).is_err();
+    for seen in proxy.seen().into_iter().filter(|seen| seen.method == "PUT") {
+        let header = |name: &str| {
+            let found = seen.headers.iter().find(|(of, _)| of.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| value.clone())
+        };
+        let hash = header("x-amz-content-sha256").expect("every request is signed");
+        let is_long = header("content-length").is_some_and(|length| length.len() > 7);
+        assert_eq!(header("x-amz-checksum-crc64nvme").is_some(), sends_checksums, "{}", seen.target);
+        assert_eq!(hash == "UNSIGNED-PAYLOAD", sends_checksums && is_long, "{}: {hash}", seen.target);
+    }
+}
+
+/// The same for a service that knows no checksum: the signature of every put covers its body.
+#[test]
+fn a_put_that_breaks_off_leaves_no_object_where_no_checksum_is_sent() {
+    let mut child = std::process::Command::new(std::env::current_exe().expect("a test is a program"));
+    child.args(["a_put_that_breaks_off_in_its_body_leaves_no_object", "--exact"]);
+    let output = child.env(CHECKSUM_CALCULATION, "when_required").output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
 #[tokio::test]
 async fn a_put_that_was_turned_down_leaves_nothing() {
     let Some((_s3, proxy)) = world() else { return };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use sources::memory::MemorySource;
 use store::{Entry, ErrorKind, Key, Operation, Prefix, Put, Store, StoreError};
 
 use crate::run;
-use crate::support::{Bench, Damaged, Process, Told};
+use crate::support::{AroundPuts, Bench, Damaged, Process, Told};
 
 /// A store whose puts happen and are not answered, every few of them; and whose journal is slow, so that a segment that was
 /// uploaded waits for its record while others are retired.
@@ -203,4 +203,31 @@ fn every_state_that_a_lane_stops_in_is_in_the_document_and_no_other() {
             assert!(flat.contains(words), "`{}` must say: {words}", reason.word());
         }
     }
+}
+
+/// No service may keep a part of an object whose put broke off, and some do. Sealed rows that stand there in part would be lost.
+#[test]
+fn what_a_store_has_kept_in_part_is_not_sealed_and_the_next_start_goes_on() {
+    run(async {
+        let mut bench = Bench::new();
+        let (inner, has_broken) = (bench.store.clone(), Arc::new(AtomicBool::new(false)));
+        bench.store = Arc::new(AroundPuts::new(bench.store.clone()).instead(move |key, body| {
+            let (inner, has_broken) = (inner.clone(), has_broken.clone());
+            Box::pin(async move {
+                if !key.as_str().contains("/segments/") || has_broken.swap(true, Ordering::SeqCst) {
+                    return None;
+                }
+                let whole = body.concat();
+                let part = Bytes::copy_from_slice(&whole[..whole.len() / 2]);
+                inner.put_if_absent(&key, vec![part]).await.expect("a store in memory");
+                let broken = StoreError::new(ErrorKind::Io, Operation::Put, &key, "it broke off");
+                Some(Err(broken.with_effect(Effect::Unknown)))
+            })
+        }));
+        bench.push(0..100);
+        let error = bench.drain().await.expect_err("a part is there");
+        assert!(error.to_string().contains("start again"), "{error}");
+        bench.drain().await.expect("drains");
+        bench.assert_holds(0..100);
+    });
 }

@@ -13,10 +13,15 @@ use store::{Entry, Key, Prefix, Put, Store, StoreError};
 /// What happens, of a put of this key.
 pub type Happening = Box<dyn Fn(&Key) -> BoxFuture<'static, ()> + Send + Sync>;
 
+/// What a put of this key and body comes to, if it is not passed on.
+pub type Instead =
+    Box<dyn Fn(Key, Vec<Bytes>) -> BoxFuture<'static, Option<Result<Put, StoreError>>> + Send + Sync>;
+
 /// The store.
 pub struct AroundPuts {
     inner: Arc<dyn Store>,
     before: Happening,
+    instead: Instead,
     behind: Happening,
 }
 
@@ -24,12 +29,24 @@ impl AroundPuts {
     /// A store in which nothing happens.
     pub fn new(inner: Arc<dyn Store>) -> Self {
         let nothing = || -> Happening { Box::new(|_| Box::pin(async {})) };
-        Self { inner, before: nothing(), behind: nothing() }
+        let instead: Instead = Box::new(|_, _| Box::pin(async { None }));
+        Self { inner, before: nothing(), instead, behind: nothing() }
     }
 
     /// The same, with this before each put.
     pub fn before(self, before: impl Fn(&Key) -> BoxFuture<'static, ()> + Send + Sync + 'static) -> Self {
         Self { before: Box::new(before), ..self }
+    }
+
+    /// The same, with this in place of each put that it answers.
+    pub fn instead(
+        self,
+        instead: impl Fn(Key, Vec<Bytes>) -> BoxFuture<'static, Option<Result<Put, StoreError>>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self { instead: Box::new(instead), ..self }
     }
 
     /// The same, with this between each put and its answer.
@@ -48,7 +65,10 @@ impl std::fmt::Debug for AroundPuts {
 impl Store for AroundPuts {
     async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
         (self.before)(key).await;
-        let put = self.inner.put_if_absent(key, body).await;
+        let put = match (self.instead)(key.clone(), body.clone()).await {
+            Some(put) => put,
+            None => self.inner.put_if_absent(key, body).await,
+        };
         (self.behind)(key).await;
         put
     }

@@ -6,7 +6,7 @@
 //!
 //! | scheme | feature | environment                                                        |
 //! |--------|---------|--------------------------------------------------------------------|
-//! | `s3`   | `s3`    | `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`, web identity, containers' and instances' roles |
+//! | `s3`   | `s3`    | `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_REQUEST_CHECKSUM_CALCULATION`, web identity, containers' and instances' roles |
 //! | `gs`   | `gcs`   | `GOOGLE_APPLICATION_CREDENTIALS`, `GOOGLE_SERVICE_ACCOUNT`, `GOOGLE_BASE_URL`, the metadata server |
 //! | `az`   | `azure` | `AZURE_STORAGE_ACCOUNT_NAME`, `AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_ENDPOINT`, workload and managed identity |
 
@@ -62,6 +62,7 @@ impl<'a> Place<'a> {
         let slash = if root.is_empty() { "" } else { "/" };
         ObjectStorage {
             objects: store.clone(),
+            hashing: store.clone(),
             pages: store,
             root: self.root.clone(),
             url: format!("{}://{}{slash}{root}", self.scheme, self.bucket),
@@ -102,7 +103,7 @@ fn is_loopback(endpoint: &str) -> bool {
 
 #[cfg(feature = "s3")]
 fn s3(place: &Place, remote: &Remote) -> Result<ObjectStorage, StoreError> {
-    use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Is};
+    use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Is, Checksum};
     if place.bucket.ends_with("--x-s3") {
         let reason = "a directory bucket does not list in order, which the journal needs; use a general purpose bucket";
         return Err(refuse(place.scheme, reason.to_owned()));
@@ -133,12 +134,28 @@ fn s3(place: &Place, remote: &Remote) -> Result<ObjectStorage, StoreError> {
     if remote.allow_http || is_here {
         builder = builder.with_allow_http(true);
     }
-    // A hash of every body is a twentieth of the CPU. TLS keeps it as it was sent, and whoever reads it checks a checksum; only on a network without
-    // TLS does the signature have to cover it.
-    if is_here || !is_plain {
-        builder = builder.with_unsigned_payload(true);
+    let sends_checksums = sends_checksums(std::env::var(CHECKSUM_CALCULATION).ok().as_deref());
+    if sends_checksums {
+        builder = builder.with_checksum_algorithm(Checksum::CRC64NVME);
     }
-    builder.build().map(|store| place.store(store)).map_err(|error| place.refuse(&error))
+    let built = |builder: AmazonS3Builder| builder.build().map_err(|error| place.refuse(&error));
+    let hashing = built(builder.clone())?;
+    // A hash of every body is a twentieth of the CPU, and a checksum is next to nothing. TLS keeps the body as it was sent, and whoever reads it checks a checksum;
+    // only on a network without TLS does the signature have to cover it.
+    let signs_all = !sends_checksums || (is_plain && !is_here);
+    let storage = place.store(built(builder.with_unsigned_payload(!signs_all))?);
+    Ok(ObjectStorage { hashing: Arc::new(hashing), ..storage })
+}
+
+/// The provider's own tools read it too.
+#[cfg(feature = "s3")]
+const CHECKSUM_CALCULATION: &str = "AWS_REQUEST_CHECKSUM_CALCULATION";
+
+/// Whether puts go with a checksum of their body in a header, by what the environment says: a service that does not know the header may refuse it. Then their signature covers
+/// the body, however long it is.
+#[cfg(feature = "s3")]
+fn sends_checksums(calculation: Option<&str>) -> bool {
+    !calculation.is_some_and(|calculation| calculation.eq_ignore_ascii_case("when_required"))
 }
 
 #[cfg(feature = "gcs")]
