@@ -202,7 +202,7 @@ impl Target {
         let frontier = self.frontier.load(Ordering::Acquire);
         let window = window::recorded(&lane.tables[self.index as usize], frontier, self.window(settings));
         let (let_out, free) = (self.let_out.load(Ordering::Acquire), self.free.load(Ordering::Acquire));
-        let is_answered = self.is_answered.load(Ordering::Acquire);
+        let is_answered = self.is_answered();
         let sent_below = match self.is_held() {
             true => Some(frontier),
             false => (!is_answered).then(|| window::sent_below(frontier, let_out, free)),
@@ -219,7 +219,12 @@ impl Target {
     /// Whether the next record would let out frames from `limit` on that are said to be unsent.
     pub fn lets_out_more(&self, limit: u64, frontier: u64) -> bool {
         let (let_out, free) = (self.let_out.load(Ordering::Acquire), self.free.load(Ordering::Acquire));
-        !self.is_answered.load(Ordering::Acquire) && window::sent_below(frontier, let_out, free) > limit
+        !self.is_answered() && window::sent_below(frontier, let_out, free) > limit
+    }
+
+    /// Whether inserts are answered at present, as far as any is under way.
+    pub fn is_answered(&self) -> bool {
+        self.is_answered.load(Ordering::Acquire)
     }
 
     /// Whether inserts are answered at present; true if that has changed. What it means for frames holds with the next record.

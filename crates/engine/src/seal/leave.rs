@@ -1,6 +1,6 @@
 //! Which segments stay unwritten, because their source holds the records.
 //!
-//! Owns that decision, and the wait for memory that keeps them so. Does not own the segments that stay ([`crate::unwritten`]), nor who makes one again after a
+//! Owns that decision, and the wait for memory before a seal. Does not own the segments that stay ([`crate::unwritten`]), nor who makes one again after a
 //! crash ([`crate::remake`]).
 
 use std::time::Duration;
@@ -12,6 +12,10 @@ use crate::context::Context;
 use crate::cut::Cut;
 use crate::objects::NextReader;
 use crate::target::Target;
+
+/// How long a segment that must be written waits for memory at the most: a table that answers settles a frame of 50 MB within it. Where the spool is to take up a burst that the
+/// table cannot, a seal a second is left.
+const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// How often the wait looks for a request to stop.
 const LOOK_FOR_MEMORY_EVERY: Duration = Duration::from_millis(100);
@@ -32,20 +36,27 @@ fn may_leave(context: &Context, cut: &Cut, sealed: &[(usize, Frame, Bytes)]) -> 
     is_all && context.may_leave && !context.is_stopping() && !context.targets[*place].takes_dead_letters
 }
 
-/// Waits until settled frames free enough memory, as long as the table answers. To write the segment instead would cost a write, and its source holds the
-/// records anyway. With several tables a slow one does not hold up the others: its segments are written.
+/// Waits until settled frames free enough memory, if there is one table and it answers: to write and read again what it cannot take yet costs more than to wait. Where the source
+/// holds the records nothing is written at all then, and the wait lasts as long as the table answers; else senders may wait for the seal, and it is [`WAIT_MAX`]. With several
+/// tables a slow one does not hold up the others: its segments are written.
 pub async fn wait_for_memory(context: &Context, cut: &Cut, sealed: &[(usize, Frame, Bytes)]) {
-    let [(place, frame, _)] = sealed else { return };
-    let (target, bytes_max) = (&context.targets[*place], context.settings.body_cache_bytes_max);
-    let is_only = context.targets.iter().filter(|target| !target.takes_dead_letters).count() == 1;
-    while is_only
-        && frame.len <= bytes_max
-        && may_leave(context, cut, sealed)
-        && !target.has_room(frame.len, bytes_max)
+    let bytes_max = context.settings.body_cache_bytes_max;
+    let mut tables = context.targets.iter().enumerate().filter(|(_, target)| !target.takes_dead_letters);
+    let (Some((place, target)), None) = (tables.next(), tables.next()) else { return };
+    let bytes: u64 = sealed.iter().filter(|(of, ..)| *of == place).map(|(_, frame, _)| frame.len).sum();
+    let until = context.runtime.elapsed() + WAIT_MAX;
+    // What an insert in doubt waits for may stand behind this seal: the dead letter of a refused row, or the end of the lane.
+    while (1..=bytes_max).contains(&bytes)
+        && !target.has_room(bytes, bytes_max)
+        && !context.is_stopping()
         && !context.spool.has_refusals()
     {
         let now = context.runtime.elapsed();
-        let Some(left) = context.objects.unwritten.patience(target.index, now) else { return };
+        let left = match may_leave(context, cut, sealed) {
+            true => context.objects.unwritten.patience(target.index, now),
+            false => until.checked_sub(now).filter(|left| !left.is_zero() && target.is_answered()),
+        };
+        let Some(left) = left else { return };
         context.runtime.timeout(left.min(LOOK_FOR_MEMORY_EVERY), target.freed.notified()).await;
     }
 }
