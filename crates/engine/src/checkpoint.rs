@@ -101,6 +101,7 @@ impl Checkpoints {
         }
         {
             let mut journal = self.journal.lock().await;
+            journal.catch_up().await?;
             let image = journal.lane().image(seq);
             journal
                 .append(Body::Checkpoint(Checkpoint { lane: Some(image), states, state_seq: seq, files }))
@@ -110,3 +111,6 @@ impl Checkpoints {
         self.retirement.collect(objects, &self.journal, &self.status).await
     }
 }
+
+#[cfg(test)]
+mod tests;

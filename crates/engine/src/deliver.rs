@@ -361,6 +361,7 @@ async fn record_if(
     let target = &context.targets[place];
     let (spool_bytes, pending, recorded) = {
         let mut journal = context.journal.lock().await;
+        journal.catch_up().await?;
         // A seal may have taken the frontier along in the meantime.
         let frontier = target.frontier_record(journal.lane(), &context.settings);
         let table = &journal.lane().tables[target.index as usize];

@@ -297,7 +297,7 @@ impl Journal {
         self.put(record).await
     }
 
-    /// What is true after the newest record.
+    /// What is true after the newest record, but for one that was left on its way: whoever makes a record of what stands here [catches up](Self::catch_up) first.
     pub fn lane(&self) -> &Lane {
         &self.lane
     }
@@ -312,13 +312,21 @@ impl Journal {
         self.lane.nonce.as_slice().try_into().map_or(0, u128::from_le_bytes)
     }
 
+    /// Puts the record that was left on its way, if there is one: a caller was ended before the store had answered.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    pub async fn catch_up(&mut self) -> Result<(), EngineError> {
+        self.finish(false).await
+    }
+
     /// Appends a record and gives back its number. Waits while the store is away.
     ///
     /// # Errors
     /// When another owner took over, the record breaks an invariant, or the store refuses for good.
     pub async fn append(&mut self, body: Body) -> Result<u64, EngineError> {
         // The number of a record that was left on its way may be taken: by that record, which is no other owner's.
-        self.finish(false).await?;
+        self.catch_up().await?;
         let seq = self.lane.next_seq;
         let record = Record {
             seq,
