@@ -297,7 +297,8 @@ impl Journal {
         self.put(record).await
     }
 
-    /// What is true after the newest record, but for one that was left on its way: whoever makes a record of what stands here [catches up](Self::catch_up) first.
+    /// What is true after the newest record that this process knows to be in the journal. A caller that was ended may have left a later one on its way: whoever makes a record
+    /// from what stands here [catches up](Self::catch_up) first.
     pub fn lane(&self) -> &Lane {
         &self.lane
     }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use dataflow::Runtime;
 use protocol::names;
 use protocol::retire::Marks;
-use store::{ErrorKind, Key, Put, Store, StoreError};
+use store::{ErrorKind, Key, Operation, Put, Store, StoreError};
 use tokio::sync::{Mutex, MutexGuard, watch};
 
 use crate::EngineError;
@@ -263,7 +263,7 @@ impl Objects {
     /// call: a proxy that has lost the store's answer sends it once more.
     ///
     /// # Errors
-    /// When the store refuses for good, or somebody else has written under the name.
+    /// When the store refuses for good, or holds other bytes under the name.
     pub async fn write(
         &self,
         object: &str,
@@ -277,13 +277,13 @@ impl Objects {
                 NextReader::Soon => self.store.put_if_absent(&key, pieces.clone()).await,
                 NextReader::Start => self.store.put_past_cache(&key, pieces.clone()).await,
             };
-            // Also where the effect of one that failed is not known: no record points to the object yet.
+            // One that failed is tried again even if it may have happened: no record points to the object yet.
             let failed = match put {
                 Ok(Put::Created) => return Ok(()),
                 // The name holds this claim's nonce: what is there came by an earlier try of ours, if it is whole.
                 Ok(Put::Exists) => match self.holds(&key, &pieces).await {
                     Ok(Some(true)) => return Ok(()),
-                    Ok(Some(false)) => return Err(other_bytes(object)),
+                    Ok(Some(false)) => return Err(other_bytes(&key)),
                     // Removed meanwhile: by a newer owner, which this one will learn of.
                     Ok(None) => {
                         backoff.pause(&*self.runtime).await;
@@ -323,12 +323,11 @@ fn written_by_another(object: &str) -> EngineError {
     EngineError::Damaged { object: object.to_owned(), what }
 }
 
-/// Nothing is sealed with the object; the next claim has names of its own.
-fn other_bytes(object: &str) -> EngineError {
-    EngineError::Mismatch(format!(
-        "the store holds other bytes under `{object}` than were put there: a part of them, which no service may keep when a put breaks off, or somebody else's. \
-         Nothing of it was sealed or lost: start again. If it happens again, take another service (docs/stores.md, \"What the service must provide\")"
-    ))
+/// Nothing is sealed with the object, and the next claim has names of its own: whoever restarts the process has done enough.
+fn other_bytes(key: &Key) -> EngineError {
+    let why = "the store holds other bytes there than were put: a part of them, which no service may keep when a put breaks off, or somebody else's. Nothing of it was sealed or \
+               lost; the next start goes on under another name";
+    StoreError::new(ErrorKind::Io, Operation::Put, key, why).into()
 }
 
 fn warn(backoff: &Backoff, error: &StoreError, object: &str) {

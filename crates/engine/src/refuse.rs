@@ -373,6 +373,7 @@ async fn replace(
     let object = context.objects.split(number);
     context.objects.write(&object, segment.into_pieces(), NextReader::Soon).await?;
     let mut journal = context.journal.lock().await;
+    journal.catch_up().await?;
     let (mut pieces, mut said) = (Vec::new(), Vec::new());
     for (mut frame, layout) in frames {
         let table = &journal.lane().tables[target.index as usize];

@@ -209,7 +209,7 @@ impl Work<'_> {
             written_at_ms: self.runtime.wall_ms(),
             body: Some(Body::Arrival(arrival)),
         };
-        self.put(&key(names::journal(&self.to, record.seq)), record.to_bytes().into()).await
+        self.put(&key(names::journal(&self.to, record.seq)), record.to_bytes().into()).await.map(drop)
     }
 
     /// Copies what the lane needs, and makes the lane the newest word under the new name.
@@ -254,7 +254,7 @@ impl Work<'_> {
                 bytes.len()
             )));
         }
-        self.put(&key(names::journal(&self.to, record.seq)), bytes).await
+        self.put(&key(names::journal(&self.to, record.seq)), bytes).await.map(drop)
     }
 
     async fn copy(&self, object: &Key) -> Result<(), EngineError> {
@@ -263,16 +263,28 @@ impl Work<'_> {
         let bytes =
             found.map_err(|error| EngineError::of_reading(object.as_str(), error))?.ok_or_else(missing)?;
         let rest = &object.as_str()[self.from.len()..];
-        self.put(&key(format!("{}{rest}", self.to)), bytes).await
+        let copy = key(format!("{}{rest}", self.to));
+        if self.put(&copy, bytes.clone()).await? == Put::Exists {
+            // Of an earlier try, if it is whole: the original is deleted when all are copied.
+            let found = self.store.get(&copy, OBJECT_BYTES_MAX).await;
+            let found = found.map_err(|error| EngineError::of_reading(copy.as_str(), error))?;
+            if found.is_some_and(|found| found != bytes) {
+                return Err(other_copy(&copy));
+            }
+        }
+        Ok(())
     }
 
-    /// Puts an object. One that is there already has the same bytes, or its reader finds out.
-    async fn put(&self, key: &Key, bytes: Bytes) -> Result<(), EngineError> {
+    /// Puts an object, durable where one is there already. Such a record has the same bytes, or its reader finds out.
+    async fn put(&self, key: &Key, bytes: Bytes) -> Result<Put, EngineError> {
         let mut backoff = Backoff::new(self.pause);
         loop {
             match self.store.put_if_absent(key, vec![bytes.clone()]).await {
-                Ok(Put::Created) => return Ok(()),
-                Ok(Put::Exists) => return Ok(self.store.harden(&key.folder()).await?),
+                Ok(Put::Created) => return Ok(Put::Created),
+                Ok(Put::Exists) => {
+                    self.store.harden(&key.folder()).await?;
+                    return Ok(Put::Exists);
+                }
                 Err(error) if error.kind.is_transient() && backoff.tries() + 1 < TRIES_MAX => {
                     backoff.pause(self.runtime).await;
                 }
@@ -315,6 +327,13 @@ impl Work<'_> {
     fn kind<'o>(&self, object: &'o Key) -> &'o str {
         object.as_str()[self.from.len()..].trim_start_matches('/').split('/').next().unwrap_or_default()
     }
+}
+
+fn other_copy(copy: &Key) -> EngineError {
+    EngineError::Mismatch(format!(
+        "`{copy}` is there already and holds other bytes than what is to be copied to it: a part of it, which no service may keep when a put breaks off, or somebody else's. Nothing was \
+         deleted. Delete `{copy}` from the store, and give the same command again"
+    ))
 }
 
 fn key(name: String) -> Key {

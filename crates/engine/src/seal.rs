@@ -250,6 +250,7 @@ async fn seal(context: &Arc<Context>, mut cut: Cut, frames: Frames) -> Result<u6
     let refused = cut.refusals.len();
     // Held from reading the frontiers to the append, or the delivery may record a later one in between (C4).
     let mut journal = context.journal.lock().await;
+    journal.catch_up().await?;
     let mut said = Vec::new();
     for (place, target) in context.targets.iter().enumerate() {
         let columns = layouts::to_record(&target.table.layout());

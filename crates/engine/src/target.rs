@@ -254,6 +254,13 @@ impl Target {
         }
     }
 
+    /// Whether one of the next `frames` unsettled frames was kept: there is more room once it is settled.
+    pub fn frees_soon(&self, frames: usize) -> bool {
+        let bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = self.frontier.load(Ordering::Acquire) + frames as u64;
+        bodies.by_ordinal.first_key_value().is_some_and(|(first, _)| *first < next)
+    }
+
     /// The body of a frame, if it was kept.
     pub fn kept(&self, ordinal: u64) -> Option<Bytes> {
         self.bodies.lock().unwrap_or_else(PoisonError::into_inner).by_ordinal.get(&ordinal).cloned()

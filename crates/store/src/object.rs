@@ -20,8 +20,8 @@
 //! An object is put in one request, whatever its size: only so is it conditional as a whole with every provider. The
 //! deadline grows with the size, so that a slow link is given its time ([`wire::RATE_BYTES_MIN`]).
 //!
-//! A put whose connection breaks leaves nothing, by contract of every provider. To S3 it goes with a checksum all the same, by which the service sees that a part
-//! is no whole: versitygw up to 1.8 keeps the part otherwise.
+//! A put whose connection breaks leaves nothing: every provider promises that. Puts to S3 carry a checksum all the same, since versitygw up to 1.8 keeps the part that has
+//! arrived if it has nothing to compare it with.
 //!
 //! Rule 8 of the contract cannot be seen here: a bucket has no folders. Rule 3 holds without [`Store::harden`], for a
 //! provider answers a put when the object is durable.
@@ -56,8 +56,8 @@ use answer::Answer;
 /// below what makes a provider slow a client down.
 pub const REQUESTS_MAX: usize = 32;
 
-/// A put of so many bytes at the most has their hash in its signature, where there is one: a third of a millisecond. Records of a journal and roots of logs are shorter, and what stands
-/// there in part would take everything with it.
+/// The signature of a put of up to so many bytes covers them, which takes a third of a millisecond. Roots of logs and all but a few records of a journal are shorter: a part of one
+/// of these would take everything with it.
 const HASHED_BYTES_MAX: usize = 512 << 10;
 
 /// Memory that is taken for an object at once; more only as its bytes come.

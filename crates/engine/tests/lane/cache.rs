@@ -150,9 +150,8 @@ fn a_seal_waits_a_moment_for_memory_while_the_table_answers() {
     });
 }
 
-/// Whoever waits for a seal does not wait for the table.
 #[test]
-fn a_seal_does_not_wait_for_memory_that_a_table_gives_back_late() {
+fn a_seal_that_has_waited_for_memory_in_vain_goes_on() {
     run(async {
         let mut bench = Bench::new();
         let ways = Ways::of(&mut bench);

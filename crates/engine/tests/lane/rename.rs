@@ -216,6 +216,38 @@ fn a_rename_that_dies_at_any_write_is_finished_by_the_same_command_and_loses_and
     });
 }
 
+/// A service may have kept a part of a copy whose put broke off. The originals are deleted once all is copied.
+#[test]
+fn a_copy_that_holds_other_bytes_is_named_before_anything_is_deleted() {
+    run(async {
+        let is_copy = |object: &&String| object.starts_with("q/") && object.contains("/segments/");
+        for write in 1.. {
+            let bench = busy().await;
+            let (inner, writes_left) = (bench.store.clone(), AtomicU64::new(write));
+            let store = Mortal { inner, writes_left, last_is_done: true };
+            rename_in(&bench, Arc::new(store), "p", "q").await.expect_err("it dies before all is copied");
+            let copies = objects(&bench, "q").await;
+            let Some(copy) = copies.iter().find(is_copy) else { continue };
+            let copy = Key::new(copy).expect("a key");
+            let whole = bench.store.get(&copy, 1 << 20).await.expect("reads").expect("it was listed");
+            bench.store.delete(&copy).await.expect("a store in memory");
+            let part = whole.slice(..whole.len() / 2);
+            bench.store.put_if_absent(&copy, vec![part]).await.expect("a store in memory");
+
+            let before = objects(&bench, "p").await;
+            let error = rename(&bench, "p", "q").await.expect_err("a part is there").to_string();
+            assert!(error.contains(&format!("Delete `{copy}` from the store")), "{error}");
+            let after = objects(&bench, "p").await;
+            assert!(before.iter().all(|object| after.contains(object)), "{before:?} became {after:?}");
+            bench.store.delete(&copy).await.expect("a store in memory");
+            rename(&bench, "p", "q").await.expect("the same command goes on");
+            drain(&bench, "q").await.expect("goes on");
+            bench.assert_holds(0..300);
+            return;
+        }
+    });
+}
+
 #[test]
 fn a_name_that_is_taken_or_unknown_is_refused_and_nothing_is_written() {
     run(async {

@@ -38,6 +38,9 @@ const SKEWED: &str = "RequestTimeTooSkewed";
 /// Azure's code for whatever it cannot prove; only a detail beside it tells a wrong time from a wrong key.
 const UNPROVEN: &str = "AuthenticationFailed";
 
+/// By this variable of the environment the provider's own tools are told to send checksums only where they must, and so is this store.
+pub(super) const CHECKSUM_CALCULATION: &str = "AWS_REQUEST_CHECKSUM_CALCULATION";
+
 /// Characters of a provider's own words that go into a message.
 const WORDS_MAX: usize = 300;
 
@@ -121,6 +124,13 @@ impl Answer {
             if code == SKEWED || (code == UNPROVEN && says_date(words)))
     }
 
+    /// Whether the service may not know the header of a put's checksum.
+    fn may_be_of_checksum(&self, operation: Operation) -> bool {
+        let Self::Status { status: 400 | 501, code, words } = self else { return false };
+        let says_checksum = words.to_ascii_lowercase().contains("checksum");
+        operation == Operation::Put && (says_checksum || code == "NotImplemented")
+    }
+
     fn kind(&self) -> ErrorKind {
         let Self::Status { status, code, .. } = self else { return ErrorKind::Io };
         if self.is_foreign() || self.is_skewed() {
@@ -184,6 +194,10 @@ impl Answer {
             Self::Status { status, code, words } if self.is_skewed() => {
                 format!("it answered {status} `{code}`: {words}; set this machine's clock")
             }
+            Self::Status { status, code, words } if self.may_be_of_checksum(operation) => format!(
+                "it answered {status} `{code}`: {words}. A service that does not know `x-amz-checksum-crc64nvme` is sent no checksum with {CHECKSUM_CALCULATION}=when_required in \
+                 the environment"
+            ),
             Self::Status { status, code, words } if code.is_empty() => {
                 format!("it answered {status}{}{words}", if words.is_empty() { "" } else { ": " })
             }

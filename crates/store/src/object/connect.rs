@@ -16,6 +16,8 @@ use object_store::list::PaginatedListStore;
 use object_store::{ObjectStore, RetryConfig};
 use tokio::sync::Semaphore;
 
+#[cfg(feature = "s3")]
+use super::answer::CHECKSUM_CALCULATION;
 use super::wire::Connector;
 use super::{ObjectStorage, REQUESTS_MAX};
 use crate::{ErrorKind, Operation, Prefix, Remote, StoreError};
@@ -139,17 +141,13 @@ fn s3(place: &Place, remote: &Remote) -> Result<ObjectStorage, StoreError> {
         builder = builder.with_checksum_algorithm(Checksum::CRC64NVME);
     }
     let built = |builder: AmazonS3Builder| builder.build().map_err(|error| place.refuse(&error));
-    let hashing = built(builder.clone())?;
+    let hashing = built(builder.clone().with_unsigned_payload(false))?;
     // A hash of every body is a twentieth of the CPU, and a checksum is next to nothing. TLS keeps the body as it was sent, and whoever reads it checks a checksum;
     // only on a network without TLS does the signature have to cover it.
     let signs_all = !sends_checksums || (is_plain && !is_here);
     let storage = place.store(built(builder.with_unsigned_payload(!signs_all))?);
     Ok(ObjectStorage { hashing: Arc::new(hashing), ..storage })
 }
-
-/// The provider's own tools read it too.
-#[cfg(feature = "s3")]
-const CHECKSUM_CALCULATION: &str = "AWS_REQUEST_CHECKSUM_CALCULATION";
 
 /// Whether puts go with a checksum of their body in a header, by what the environment says: a service that does not know the header may refuse it. Then their signature covers
 /// the body, however long it is.

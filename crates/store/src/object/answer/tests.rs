@@ -131,6 +131,26 @@ fn azures_refusal_of_a_wrong_clock_is_told_from_that_of_a_wrong_key() {
 }
 
 #[test]
+fn a_put_whose_checksum_may_be_unknown_names_the_way_without_one() {
+    let of = |status, body: &str, operation| {
+        let error = carried(status, body.to_owned());
+        Answer::of(&error).into_error(operation, "lane/7", error).to_string()
+    };
+    let unknown = "<Error><Code>InvalidArgument</Code><Message>unsupported checksum</Message></Error>";
+    let (put, told) = (Operation::Put, "AWS_REQUEST_CHECKSUM_CALCULATION=when_required");
+    assert!(of(501, &xml("NotImplemented"), put).contains(told));
+    assert!(of(400, unknown, put).contains(told));
+    for (status, body, operation) in [
+        (501, xml("NotImplemented"), Operation::Get),
+        (400, xml("EntityTooLarge"), put),
+        (403, xml("AccessDenied"), put),
+    ] {
+        let text = of(status, &body, operation);
+        assert!(!text.contains(told), "{text}");
+    }
+}
+
+#[test]
 fn a_put_may_have_happened_only_where_something_else_may_have_answered() {
     let effect = |answer: Answer| answer.effect(Operation::Put);
     for status in [408, 500, 502, 503, 504, 599] {
