@@ -132,12 +132,13 @@ fn a_seal_waits_a_moment_for_memory_while_the_table_answers() {
         let mut bench = Bench::new();
         let ways = Ways::of(&mut bench);
         bench.settings.body_cache_bytes_max = 1_200 * 8;
-        bench.table.world.lock().expect("no panic").insert_time = Duration::from_millis(20);
+        bench.table.world.lock().expect("no panic").insert_time = Duration::from_millis(60);
         let (stop, asked) = watch::channel(false);
         let running = tokio::spawn(engine::run(bench.pipeline(false), asked));
         for first in (0..3_000).step_by(50) {
             bench.push(first..first + 50);
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            // A block is a batch, however slow the machine is.
+            wait_until(|| bench.status.snapshot().read >= first + 50).await;
         }
         wait_until(|| bench.table.world.lock().expect("no panic").ids().len() == 3_000).await;
         stop.send(true).expect("it runs");
