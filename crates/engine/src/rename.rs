@@ -264,15 +264,20 @@ impl Work<'_> {
             found.map_err(|error| EngineError::of_reading(object.as_str(), error))?.ok_or_else(missing)?;
         let rest = &object.as_str()[self.from.len()..];
         let copy = key(format!("{}{rest}", self.to));
-        if self.put(&copy, bytes.clone()).await? == Put::Exists {
+        for _ in 0..TRIES_MAX {
+            if self.put(&copy, bytes.clone()).await? == Put::Created {
+                return Ok(());
+            }
             // Of an earlier try, if it is whole: the original is deleted when all are copied.
             let found = self.store.get(&copy, OBJECT_BYTES_MAX).await;
-            let found = found.map_err(|error| EngineError::of_reading(copy.as_str(), error))?;
-            if found.is_some_and(|found| found != bytes) {
-                return Err(other_copy(&copy));
+            match found.map_err(|error| EngineError::of_reading(copy.as_str(), error))? {
+                Some(found) if found == bytes => return Ok(()),
+                Some(_) => return Err(other_copy(&copy)),
+                // Somebody has deleted it meanwhile.
+                None => {}
             }
         }
-        Ok(())
+        Err(EngineError::Damaged { object: copy.to_string(), what: "deleted again and again".to_owned() })
     }
 
     /// Puts an object, durable where one is there already. Such a record has the same bytes, or its reader finds out.

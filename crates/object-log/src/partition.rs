@@ -326,7 +326,7 @@ impl LogPartition {
                 Some(_) => {
                     return Err(LogError::Refused(format!(
                         "`{key}` holds other bytes than this process has put there: a part of them, which no service may keep when a put breaks off, or those of a process with \
-                         the same random numbers. Nothing of it is in the log"
+                         the same random numbers. Nothing of it is in the log; start the process again"
                     )));
                 }
                 // The sweep of a later owner has deleted it meanwhile; that there is one is said by the swap that follows.

@@ -325,6 +325,26 @@ async fn an_upload_that_a_later_owner_has_swept_ends_as_fenced_and_calls_nothing
     assert_eq!(store.gone.load(Ordering::Relaxed), 0);
 }
 
+/// A service may keep a part of an object whose put broke off, and say then that the object exists.
+#[tokio::test]
+async fn what_a_store_has_kept_in_part_is_not_committed_and_the_next_start_goes_on() {
+    let store = Gated::new(1_000);
+    let partition = partition_in(store.clone(), TestRuntime::new());
+    let first = owner(&partition).await;
+    store.gone.store(1, Ordering::Relaxed);
+    store
+        .gets
+        .lock()
+        .expect("no test panics with it")
+        .push_back(Ok(Some(bytes::Bytes::from_static(b"a part"))));
+    let error = soon(first.appender().append(append(None, "first"))).await.expect_err("a part is there");
+    assert_eq!((error.fault, error.effect), (AppendFault::Stopped, Effect::None), "{error}");
+    assert!(error.message.contains("start the process again"), "{error}");
+    let second = owner(&partition).await;
+    let appended = soon(second.appender().append(append(None, "first"))).await.expect("appends");
+    assert_eq!(appended, Appended::At(0));
+}
+
 #[tokio::test]
 async fn an_append_without_records_or_above_the_bound_is_refused_before_it_costs_anything() {
     let partition = partition();

@@ -195,8 +195,8 @@ impl Answer {
                 format!("it answered {status} `{code}`: {words}; set this machine's clock")
             }
             Self::Status { status, code, words } if self.may_be_of_checksum(operation) => format!(
-                "it answered {status} `{code}`: {words}. A service that does not know `x-amz-checksum-crc64nvme` is sent no checksum with {CHECKSUM_CALCULATION}=when_required in \
-                 the environment"
+                "it answered {status} `{code}`: {words}. If the service does not know the header `x-amz-checksum-crc64nvme`, set {CHECKSUM_CALCULATION}=when_required in the \
+                 environment, so that no checksum is sent"
             ),
             Self::Status { status, code, words } if code.is_empty() => {
                 format!("it answered {status}{}{words}", if words.is_empty() { "" } else { ": " })
