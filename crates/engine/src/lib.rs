@@ -135,5 +135,10 @@ pub use settings::Settings;
 pub use status::{Phase, Snapshot, Status, TableStatus};
 
 #[cfg(test)]
+#[allow(dead_code, reason = "the integration tests use the rest")]
+#[path = "../tests/support/puts.rs"]
+mod puts;
+
+#[cfg(test)]
 #[global_allocator]
 static MEMORY: testkit::CountingAllocator = testkit::CountingAllocator;

@@ -1,64 +1,14 @@
-use std::ops::Range;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use bytes::Bytes;
 use protocol::names;
 use protocol::record::{Genesis, PartitionGenesis, Record, TableGenesis};
-use store::{Entry, Key, MemoryStore, Prefix, Put, Store, StoreError};
+use store::{Key, MemoryStore, Store};
 
 use super::*;
+use crate::puts::AroundPuts;
 use crate::runtime::TokioRuntime;
 
 const FOLDER: &str = "p/lane-0";
-
-/// A store that never answers the first put of a record, though it has done it.
-#[derive(Debug)]
-struct SilentOnce {
-    inner: MemoryStore,
-    key: Key,
-    was_silent: AtomicBool,
-}
-
-#[async_trait]
-impl Store for SilentOnce {
-    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
-        let put = self.inner.put_if_absent(key, body).await;
-        if *key == self.key && !self.was_silent.swap(true, Ordering::SeqCst) {
-            std::future::pending::<()>().await;
-        }
-        put
-    }
-
-    async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
-        self.inner.get(key, bytes_max).await
-    }
-
-    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
-        self.inner.get_range(key, range).await
-    }
-
-    async fn list(
-        &self,
-        prefix: &Prefix,
-        after: Option<&Key>,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.inner.list(prefix, after, limit).await
-    }
-
-    async fn delete(&self, key: &Key) -> Result<(), StoreError> {
-        self.inner.delete(key).await
-    }
-
-    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
-        self.inner.harden(prefix).await
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-}
 
 fn genesis() -> Body {
     Body::Genesis(Genesis {
@@ -75,9 +25,16 @@ fn genesis() -> Body {
 /// know of it.
 #[tokio::test]
 async fn a_checkpoint_has_what_a_record_says_that_was_left_on_its_way() {
-    let key = Key::new(names::journal(FOLDER, 1)).expect("a key");
-    let store =
-        Arc::new(SilentOnce { inner: MemoryStore::default(), key, was_silent: AtomicBool::new(false) });
+    // The genesis is put, and nobody is told so.
+    let (key, was_silent) = (names::journal(FOLDER, 1), AtomicBool::new(false));
+    let store = Arc::new(AroundPuts::new(Arc::new(MemoryStore::default())).behind(move |put| {
+        let is_silent = put.as_str() == key && !was_silent.swap(true, Ordering::SeqCst);
+        Box::pin(async move {
+            if is_silent {
+                std::future::pending::<()>().await;
+            }
+        })
+    }));
     let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
     let pause = Duration::from_millis(1);
     let journal = Journal::claim(store.clone(), runtime.clone(), FOLDER.to_owned(), "test".to_owned(), pause);

@@ -1,56 +1,18 @@
-use std::ops::Range;
-
-use async_trait::async_trait;
-use store::{Entry, MemoryStore, Operation, Prefix};
+use store::MemoryStore;
 
 use super::*;
+use crate::puts::AroundPuts;
 use crate::runtime::TokioRuntime;
 
 /// A store that takes nothing for so many tries.
-#[derive(Debug)]
-struct Away {
-    inner: MemoryStore,
-    tries_left: AtomicU64,
-}
-
-#[async_trait]
-impl Store for Away {
-    async fn put_if_absent(&self, key: &Key, body: Vec<Bytes>) -> Result<Put, StoreError> {
-        if self.tries_left.load(Ordering::Relaxed) > 0 {
-            self.tries_left.fetch_sub(1, Ordering::Relaxed);
-            return Err(StoreError::new(ErrorKind::Io, Operation::Put, key, "it is away"));
-        }
-        self.inner.put_if_absent(key, body).await
-    }
-
-    async fn get(&self, key: &Key, bytes_max: u64) -> Result<Option<Bytes>, StoreError> {
-        self.inner.get(key, bytes_max).await
-    }
-
-    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
-        self.inner.get_range(key, range).await
-    }
-
-    async fn list(
-        &self,
-        prefix: &Prefix,
-        after: Option<&Key>,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.inner.list(prefix, after, limit).await
-    }
-
-    async fn delete(&self, key: &Key) -> Result<(), StoreError> {
-        self.inner.delete(key).await
-    }
-
-    async fn harden(&self, prefix: &Prefix) -> Result<(), StoreError> {
-        self.inner.harden(prefix).await
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
+fn away(tries: u64) -> Arc<dyn Store> {
+    let tries_left = AtomicU64::new(tries);
+    Arc::new(AroundPuts::new(Arc::new(MemoryStore::default())).instead(move |key, _| {
+        let is_away = tries_left.load(Ordering::Relaxed) > 0;
+        tries_left.fetch_sub(u64::from(is_away), Ordering::Relaxed);
+        let error = StoreError::new(ErrorKind::Io, Operation::Put, &key, "it is away");
+        Box::pin(async move { is_away.then_some(Err(error)) })
+    }))
 }
 
 /// An owner that has made a segment again which an earlier one sealed, and whose frame has waited for long.
@@ -111,7 +73,7 @@ async fn an_object_that_a_proxy_has_put_twice_counts_as_written() {
 async fn segments_that_are_left_are_written_before_the_lane_is_opened_for_other_columns() {
     for is_reopening in [false, true] {
         // Most of a minute, with pauses of up to a second.
-        let store = Arc::new(Away { inner: MemoryStore::default(), tries_left: AtomicU64::new(50) });
+        let store = away(50);
         let runtime: Arc<dyn Runtime> = TokioRuntime::new(1);
         let pause = Duration::from_secs(1);
         let objects = Objects::new(store.clone(), runtime, "p/lane-0".into(), (2, 7), pause);
